@@ -49,7 +49,7 @@ def ours(shape: str, *, eight: bool = False, device: str = "cpu", dtype: str = "
     """This project's generation; no token ends a text early."""
     from benchmarks.engines import _our_model
     from model.generation.generate import generate
-    from model.generation.strategies import STRATEGIES, Plan
+    from model.generation.strategies import STRATEGIES, DecodingPlan
     from model.kernels import ready
     from model.quantization.int8 import quantized
 
@@ -58,7 +58,7 @@ def ours(shape: str, *, eight: bool = False, device: str = "cpu", dtype: str = "
     model = quantized(model) if eight else model
 
     def run(batch: int) -> list[int]:
-        plan = Plan(max_new_tokens=NEW)
+        plan = DecodingPlan(max_new_tokens=NEW)
         ticks = generate(model, prompt(shape), [STRATEGIES["greedy"]] * batch, plan, VOCABULARY[shape])
         return [made.id for tick in ticks for made in tick.changes[0].made]
 

@@ -21,7 +21,7 @@ import torch
 
 from model.api import LanguageModel, load_model
 from model.generation.generate import Tick, generate
-from model.generation.strategies import STRATEGIES, Plan
+from model.generation.strategies import STRATEGIES, DecodingPlan
 from model.generation.together import SharedBatch
 
 PROMPT = "Once upon a time, there was a little girl who lived near the sea. Every morning she"
@@ -31,7 +31,10 @@ def seconds(lm: LanguageModel, texts: int, tokens: int, begin: Callable[..., Ite
     """Seconds for all steps after the prompts, one step of each text in turn."""
     ids = lm.tokenizer.encode_ids(PROMPT)
     size = lm.tokenizer.vocab_size
-    runs = [begin(ids[: len(ids) - at % 8], [STRATEGIES["top_p"]], Plan(tokens, seed=at), size) for at in range(texts)]
+    runs = [
+        begin(ids[: len(ids) - at % 8], [STRATEGIES["top_p"]], DecodingPlan(tokens, seed=at), size)
+        for at in range(texts)
+    ]
     for run in runs:
         next(run)
     began = time.perf_counter()

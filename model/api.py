@@ -18,7 +18,7 @@ from model.arguments import shown
 from model.errors import CheckpointError, InputError, say
 from model.free_memory import need_room
 from model.generation.generate import Tick, generate
-from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.generation.strategies import STRATEGIES, DecodingPlan, Strategy
 from model.generation.together import SharedBatch
 from model.gpt import decode_step, decode_ways, linear
 from model.gpt.config import ModelConfig
@@ -131,9 +131,9 @@ class LanguageModel:
         chosen = [_strategy(each) if isinstance(each, str) else each for each in several]
         stops = (stop,) if isinstance(stop, str) else _listed(stop)
         texts = tuple(joined(text) if isinstance(text, str) else text for text in stops if text)
-        plan = Plan(max_new_tokens, seed, shared, ending=ending(self.tokenizer), stop=texts, edits=tuple(edits))
-        rest = (tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
-        return SharedBatch.of(self.model).generate(*rest) if together else generate(self.model, *rest)
+        plan = DecodingPlan(max_new_tokens, seed, shared, ending=ending(self.tokenizer), stop=texts, edits=tuple(edits))
+        arguments = (tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
+        return SharedBatch.of(self.model).generate(*arguments) if together else generate(self.model, *arguments)
 
     def chat(
         self, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
@@ -179,14 +179,14 @@ class LanguageModel:
 def _listed(values: object) -> list:
     """Return several values as a list; raises InputError for a single one."""
     if isinstance(values, bytes | Mapping) or not isinstance(values, Iterable):
-        raise InputError("This is no list.", shown(values), "Give a list, or one name.")
+        raise InputError("This is not a list.", shown(values), "Give a list, or one name.")
     return list(values)
 
 
 def _strategy(name: str) -> Strategy:
     if name not in STRATEGIES:
         hint = say("Choose one of: {}.", ", ".join(STRATEGIES))
-        raise InputError("There is no strategy of this name.", shown(name), hint)
+        raise InputError("No strategy has this name.", shown(name), hint)
     return STRATEGIES[name]
 
 
@@ -196,8 +196,8 @@ def list_models() -> pd.DataFrame:
 
     Further columns: n_params, n_ctx in tokens, whether it is a chat model, and its languages.
     """
-    here = sources.available()
-    rows = [vars(entry) | {"ready": entry.id in here} for entry in sources.BUILT_IN]
+    present = sources.available()
+    rows = [vars(entry) | {"ready": entry.id in present} for entry in sources.BUILT_IN]
     # A bundled model is either in the repository or cannot be had.
     return pd.DataFrame([row for row in rows if row["ready"] or row["download_bytes"]]).reset_index(drop=True)
 
@@ -263,15 +263,15 @@ def _load_placed(
         model, vocabulary, _ = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
     else:
         model, vocabulary = open_resolved(resolved, progress, stored=True)
-    told = dtype
+    precision = dtype
     if stored and (dtype == "float32" or are_of(model, DTYPES[dtype])):
         model, where = devices.streamed(model, device, DTYPES[dtype])
-        told = f"{stored_dtype(model)} weights" if dtype == "float32" else dtype
+        precision = f"{stored_dtype(model)} weights" if dtype == "float32" else dtype
     else:
         if device == "cpu":
             need_room(DTYPES[dtype].itemsize * sum(parameter.numel() for parameter in model.parameters()))
         model, where = devices.placed(model, device, DTYPES[dtype])
-    return LanguageModel(resolved.model_id, resolved.label, model, vocabulary, told, where)
+    return LanguageModel(resolved.model_id, resolved.label, model, vocabulary, precision, where)
 
 
 def open_resolved(
@@ -286,6 +286,6 @@ def open_resolved(
         vocabulary = tokenizer.from_folder(resolved.path)
     if vocabulary.vocab_size > config.vocab_size:
         got = f"{vocabulary.vocab_size} tokens, {config.vocab_size} rows"
-        hint = "Take the vocabulary and the weights from one place."
+        hint = "Use the vocabulary and the weights of the same model."
         raise CheckpointError("The vocabulary has more tokens than the model has rows.", got, hint)
     return build(config, state), from_vocabulary(with_rows(vocabulary.vocabulary, config.vocab_size))

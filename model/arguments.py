@@ -33,19 +33,19 @@ def is_number(value: object) -> bool:
 def check_layer(layer: object, n_layer: int) -> None:
     """Raise InputError unless a layer is a whole number from 0 to n_layer - 1."""
     if not (is_whole(layer) and 0 <= layer < n_layer):
-        raise InputError("There is no such layer.", shown(layer), say("Layers run from 0 to {}.", n_layer - 1))
+        raise InputError("This layer does not exist.", shown(layer), say("Layers run from 0 to {}.", n_layer - 1))
 
 
 def check_head(head: object, n_head: int) -> None:
     """Raise InputError unless a head is a whole number from 0 to n_head - 1."""
     if not (is_whole(head) and 0 <= head < n_head):
-        raise InputError("There is no such head.", shown(head), say("Heads run from 0 to {}.", n_head - 1))
+        raise InputError("This head does not exist.", shown(head), say("Heads run from 0 to {}.", n_head - 1))
 
 
 def check_position(position: object, T: int, *, from_end: bool = False) -> None:
     """Raise InputError unless a position is a whole number from 0 (`from_end`: -T) to T - 1."""
     if not (is_whole(position) and (-T if from_end else 0) <= position < T):
-        raise InputError("There is no such position.", shown(position), say("Positions run from 0 to {}.", T - 1))
+        raise InputError("This position does not exist.", shown(position), say("Positions run from 0 to {}.", T - 1))
 
 
 def check_positions(positions: Iterable[object], T: int) -> None:
@@ -64,11 +64,11 @@ def check_whole(name: str, value: object, low: int, high: int) -> None:
     """Raise InputError unless a setting is a whole number from low to high."""
     if not (is_whole(value) and low <= value <= high):
         hint = say("Choose a whole number from {} to {}.", low, high)
-        raise InputError("A setting is out of its range.", f"{name}: {shown(value)}", hint)
+        raise InputError("A setting is out of range.", f"{name}: {shown(value)}", hint)
 
 
 def check_number(name: str, value: object, low: float, high: float) -> None:
     """Raise InputError unless a setting is a number from low to high."""
     if not (is_number(value) and low <= value <= high):
         hint = say("Choose a value from {} to {}.", f"{low:g}", f"{high:g}")
-        raise InputError("A setting is out of its range.", f"{name}: {shown(value)}", hint)
+        raise InputError("A setting is out of range.", f"{name}: {shown(value)}", hint)

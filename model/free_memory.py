@@ -6,7 +6,7 @@ import psutil
 
 from model.errors import CheckpointError, say
 
-SPARE = 10  # percent of the weights that are left for a trace and what is made on the way
+SPARE = 10  # percent of the weights, reserved for a trace and intermediate results
 
 
 def fits(weights: int) -> bool:
@@ -19,8 +19,8 @@ def need_room(weights: int) -> None:
     if not fits(weights):
         got = f"{_needed(weights) / 1e9:.2f} GB, {psutil.virtual_memory().available / 1e9:.2f} GB"
         ways = "--weights stored", "--dtype bfloat16"
-        hint = say("Leave the weights of safetensors in their files, {}, or take half as much, {}.", *ways)
-        raise CheckpointError("The model's weights do not fit into the memory that is free.", got, hint)
+        hint = say("Leave the weights of safetensors in their files ({}), or use half the memory ({}).", *ways)
+        raise CheckpointError("The model's weights do not fit into the free memory.", got, hint)
 
 
 def _needed(weights: int) -> int:

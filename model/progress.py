@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-# (units done, units in all or None where unknown, what is being done)
+# (units done, total units or None if unknown, description of the work)
 Progress = Callable[[int, int | None, str], None]
 
 
-class Told(str):
+class ProgressMessage(str):
     """A sentence about progress or a result, in the reader's language, which the page shows beside the bar."""
 
 
-# (the model.tracing.trace.Trace of a run that goes on, how many of its layers are done)
+# (the model.tracing.trace.Trace of a run in progress, number of finished layers)
 Passed = Callable[[Any, int], None]
 
 

@@ -46,7 +46,7 @@ def public(**rules: Check) -> Callable[[Target], Target]:
             raise TypeError(f"{target.__qualname__} has no argument {', '.join(unknown)}")
 
         names = inspect.signature(function).parameters
-        rest = next((name for name, each in names.items() if each.kind is each.VAR_POSITIONAL), "")
+        variadic = next((name for name, each in names.items() if each.kind is each.VAR_POSITIONAL), "")
         named = [name for name, each in names.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
 
         @functools.wraps(function)
@@ -54,8 +54,8 @@ def public(**rules: Check) -> Callable[[Target], Target]:
             checks = all_checks()
             for (name, check), value in zip(checks.items(), args[: len(named)], strict=False):
                 check(name, value)
-            for place, value in enumerate(args[len(named) :] if rest else ()):
-                checks[rest](f"{rest}[{place}]", value)
+            for place, value in enumerate(args[len(named) :] if variadic else ()):
+                checks[variadic](f"{variadic}[{place}]", value)
             for name, value in kwargs.items():
                 if name in checks:
                     checks[name](name, value)
@@ -129,7 +129,7 @@ def check_kind(name: str, value: object, hint: Any) -> None:
         one_of(get_args(hint))(name, value)
     elif not is_of(value, hint):
         raise InputError(
-            "An argument is of the wrong kind.", f"{name}: {shown(value)}", say("Expected: {}.", _text(hint))
+            "An argument has the wrong type.", f"{name}: {shown(value)}", say("Expected: {}.", _text(hint))
         )
 
 
@@ -166,7 +166,7 @@ def _is_list(value: Any, hint: Any, kind: type, args: tuple) -> bool:
     """Return whether a value is a list of this kind whose entries are of these kinds."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         return False
-    if isinstance(value, Mapping) and kind not in (Collection, Iterable):  # of which its names are the entries
+    if isinstance(value, Mapping) and kind not in (Collection, Iterable):  # check its keys
         return False
     if isinstance(value, np.ndarray):
         return kind in (Sequence, Collection, Iterable) and _has_numbers(value, args)
@@ -222,9 +222,7 @@ def unchecked(name: str, value: object) -> None:
 def listed(name: str, value: object) -> None:
     """Raise InputError unless a value is a list; the function itself raises its own error for an invalid entry."""
     if not is_of(value, Sequence) or isinstance(value, str):
-        raise InputError(
-            "An argument is of the wrong kind.", f"{name}: {shown(value)}", say("Expected: {}.", "Sequence")
-        )
+        raise InputError("An argument has the wrong type.", f"{name}: {shown(value)}", say("Expected: {}.", "Sequence"))
 
 
 def whole(low: int, high: int = MOST) -> Check:
@@ -250,10 +248,10 @@ def above(low: float, high: float = 1e15) -> Check:
         if isinstance(value, Iterable) and not isinstance(value, str):
             values = np.asarray(value)
             if values.dtype.kind not in "iuf" or not values.size or not ((values > low) & (values <= high)).all():
-                raise InputError("A setting is out of its range.", name, say("Choose a value above {}.", f"{low:g}"))
+                raise InputError("A setting is out of range.", name, say("Choose a value greater than {}.", f"{low:g}"))
         elif not (is_number(value) and low < value <= high):
             got = f"{name}: {shown(value)}"
-            raise InputError("A setting is out of its range.", got, say("Choose a value above {}.", f"{low:g}"))
+            raise InputError("A setting is out of range.", got, say("Choose a value greater than {}.", f"{low:g}"))
 
     return check
 
@@ -264,7 +262,7 @@ def one_of(names: Collection[str]) -> Check:
     def check(name: str, value: object) -> None:
         if not (isinstance(value, str) and value in names):
             hint = say("Choose one of: {}.", ", ".join(names))
-            raise InputError("An argument is none of its names.", f"{name}: {shown(value)}", hint)
+            raise InputError("An argument has an unknown value.", f"{name}: {shown(value)}", hint)
 
     return _of_entries(check)
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from model.arguments import check_number
 from model.public import public, unchecked, whole
 
-Z95 = 1.959964  # of the normal distribution, for an interval of 95 %
-CLEAR = 0.05  # below this probability two shares are told apart
+Z95 = 1.959964  # of the normal distribution, for an interval of 95%
+CLEAR = 0.05  # significance level at which two shares count as different
 
 
 @public(share=unchecked, n=whole(0, 1 << 50))
 def wilson(share: float, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of a fraction (0 to 1) observed in n cases: Wilson 1927. NaN for no cases."""
+    """Return the 95% interval of a fraction (0 to 1) observed in n cases: Wilson 1927. NaN for no cases."""
     if not n:
         return float("nan"), float("nan")
     check_number("share", share, 0, 1)
@@ -33,7 +33,7 @@ class Paired:
 
     @property
     def clear(self) -> bool:
-        """Whether a difference like this one is unlikely by chance."""
+        """True if a difference this large is unlikely to be due to chance."""
         return self.p < CLEAR
 
 

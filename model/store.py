@@ -1,8 +1,8 @@
-"""A cache bounded in bytes: loaded models, recent traces and results live in one between requests.
+"""A cache bounded in bytes: loaded models, recent traces and results are kept in one between requests.
 
-Beside such caches a module holds only values that never change once made (`functools.cache`), locks, and what is known
-of a model, by a weak reference to it: its compiled step (model/gpt/decode_step.py), where its trials are remembered
-(decode_ways.py) and the texts that share its forwards (model/generation/together.py).
+Apart from such caches, a module holds only values that never change once computed (`functools.cache`), locks, and data
+about a model behind a weak reference to it: its compiled step (model/gpt/decode_step.py), the results of its timing
+trials (decode_ways.py), and the texts that share its forward passes (model/generation/together.py).
 """
 
 import itertools
@@ -63,7 +63,7 @@ class ByteLRU:
             return self._values.get(key)
 
     def newest(self, wanted: Callable[[Hashable], bool], most: int) -> list[Any]:
-        """Return the most recently used values of the wanted keys; at most `most`, all of them already stored."""
+        """Return at most `most` of the most recently used values whose keys satisfy `wanted`; nothing is computed."""
         with self._lock:
             return [self._values[key] for key in itertools.islice(filter(wanted, reversed(self._values)), most)]
 

@@ -30,7 +30,7 @@ from model.text.tokenizer import from_folder
 from model.training import data, loop, phases
 from model.training.data import Dataset
 from model.training.folders import CHECKPOINT, TOKENIZER, prepare, prepared, read_text, train
-from model.training.loop import Recipe, Report, Run
+from model.training.loop import Recipe, Report, TrainingRun
 from model.training.optimizers import OPTIMIZERS
 from model.training.tasks import TASKS, task
 
@@ -209,7 +209,7 @@ def _follow(options: argparse.Namespace) -> None:
         print(f"the mean of the weights: {folder}")
 
 
-def _load_or_start(options: argparse.Namespace, recipe: Recipe, begin: Callable[[], Run]) -> Run:
+def _load_or_start(options: argparse.Namespace, recipe: Recipe, begin: Callable[[], TrainingRun]) -> TrainingRun:
     """Return the run in --out with --resume, otherwise a new one; an existing run is never overwritten by accident."""
     if options.resume:
         return loop.load_checkpoint(options.out / CHECKPOINT, recipe)[0]
@@ -256,7 +256,7 @@ def _tune(options: argparse.Namespace) -> None:
 def _tune_adapters(options: argparse.Namespace, recipe: Recipe, dataset: Dataset) -> None:
     """Train adapters, then write the model with merged adapters, and the adapters alone."""
     if recipe.optimizer != "adamw":
-        raise InputError("Adapters learn with AdamW.", recipe.optimizer, "Leave --optimizer out.")
+        raise InputError("Adapters can only be trained with AdamW.", recipe.optimizer, "Leave --optimizer out.")
     settings, path = lora.Lora(options.lora, options.lora_alpha, options.lora_matrices), options.out / CHECKPOINT
     model = build(*load_folder(options.model))
     if options.resume:
@@ -271,7 +271,7 @@ def _tune_adapters(options: argparse.Namespace, recipe: Recipe, dataset: Dataset
         dataset,
         options.out,
         save=lambda path: lora.save_run(path, run, settings, recipe),
-        whole=lora.merged,
+        convert=lora.merged,
     )
     show(reports, recipe, run.step)
     if leave := peft_files(run.model, settings, options.model.name):
@@ -282,7 +282,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     model, sizes = build(*load_folder(options.model)), data.token_bytes(from_folder(options.model))
     files = sorted(options.data.glob("*.held_out.u16"))
     if not files:
-        raise InputError("There is no such prepared file.", f"{options.data.name}/*.held_out.u16", "Run prepare first.")
+        raise InputError("No prepared file has this name.", f"{options.data.name}/*.held_out.u16", "Run prepare first.")
     for path in files:
         held_out = data.consecutive(data.read_tokens(path, len(sizes)))
         evaluation = loop.evaluate(model, held_out, sizes, length=min(options.length, model.config.n_ctx))

@@ -1,4 +1,4 @@
-// The page's scripts, in the order in which they run where their own imports leave it open.
+// The page's scripts, in execution order where their imports leave it open.
 import "./page/server/connection.js";
 import "./page/keyboard.js";
 import "./page/nav.js";
@@ -78,8 +78,8 @@ import { choose, updates } from "./page/wire/models.js";
 import { ask } from "./page/wire/view.js";
 import { lab } from "./views/training/runs.js";
 
-// What the page's parts call, and what may be tried in a browser's console. Until here a stub in the page's head has
-// kept what was called.
+// Functions that the page's parts call and that can be used in a browser's console. Until this point, a stub in the
+// page's head has queued the calls.
 const { waiting } = window.playground;
 window.playground = {
   mount,

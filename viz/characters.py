@@ -17,7 +17,7 @@ def frames(raw: Sequence[bytes]) -> list[list]:
 
 
 def part_notes(raw: Sequence[bytes], words: Mapping[str, str]) -> dict[int, str]:
-    """Return the label of each token that holds only some bytes of a character: "byte 1 of 2 of \u05e9".
+    """Format the label of each token that holds only some bytes of a character: "byte 1 of 2 of ש".
 
     `words`: the whole catalogue.
     """
@@ -33,7 +33,7 @@ def part_notes(raw: Sequence[bytes], words: Mapping[str, str]) -> dict[int, str]
 
 
 def token_chips(tokens: Tokens, words: Mapping[str, str]) -> list[dict]:
-    """Return the row of tokens: visible text, id, bytes as hex, byte span; `part` for a part of a character.
+    """Build the row of tokens: visible text, id, bytes as hex, byte span; `part` for a part of a character.
 
     `part` comes from `part_notes`. Plain text, set by textContent. `words`: the whole catalogue.
     """

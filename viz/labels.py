@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from viz.numbers import whole
 
 _NAMED = {"\n": "↵", "\t": "⇥"}
-# Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt: what a reader draws as nothing.
+# Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt: characters that are drawn as nothing.
 _IGNORABLE = frozenset(
     code
     for first, last in (
@@ -30,20 +30,20 @@ _IGNORABLE = frozenset(
     )
     for code in range(first, last + 1)
 )
-# Letters and symbols whose glyph is empty: a Braille cell without dots, a note without a head, blank hieroglyphs.
+# Letters and symbols with an empty glyph: a Braille cell without dots, a null notehead, blank hieroglyphs.
 _BLANK = frozenset("\u2800\U0001d159\U00013441\U00013442")
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")  # general categories without a glyph
 _JOINER, _EMOJI = "\u200d", "\ufe0f"  # zero-width joiner, emoji presentation
-_CARRIER = "◌"  # under a combining mark that has no letter to stand on
-MAX_LABEL = 14  # characters of a label on an axis
+_CARRIER = "◌"  # carries a combining mark without a base letter
+MAX_LABEL = 14  # characters in an axis label
 
 
 def visible(text: str) -> str:
-    """Return the text with a visible sign for everything that has no glyph.
+    """Replace everything without a glyph by a visible sign.
 
-    That is whitespace, control characters, characters that Unicode calls ignorable or that are blank, private and
-    unassigned ones: `<U+200B>`. A leading or only space becomes a middle dot; inner spaces stay. A combining mark
-    without a base letter stands on a dotted circle. Joiners inside an emoji stay, so that it is drawn.
+    That covers whitespace, control characters, characters that Unicode marks as ignorable or that are blank, and
+    private and unassigned ones: `<U+200B>`. A leading or lone space becomes a middle dot; inner spaces stay. A
+    combining mark without a base letter stands on a dotted circle. Joiners inside an emoji stay, so that it is drawn.
     """
     if not text:
         return "∅"
@@ -65,7 +65,7 @@ def _signs(text: str, named: Mapping[str, str]) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    shown, seated = [], False  # whether the character before can carry a combining mark
+    shown, seated = [], False  # `seated`: the previous character can carry a combining mark
     for at, c in enumerate(text):
         if c in named or c == " ":
             shown.append(named.get(c, c))
@@ -103,12 +103,12 @@ def shorten(text: str, limit: int = MAX_LABEL) -> str:
 
 
 def quoted(piece: str) -> str:
-    """Return a token's text in the form that sentences quote it."""
+    """Format a token's text as sentences quote it."""
     return shorten(visible(piece), 40)
 
 
 def run_label(task: str, config: Mapping, steps: int, words: Mapping[str, str]) -> str:
-    """Return the name of a training run: its task, the choices that distinguish runs, its steps.
+    """Format the name of a training run: its task, the choices that distinguish runs, its steps.
 
     `config`: the sizes and choices of its model. `words`: the whole catalogue.
     """
@@ -125,10 +125,10 @@ def plotly_text(text: str) -> str:
 
 
 def axis_name(position: int, piece: str) -> str:
-    """Return a unique category name for a token on an axis: position and text, escaped for Plotly."""
+    """Format a unique category name for a token on an axis: position and text, escaped for Plotly."""
     return plotly_text(f"{position} {shorten(visible(piece), 40)}")
 
 
 def tick_text(piece: str) -> str:
-    """Return the short label of a token on an axis, escaped for Plotly."""
+    """Format the short label of a token on an axis, escaped for Plotly."""
     return plotly_text(shorten(visible(piece)))

@@ -12,16 +12,16 @@ from fractions import Fraction
 from typing import TypeGuard
 
 NONE = "–"
-BIT = math.log(2)  # nats in a bit: an entropy in nats over this is in bits, as the page shows every entropy
-_UNITS = ("", "k", "M", "B", "T", "Q")  # powers of 1000, as parameters and tokens are counted
+BIT = math.log(2)  # nats per bit: dividing an entropy in nats by this gives bits, the page's unit for entropies
+_UNITS = ("", "k", "M", "B", "T", "Q")  # powers of 1000, for counts of parameters and tokens
 _BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
 _FLOPS = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP", "ZFLOP", "YFLOP")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Return a number in `digits` significant digits: 0.0123, −4.5, 1,234, 1.80 × 10⁻⁵."""
-    if not _there(value):
+    """Format a number with `digits` significant digits: 0.0123, −4.5, 1,234, 1.80 × 10⁻⁵."""
+    if not _is_finite(value):
         return NONE
     size = abs(value)
     if size and (size < 10.0**-digits or size >= 1e6):
@@ -32,66 +32,66 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def exact(value: float | None, digits: int = 6) -> str:
-    """Return a number for a hover text: six significant digits."""
-    return NONE if not _there(value) else _minus(f"{value:.{digits}g}".replace("e-0", "e-").replace("e+0", "e"))
+    """Format a number for a hover text, with six significant digits."""
+    return NONE if not _is_finite(value) else _minus(f"{value:.{digits}g}".replace("e-0", "e-").replace("e+0", "e"))
 
 
 def power(value: float, digits: int = 3) -> str:
-    """Return a very large or very small number: 5.76 × 10²³."""
-    if value == 0 or not _there(value):
+    """Format a very large or very small number as a power of ten: 5.76 × 10²³."""
+    if value == 0 or not _is_finite(value):
         return "0" if value == 0 else NONE
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     return f"{_minus(mantissa)} × 10{str(int(exponent)).translate(_RAISED)}"
 
 
 def tens(exponents: Sequence[int]) -> list[str]:
-    """Return powers of ten, all in one form: 0.01, 0.1, 1 if every one is short, else 10⁻⁶, 10⁻³, 10⁰."""
+    """Format powers of ten, all in one form: 0.01, 0.1, 1 if every one is short, else 10⁻⁶, 10⁻³, 10⁰."""
     short = all(-3 <= each <= 5 for each in exponents)
     return [f"{10.0**each:,.{max(0, -each)}f}" if short else f"10{str(each).translate(_RAISED)}" for each in exponents]
 
 
 def decimals(value: float | None, places: int = 2) -> str:
-    """Return a number with a fixed number of decimals; 0.00 has no sign."""
-    if not _there(value):
+    """Format a number with a fixed number of decimals; 0.00 has no sign."""
+    if not _is_finite(value):
         return NONE
     text = f"{value:,.{places}f}"
     return _minus(text.removeprefix("-") if float(text.replace(",", "")) == 0 else text)
 
 
 def logit(value: float | None) -> str:
-    """Return a logit, or a difference of logits: two decimals."""
+    """Format a logit, or a difference of logits, with two decimals."""
     return decimals(value, 2)
 
 
 def nats(value: float | None) -> str:
-    """Return a divergence or a loss: three decimals, or three significant digits if it is small."""
-    if not _there(value):
+    """Format a divergence or a loss with three decimals, or three significant digits if it is small."""
+    if not _is_finite(value):
         return NONE
     return decimals(value, 3) if value == 0 or abs(value) >= 0.1 else number(value)
 
 
 def bits(value: float | None) -> str:
-    """Return a surprisal or an entropy in bits, formatted like nats; ∞ for a probability of 0."""
+    """Format a surprisal or an entropy in bits, like `nats`; ∞ for a probability of 0."""
     return "∞" if value == math.inf else nats(value)
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """Return a number with its sign, + or −; zero has none."""
+    """Format a number with its sign, + or −; zero has no sign."""
     text = number(value, digits)
-    return f"+{text}" if _there(value) and value > 0 else text
+    return f"+{text}" if _is_finite(value) and value > 0 else text
 
 
 def difference(value: float | None, error: float | None = None, places: int = 3) -> str:
-    """Return a difference with its sign, and its standard error if it is known: +0.123 ± 0.010."""
+    """Format a difference with its sign, and its standard error if it is known: +0.123 ± 0.010."""
     text = decimals(value, places)
-    if _there(value) and value > 0 and float(text.replace(",", "")) > 0:
+    if _is_finite(value) and value > 0 and float(text.replace(",", "")) > 0:
         text = f"+{text}"
-    return f"{text} ± {decimals(error, places)}" if _there(value) and _there(error) else text
+    return f"{text} ± {decimals(error, places)}" if _is_finite(value) and _is_finite(error) else text
 
 
 def percent(share: float | None) -> str:
-    """Return a probability or another fraction: 34.2%, 1.23%, 0.012%."""
-    if not _there(share):
+    """Format a probability or another fraction: 34.2%, 1.23%, 0.012%."""
+    if not _is_finite(share):
         return NONE
     points = 100 * share
     size = abs(points)
@@ -102,41 +102,41 @@ def percent(share: float | None) -> str:
 
 
 def signed_percent(share: float | None) -> str:
-    """Return a relative difference with its sign: +1.23%, −12.4%."""
+    """Format a relative difference with its sign: +1.23%, −12.4%."""
     text = percent(share)
-    return f"+{text}" if _there(share) and share > 0 else text
+    return f"+{text}" if _is_finite(share) and share > 0 else text
 
 
 def count(value: float | None) -> str:
-    """Return a number of parameters or tokens in three significant digits: 8.55 M, 67.0 B, 1.43 T."""
-    if not _there(value):
+    """Format a number of parameters or tokens with three significant digits: 8.55 M, 67.0 B, 1.43 T."""
+    if not _is_finite(value):
         return NONE
     text, unit = _scaled(value, len(_UNITS))
     return f"{text} {_UNITS[unit]}" if unit else text
 
 
 def whole(value: float) -> str:
-    """Return a whole number with thousands separators: 1,234,567."""
+    """Format an integer with thousands separators: 1,234,567."""
     return _minus(f"{value:,.0f}")
 
 
 def size(nbytes: float | None) -> str:
-    """Return a number of bytes in three significant digits, with powers of 1000: 17.1 MB."""
-    if not _there(nbytes):
+    """Format a number of bytes with three significant digits and decimal prefixes: 17.1 MB."""
+    if not _is_finite(nbytes):
         return NONE
     text, unit = _scaled(nbytes, len(_BYTES))
     return f"{text} {_BYTES[unit]}"
 
 
 def size_unit(nbytes: float) -> tuple[float, str]:
-    """Return the unit of an axis that reaches `nbytes`: (bytes of the unit, its name)."""
+    """Choose the unit of an axis that reaches `nbytes`; returns (bytes per unit, its name)."""
     _, unit = _scaled(nbytes, len(_BYTES))
     return 1000.0**unit, _BYTES[unit]
 
 
 def flops(n: float | None) -> str:
-    """Return a number of operations in three significant digits: 1.23 GFLOP; beyond the prefixes as a power of ten."""
-    if not _there(n):
+    """Format a number of operations with three significant digits: 1.23 GFLOP; large ones as a power of ten."""
+    if not _is_finite(n):
         return NONE
     if n >= 1e27:
         return f"{power(n)} FLOP"
@@ -145,22 +145,22 @@ def flops(n: float | None) -> str:
 
 
 def flops_unit(n: float) -> tuple[float, str]:
-    """Return the unit of an axis that reaches `n` operations: (operations of the unit, its name)."""
+    """Choose the unit of an axis that reaches `n` operations; returns (operations per unit, its name)."""
     _, unit = _scaled(n, len(_FLOPS))
     return 1000.0**unit, _FLOPS[unit]
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Return a time in milliseconds, in three significant digits, without the unit."""
-    if not _there(seconds):
+    """Format a time in milliseconds with three significant digits, without the unit."""
+    if not _is_finite(seconds):
         return NONE
     ms = 1000 * seconds
     return f"{ms:,.0f}" if ms >= 100 else f"{ms:.1f}" if ms >= 10 else f"{ms:.2f}"
 
 
 def duration(seconds: float | None) -> str:
-    """Return a time with its unit: 4.1 ms, 3.2 s, 5 min."""
-    if not _there(seconds):
+    """Format a time with its unit: 4.1 ms, 3.2 s, 5 min."""
+    if not _is_finite(seconds):
         return NONE
     if seconds < 1:
         return f"{milliseconds(seconds)} ms"
@@ -168,25 +168,27 @@ def duration(seconds: float | None) -> str:
 
 
 def factor(value: float | None) -> str:
-    """Return a ratio: 2.4 ×, 136 ×."""
-    if not _there(value):
+    """Format a ratio: 2.4 ×, 136 ×."""
+    if not _is_finite(value):
         return NONE
     return f"{value:,.0f} ×" if value >= 100 else f"{number(value, 2 if value < 10 else 3)} ×"
 
 
 def money(amount: float, currency: str) -> str:
-    """Return an amount with its currency: two decimals from 1 on, three digits below: 1,234.50 USD, 0.0123 USD."""
+    """Format an amount with its currency: two decimals from 1 on, three significant digits below: 1,234.50 USD, 0.0123
+    USD.
+    """
     return f"{decimals(amount) if amount >= 1 else number(amount)} {currency}"
 
 
 def interval(middle: float, low: float, high: float, places: int = 3) -> str:
-    """Return an estimate with its interval: 0.076 (0.071–0.081)."""
+    """Format an estimate with its interval: 0.076 (0.071–0.081)."""
     return f"{decimals(middle, places)} ({decimals(low, places)}–{decimals(high, places)})"
 
 
 def typed(value: Fraction | Decimal, digits: int, fraction: bool = False) -> str:
-    """Return an exact number of a worked example in `digits` significant digits, its integer part in full: 0.5, 22026,
-    −∞.
+    """Format an exact number of a worked example with `digits` significant digits, its integer part in full: 0.5,
+    22026, −∞.
 
     `fraction`: write a number without a short decimal form as a fraction, if that is short: 1/3.
     """
@@ -197,12 +199,12 @@ def typed(value: Fraction | Decimal, digits: int, fraction: bool = False) -> str
         return _minus(written)
     if value == 0:
         return "0"
-    whole = decimal.Context(prec=60)
-    exact = whole.divide(value.numerator, value.denominator) if isinstance(value, Fraction) else value
+    context = decimal.Context(prec=60)
+    exact = context.divide(value.numerator, value.denominator) if isinstance(value, Fraction) else value
     size = exact.adjusted()
     rounded = decimal.Context(prec=max(digits, size + 1 if size < 15 else digits)).plus(exact)
     if isinstance(value, Fraction) and rounded == exact:
-        rounded = rounded.normalize()  # all its digits: 0.5, not 0.5000
+        rounded = rounded.normalize()  # without trailing zeros: 0.5, not 0.5000
     if not -5 <= rounded.adjusted() < 15:
         mantissa, exponent = f"{rounded:e}".split("e")
         return f"{_minus(mantissa)} × 10{str(int(exponent)).translate(_RAISED)}"
@@ -210,11 +212,11 @@ def typed(value: Fraction | Decimal, digits: int, fraction: bool = False) -> str
 
 
 def plain(value: float | None, digits: int = 6) -> float | None:
-    """Return a number for a payload: six significant digits, None if it is not finite, which JSON cannot express."""
-    return None if not _there(value) else float(f"{value:.{digits}g}")
+    """Round a number for a payload to six significant digits; None if it is not finite, which JSON cannot express."""
+    return None if not _is_finite(value) else float(f"{value:.{digits}g}")
 
 
-def _there(value: float | None) -> TypeGuard[float]:
+def _is_finite(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
 
 
@@ -223,8 +225,8 @@ def _minus(text: str) -> str:
 
 
 def _scaled(value: float, units: int) -> tuple[str, int]:
-    """Return a number in three significant digits, in the largest power of 1000 that it reaches once rounded, and that
-    power.
+    """Scale a number to the largest power of 1000 that it reaches once rounded; returns its three significant digits
+    and that power.
     """
     unit, scaled = 0, abs(value)
     while unit < units - 1 and float(f"{scaled:.3g}") >= 1000:

@@ -1,4 +1,4 @@
-"""From options to a running server: the default model, the app with its routes, and Gradio behind them."""
+"""Server setup from the options: the default model, the app with its routes, and Gradio behind them."""
 
 import argparse
 import dataclasses
@@ -36,7 +36,7 @@ from viz.lessons.library import Library, library
 from viz.page.build import build
 from viz.page.wire.routes import routes as wire_routes
 from viz.server import here, search
-from viz.server.assets import MAIN, ROUTE, STYLE, Assets, Head, answer, read, tags
+from viz.server.assets import MAIN, ROUTE, STYLE, Assets, HeadMiddleware, answer, read, tags
 from viz.server.calls import Functions
 from viz.server.guard import login
 from viz.server.guard.door import Door
@@ -45,10 +45,10 @@ from viz.server.guard.tokens import Tokens, key_of
 from viz.server.headers import SERVER
 from viz.server.joined import joined
 from viz.server.listeners import Listeners
-from viz.server.middleware import Guard, Refused, refusal
+from viz.server.middleware import Guard, RefusedRequest, refusal
 from viz.server.packed import Folder
 from viz.server.protocol import crowd_of, files_allowed, tell_few
-from viz.server.serving import Running, taken
+from viz.server.serving import RunningServer, taken
 from viz.words import LANGUAGES, Catalogue, file_texts, section, words
 from viz.work.engine import Engine
 from viz.work.limits import PRIVATE, PUBLIC
@@ -62,7 +62,7 @@ GRADIO = Path(gr.__file__).parent / "templates" / "frontend" / "assets"
 
 
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
-    """Return the playground with its first model loaded; if loading fails, log it and let the page offer to try again.
+    """Create the playground and load its first model; if that fails, log it and let the page offer to try again.
 
     On a shared server every offered model is loaded now, so that no visitor starts a download.
     """
@@ -86,7 +86,7 @@ def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
     from viz.cluster.join import connect, joined, rejoin
 
     connect(arguments.engine)
-    from viz.cluster.cluster import Cluster  # after it: importing ray decides what it listens on
+    from viz.cluster.cluster import Cluster  # after `connect`: importing ray fixes its address
 
     return Cluster(
         options,
@@ -99,13 +99,13 @@ def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
-    """Return the server's options from the command line.
+    """Build the server's options from the command line.
 
-    On a shared server, a model from a folder or file is known by its name instead of its path.
+    On a shared server, a model from a folder or file is listed by its name instead of its path.
     """
     public, local = arguments.public, None
     if arguments.login:
-        login.lines(arguments.login)  # an error in it is reported before anything is loaded
+        login.lines(arguments.login)  # reports errors in the file before anything is loaded
     if Path(arguments.model).expanduser().exists():
         local = resolve(arguments.model, allow_paths=True)
         if public:
@@ -138,13 +138,13 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 
 def head(assets: Assets, workshop: str = "") -> str:
-    """Return the beginning of the page's head, before Gradio's part of it."""
+    """Build the beginning of the page's head, before Gradio's part of it."""
     plotly_js = f'<link rel="preload" as="script" href="playground/plotly/{PLOTLY}">'
     return identity(workshop) + plotly_js + tags(assets)
 
 
 def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[Request], Response]:
-    """Return the handler that sends a trained model's files, or its adapters; only its owner knows its number."""
+    """Return the handler that sends a trained model's files, or its adapters; only its owner has its id."""
 
     def answer(request: Request) -> Response:
         run = playground.workshop.finished(request.path_params["number"])
@@ -159,34 +159,32 @@ def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[
 
 
 def identity(workshop: str = "") -> str:
-    """Return the script with this server's id, the messages for a lost connection, and whether only lessons
-    are shown.
-    """
-    told = {
+    """Build the element with this server's id, the messages for a lost connection, and the "lessons only" flag."""
+    by_language = {
         name: section(Catalogue(file_texts("en", "server") | file_texts(name, "server")), "connection")
         for name in LANGUAGES
     }
-    content: dict = {"server": SERVER, "words": told}
+    content: dict = {"server": SERVER, "words": by_language}
     if workshop:
         content["workshop"] = workshop
     return f'<meta id="pg-connection-words" content="{html.escape(json.dumps(content, ensure_ascii=False))}">'
 
 
 def alive(request: Request) -> Response:
-    """Return a sign of life; a header names this server."""
+    """Return an empty sign of life; a header identifies this server."""
     return Response("alive", media_type="text/plain")
 
 
 def app_of(
     playground: Playground, static: Path, page: gr.Blocks, key: bytes, draining: threading.Event | None = None
 ) -> FastAPI:
-    """Return the app: our routes and middleware, with Gradio behind them. `key` signs logins."""
+    """Build the app: our routes and middleware, with Gradio behind them. `key` signs logins."""
     assets, options = scripts(static), playground.options
     door = None
     if options.login:
         door = Door(options, Tokens(key), login.checker(login.read(options.login)))
     if options.lessons:
-        lessons(options.lessons)  # an error in one of them is for who starts the server
+        lessons(options.lessons)  # reports errors in lessons to the operator
     app = FastAPI(
         docs_url=None,
         redoc_url=None,
@@ -210,11 +208,11 @@ def app_of(
                 Guard, options=options, functions=Functions.of(page.get_config_file(), endpoints.needed()), door=door
             ),
             Middleware(Listeners, presence=playground.presence),
-            Middleware(Head, tags=head(assets, options.workshop), options=options),
+            Middleware(HeadMiddleware, tags=head(assets, options.workshop), options=options),
         ],
     )
-    page.max_threads = MOST_CALLS  # which the queue begins at once
-    page.state_session_capacity = 64  # no function has a state
+    page.max_threads = MOST_CALLS  # calls that Gradio's queue starts at once
+    page.state_session_capacity = 64  # no function uses session state
     page.queue(api_open=False)
     gr.mount_gradio_app(
         app,
@@ -227,7 +225,7 @@ def app_of(
         max_file_size="64kb",
         mcp_server=options.mcp,
         ssr_mode=False,
-        auth_dependency=(lambda request: request.scope["playground.name"]) if door else None,  # whose page it is
+        auth_dependency=(lambda request: request.scope["playground.name"]) if door else None,  # the user's name
         app_kwargs={
             "docs_url": None,
             "redoc_url": None,
@@ -241,7 +239,7 @@ def app_of(
 
 def failed(request: Request, error: Exception) -> Response:
     """Return the answer to a request that Gradio failed on; the guard logs the error."""
-    return refusal(Refused(500), request.scope)
+    return refusal(RefusedRequest(500), request.scope)
 
 
 def start(
@@ -253,7 +251,7 @@ def start(
     port: int | None,
     key: bytes | None = None,
     draining: threading.Event | None = None,
-) -> Running:
+) -> RunningServer:
     """Serve a page in the background; raises InputError if the address is taken, or does not belong to this machine.
 
     `key` is shared by several processes, so that each accepts the logins of the others.
@@ -264,7 +262,9 @@ def start(
         tell_few(crowd, log.warning)
     place = taken(host, port)
     try:
-        return Running(app_of(playground, static, page, key or secrets.token_bytes(32), draining), place, host, crowd)
+        return RunningServer(
+            app_of(playground, static, page, key or secrets.token_bytes(32), draining), place, host, crowd
+        )
     except BaseException:
         place.close()
         raise
@@ -272,7 +272,7 @@ def start(
 
 @functools.cache
 def scripts(static: Path) -> Assets:
-    """Return the page's own scripts and styles as they are sent; read once."""
+    """Load the page's own scripts and styles as they are sent; cached."""
     return joined(read(static))
 
 
@@ -284,14 +284,16 @@ def bundled() -> Folder:
 
 @functools.cache
 def lessons(own: Path | None) -> Library:
-    """Return the lessons of this server, read once."""
+    """Load the lessons of this server; cached."""
     return library(own)
 
 
 def warm(playground: Playground, static: Path) -> None:
-    """Prepare what pages will request next: scripts, styles, Plotly, lessons, and the words of other languages."""
+    """Prepare the resources that pages will request next: scripts, styles, Plotly, lessons, and words of other
+    languages.
+    """
     for name in (MAIN, STYLE):
-        _ = scripts(static).files[name].packed  # kept there
+        _ = scripts(static).files[name].packed  # compresses the script now and keeps the result
     bundled().pack(PLOTLY)
     lessons(playground.options.lessons)
     for language in LANGUAGES:
@@ -316,13 +318,13 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     draining, key, served = threading.Event(), None, None
-    if worker := os.environ.get(PORT):  # one of several processes, which only their proxy reaches
+    if worker := os.environ.get(PORT):  # one of several processes, reachable only through their proxy
         host, port, open_browser, key = "127.0.0.1", int(worker), False, key_of(os.environ[KEY])
         signal.signal(signal.SIGUSR1, lambda *_: draining.set())
         threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     try:
         served = start(playground, static, build(playground), host=host, port=port, key=key, draining=draining)
-        gc.freeze()  # what the start made stays; looking through it again and again takes time
+        gc.freeze()  # startup objects are permanent, so the garbage collector need not scan them
         gc.enable()
         print(f"Attention playground: {served.url}", flush=True)
         threading.Thread(target=warm, args=(playground, static), daemon=True).start()

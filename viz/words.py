@@ -13,11 +13,11 @@ from typing import Any
 from model.errors import InputError, Message
 
 _FOLDER = Path(__file__).parent / "words"
-_SYNONYMS = "search.toml"  # in the folder of a language: lists, where the other files have texts
-# A folder of words is a language, named by its tag in small letters; English is what code and docstrings are in, and
-# what an unknown reader gets.
+_SYNONYMS = "search.toml"  # in a language's folder; holds lists, whereas the other files hold texts
+# Each folder of words is a language, named by its lowercase tag. English is the language of code and docstrings, and
+# the fallback for other readers.
 LANGUAGES = ("en", *sorted(path.name for path in _FOLDER.iterdir() if path.is_dir() and path.name != "en"))
-WIDE = tuple("。！？；：")  # which bring the space after them along
+WIDE = tuple("。！？；：")  # full-width marks, which need no space after them
 
 
 class Catalogue(Mapping):
@@ -25,7 +25,7 @@ class Catalogue(Mapping):
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = dict(texts)
-        self._sections: dict[str, dict[str, str]] = {}  # "a.b.c" is in "a" as "b.c" and in "a.b" as "c"
+        self._sections: dict[str, dict[str, str]] = {}  # "a.b.c" belongs to "a" as "b.c" and to "a.b" as "c"
         for key, text in self._texts.items():
             for at in (n for n, letter in enumerate(key) if letter == "."):
                 self._sections.setdefault(key[:at], {})[key[at + 1 :]] = text
@@ -49,7 +49,7 @@ def words(language: str) -> Catalogue:
     """Return the catalogue of a language, with English for missing words; an unknown language is English."""
     spoken = dict.fromkeys(("en", language)) if language in LANGUAGES else ("en",)
     outside = [texts_of(_outside(each)) for each in spoken]
-    ours = [own_texts(each) for each in spoken]  # last: nobody rewords the page
+    ours = [own_texts(each) for each in spoken]  # last, so that views from outside cannot reword the page
     return Catalogue({key: text for texts in (*outside, *ours) for key, text in texts.items()})
 
 
@@ -62,7 +62,7 @@ def own_texts(language: str) -> dict[str, str]:
 def synonyms(language: str) -> dict[str, tuple[str, ...]]:
     """Return the synonyms that the search accepts in a language, by target: "view.map": ("attention map", ...)."""
     path = _FOLDER / language / _SYNONYMS
-    return {key: tuple(found) for key, found in _flat(_table(path), "")} if path.is_file() else {}
+    return {key: tuple(names) for key, names in _flat(_table(path), "")} if path.is_file() else {}
 
 
 @functools.cache
@@ -72,15 +72,15 @@ def file_texts(language: str, name: str) -> dict[str, str]:
 
 
 def texts_of(paths: Iterable[Path]) -> dict[str, str]:
-    """Return the texts of some files, by key. Raises InputError that names a file that cannot be read."""
+    """Load the texts of some files, by key. Raises InputError that names a file that cannot be read."""
     return {key: text for path in sorted(paths) for key, text in _flat(_table(path), "")}
 
 
 def _table(path: Path) -> Mapping[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:  # of UTF-8 or of TOML
-        raise InputError("A file of words cannot be read.", f"{path}: {error}", "Mend it.") from error
+    except ValueError as error:  # invalid UTF-8 or TOML
+        raise InputError("A file of words cannot be read.", f"{path}: {error}", "Correct it.") from error
 
 
 def _outside(language: str) -> Iterator[Path]:
@@ -145,17 +145,17 @@ def plot_words(catalogue: Catalogue) -> dict[str, str]:
 
 
 def some(catalogue: Mapping[str, str], section: str, *keys: str) -> dict[str, str]:
-    """Return some words of a section by their short keys, for a part of the page."""
+    """Select some words of a section by their short keys, for a part of the page."""
     return {key: catalogue[f"{section}.{key}"] for key in keys}
 
 
 def pick_language(requested: str | None, accepted: str | None) -> str:
-    """Return the language of a reader: `?lang=` if it is supported, else the browser's first supported one, else
+    """Choose the language of a reader: `?lang=` if it is supported, else the browser's first supported one, else
     English.
     """
     for entry in (requested or "", *(accepted or "").split(",")):
         tag = entry.partition(";")[0].strip().lower().replace("_", "-")
-        while tag and tag not in LANGUAGES:  # "pt-br" where there is such a folder, else "pt"
+        while tag and tag not in LANGUAGES:  # "pt-br" if there is such a folder, else "pt"
             tag = tag.rpartition("-")[0]
         if tag:
             return tag

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from model.alignment.preferences import PROMPTS, Ask, pairs_by_rule, split
+from model.alignment.preferences import PROMPTS, PairSettings, pairs_by_rule, split
 from model.alignment.reward_model import RewardRecipe, accuracy, train
 from model.alignment.rewards import parse_rules
 from model.api import load_model
@@ -52,7 +52,7 @@ def main() -> None:
 
 def written(lm, rule: str, options: argparse.Namespace, seed: int):
     """The pairs of one seed."""
-    return pairs_by_rule(lm, PROMPTS, parse_rules(rule), Ask(options.pairs, options.tokens, 1.0, seed))
+    return pairs_by_rule(lm, PROMPTS, parse_rules(rule), PairSettings(options.pairs, options.tokens, 1.0, seed))
 
 
 def timed(work) -> tuple:

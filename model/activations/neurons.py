@@ -73,7 +73,7 @@ def layer_activations(run: Trace, layer: int) -> Activations:
 
 
 def activation(config: ModelConfig, pre: np.ndarray) -> np.ndarray:
-    """Return the model's activation function for given pre-activations; for SwiGLU of the gate, before the product with
+    """Apply the model's activation function to pre-activations; for SwiGLU this is the gate, before the product with
     up.
 
     float32, the shape of `pre`. Sources: model.gpt.layers.MLPS.
@@ -95,7 +95,7 @@ def ranked(post: np.ndarray, lengths: np.ndarray, order: str, position: int) -> 
     position, the length of the neuron's output there. Raises InputError for another order or position.
     """
     if not isinstance(order, str) or order not in ORDERS:
-        raise InputError("There is no such order.", shown(order), say("Choose one of: {}.", ", ".join(ORDERS)))
+        raise InputError("No order has this name.", shown(order), say("Choose one of: {}.", ", ".join(ORDERS)))
     T = len(post)
     check_position(position, T, from_end=True)
     size = np.abs(post).max(0) if order == "prompt" else np.abs(post[position])
@@ -178,4 +178,4 @@ def survey(run: Trace, progress: Progress = silent) -> Survey:
 def _check_neuron(model: Transformer, neuron: int) -> None:
     if not (is_whole(neuron) and 0 <= neuron < model.config.d_mlp):
         hint = say("Neurons run from 0 to {}.", model.config.d_mlp - 1)
-        raise InputError("There is no such neuron.", shown(neuron), hint)
+        raise InputError("This neuron does not exist.", shown(neuron), hint)

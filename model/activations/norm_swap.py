@@ -32,7 +32,7 @@ class NormInput:
     kind: str  # "layernorm" or "rmsnorm"
     eps: float
     gain: Tensor  # [D]
-    bias: Tensor | float  # [D], or 0 where there is none
+    bias: Tensor | float  # [D], or 0 for a norm without bias
     divisor: Callable[[], float]  # mean divisor of the norm over the prompt's tokens in the unchanged run
 
 
@@ -69,7 +69,9 @@ def _removed(norm: NormInput) -> Tensor:
 
 @dataclass(frozen=True)
 class Swap:
-    """One change of a norm. `function` gives the new output; `fits` tells whether it applies to a model."""
+    """One change of a norm. `function` computes the new output; `fits` returns whether the change applies
+    to a model.
+    """
 
     doc: str
     function: Callable[[NormInput], Tensor]
@@ -97,7 +99,7 @@ WHERE = ("all", "norm1", "norm2", "final", "one")
 
 
 def swaps_of(config: ModelConfig) -> tuple[str, ...]:
-    """Return the keys of SWAPS that have an effect in such a model."""
+    """Return the keys of the SWAPS that affect a model with this config."""
     return tuple(key for key, swap in SWAPS.items() if swap.fits(config))
 
 
@@ -108,7 +110,7 @@ def places_of(config: ModelConfig, where: str) -> tuple[Place, ...]:
     Raises InputError for any other name.
     """
     if where not in ("all", "norm1", "norm2", "final"):
-        raise InputError("There is no such norm.", shown(where), "Norms are called norm1, norm2 and final.")
+        raise InputError("No norm has this name.", shown(where), "The norms are norm1, norm2 and final.")
     return tuple(place for place in norms_of(config) if where in ("all", place[1]))
 
 
@@ -146,10 +148,10 @@ class Swapped:
 @public(swap=unchecked, places=nonempty)
 @torch.inference_mode()
 def swapped(run: Trace, swap: str, places: Sequence[Place], progress: Progress = silent) -> Swapped:
-    """Return the run with one of SWAPS at the norms of `places`, after its own edits; later layers are recomputed.
+    """Rerun with one of SWAPS applied to the norms of `places`, after the run's own edits; later layers are recomputed.
 
-    `progress(steps done, steps in all, "Changing norms")` may raise to cancel. Raises InputError for a change or a norm
-    that does not apply to the model, ValueError for a trace run with a tap of its own.
+    `progress(steps done, total steps, "Changing norms")` may raise to cancel. Raises InputError for a change or a norm
+    that does not apply to the model, ValueError for a trace run with its own tap.
     """
     run.require_key()
     _check(run, swap, places)
@@ -190,11 +192,11 @@ def swapped(run: Trace, swap: str, places: Sequence[Place], progress: Progress =
 def _check(run: Trace, swap: str, places: Sequence[Place]) -> None:
     """Raise InputError unless the model has these norms and the change applies to them."""
     if not isinstance(swap, str) or swap not in SWAPS:
-        raise InputError("There is no such change of a norm.", shown(swap), say("Choose one of: {}.", ", ".join(SWAPS)))
+        raise InputError("No change of a norm has this name.", shown(swap), say("Choose one of: {}.", ", ".join(SWAPS)))
     if not SWAPS[swap].fits(run.config):
         raise InputError("The norms of this model have no such part.", swap, "Choose another change.")
     if not places:
-        raise InputError("No norm is chosen.", "", "Choose at least one.")
+        raise InputError("No norm is chosen.", "", "Select at least one.")
     for place in places:
         norm_of(run.model, *place)
 

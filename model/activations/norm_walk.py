@@ -30,7 +30,7 @@ def norms_of(config: ModelConfig) -> tuple[Place, ...]:
 def norm_of(model: Transformer, layer: int, site: str) -> Norm:
     """Return the norm at a place; raises InputError if there is no such norm."""
     if site not in ("norm1", "norm2", "final"):
-        raise InputError("There is no such norm.", shown(site), "Norms are called norm1, norm2 and final.")
+        raise InputError("No norm has this name.", shown(site), "The norms are norm1, norm2 and final.")
     L = model.config.n_layer
     if site != "final":
         check_layer(layer, L)
@@ -39,7 +39,7 @@ def norm_of(model: Transformer, layer: int, site: str) -> Norm:
         raise InputError("This model has no final norm.", "", "Choose a norm inside a layer.")
     if not (is_whole(layer) and layer == L):
         hint = say("The final norm is at layer {}.", L)
-        raise InputError("There is no such norm.", f"final at layer {shown(layer)}", hint)
+        raise InputError("No norm has this name.", f"final at layer {shown(layer)}", hint)
     return model.final_norm
 
 
@@ -101,10 +101,10 @@ class Walk:
 
 @public(site=unchecked)
 def walk(run: Trace, layer: int, site: str, position: int) -> Walk:
-    """Return the norm at a place for one token of the prompt, in the run with its edits.
+    """Compute the norm at a place step by step for one token of the prompt, in the run with its edits.
 
-    Raises InputError for a norm or position that does not exist. Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich 2019,
-    eq. 4. The result equals what the run computed, to float32 rounding.
+    Raises InputError for a norm or position that does not exist. Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich
+    2019, eq. 4. The result equals what the run computed, to float32 rounding.
     """
     check_positions([position], len(run.tokens))
     return walk_vector(norm_of(run.model, layer, site), norm_input(run, layer, site)[position])
@@ -112,7 +112,7 @@ def walk(run: Trace, layer: int, site: str, position: int) -> Walk:
 
 @torch.inference_mode()
 def walk_vector(norm: Norm, vector: np.ndarray) -> Walk:
-    """Return a norm on one vector. float32 [D]"""
+    """Compute a norm of one vector step by step. float32 [D]"""
     row = torch.from_numpy(np.ascontiguousarray(vector, dtype=np.float32))
     x, gain = row.double().numpy(), norm.weight.detach().double().numpy()
     mean = float(x.mean()) if norm.kind == "layernorm" else None
@@ -158,8 +158,8 @@ class BatchCompared:
 
 @torch.inference_mode()
 def compare_batch(norm: Norm, x: np.ndarray) -> BatchCompared:
-    """Return the prompt's vectors under the norm and under BatchNorm. x float32 [T, D]"""
-    whole = torch.from_numpy(np.ascontiguousarray(x)).double()
+    """Compare the model's norm with BatchNorm on the prompt's vectors. x float32 [T, D]"""
+    vectors = torch.from_numpy(np.ascontiguousarray(x)).double()
 
     def own(part: Tensor) -> Tensor:
         numerator, divisor = NORMS[norm.kind](part, norm.eps)
@@ -168,24 +168,24 @@ def compare_batch(norm: Norm, x: np.ndarray) -> BatchCompared:
     def batch(part: Tensor) -> Tensor:
         return batch_norm(part, norm.eps)
 
-    results = [function(whole) for function in (own, batch)]
+    results = [function(vectors) for function in (own, batch)]
     tokens = [y.square().mean(-1).sqrt().numpy() for y in results]
     dimensions = [y.std(0, correction=0).numpy() for y in results]
     later = [None, None]
-    if len(whole) > 1:
+    if len(vectors) > 1:
         later = [
-            float((y[0] - function(whole[:-1])[0]).abs().max())
+            float((y[0] - function(vectors[:-1])[0]).abs().max())
             for y, function in zip(results, (own, batch), strict=True)
         ]
-    alone = [float(function(whole[:1]).abs().max()) for function in (own, batch)]
-    return BatchCompared(*tokens, *dimensions, *later, *alone)
+    single = [float(function(vectors[:1]).abs().max()) for function in (own, batch)]
+    return BatchCompared(*tokens, *dimensions, *later, *single)
 
 
 # --- gain and bias of all norms ---------------------------------------------------------------------
 
 
 def quantiles(model: Transformer) -> dict[str, np.ndarray]:
-    """Return the 5 % quantile, median and 95 % quantile of the gain and of the bias over the dimensions of each norm,
+    """Return the 5% quantile, median and 95% quantile of the gain and of the bias over the dimensions of each norm,
     in the order of `norms_of`.
 
     "gain" and, where the norms have one, "bias": float64 [norms, 3]

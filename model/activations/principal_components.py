@@ -44,7 +44,7 @@ def principal(run: Trace, *, scaled: bool = True, first: bool = True, components
     start = 0 if first else 1
     states = run.residuals[:, start:]  # [L + 1, T, D]
     if states.shape[1] == 0:
-        raise InputError("Nothing is left without the first token.", "1 token", "Type a longer prompt, or keep it.")
+        raise InputError("Without the first token nothing is left.", "1 token", "Type a longer prompt, or keep it.")
     mean = torch.stack([_scaled(layer, scaled).mean(0) for layer in states]).mean(0)
     n, D = states.shape[0] * states.shape[1], states.shape[2]
     values, vectors = _few_states(states, mean, scaled) if n < D else _many_states(states, mean, scaled)
@@ -65,7 +65,7 @@ def principal(run: Trace, *, scaled: bool = True, first: bool = True, components
 
 @public(layers=whole(1), T=whole(1), D=whole(1))
 def work(layers: int, T: int, D: int) -> float:
-    """Return approximate number of multiplications of `principal`."""
+    """Estimate the number of multiplications of `principal`."""
     small = min(layers * T, D)
     return layers * T * D * small + 8 * small**3
 

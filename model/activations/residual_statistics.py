@@ -38,7 +38,7 @@ RULES: dict[str, Rule] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class StreamStatistics:
     """Reductions of one run. N norms in the order of the computation, T tokens, L layers, D dimensions.
 
     A ratio or a cosine with a stream of length 0 is NaN.
@@ -79,7 +79,7 @@ class Stream:
 
 
 @public()
-def survey(run: Trace, progress: Progress | None = None) -> Stream:
+def survey(run: Trace, progress: Progress | None = None) -> StreamStatistics:
     """Reduce the residual stream of a run, its edits included, in one pass over its layers.
 
     In a pre-norm block the MLP is not run again: its output is the difference of two streams, to float32 rounding of
@@ -101,7 +101,7 @@ def survey(run: Trace, progress: Progress | None = None) -> Stream:
         norms.append(("final", config.n_layer))
         reduced.append(_norm_fields(last["final_in"], last["final_scale"]))
     outlying = [each.pop("outlying") for each in reduced]
-    return Stream(
+    return StreamStatistics(
         tuple(norms),
         **{name: np.stack([each[name] for each in reduced]) for name in reduced[0]},
         **{name: np.stack([each[name] for each in moved]) for name in moved[0]},
@@ -180,7 +180,7 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @public(rule=one_of(RULES), sites=one_of(("norm1", "norm2", "final")))
-def outliers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
+def outliers(stream: StreamStatistics, rule: str, sites: Sequence[str]) -> pd.DataFrame:
     """Return the outlying dimensions before the norms of some sites, the largest ratio first: one row per (norm,
     dimension).
 
@@ -192,15 +192,15 @@ def outliers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
         dimensions = np.flatnonzero(np.abs(stream.largest[n]) >= limit(RULES[rule], stream.median[n]))
         numbers = (stream.carrier[n, dimensions], stream.largest[n, dimensions], ratios(stream, n)[dimensions])
         frames.append(pd.DataFrame(dict(zip(_COLUMNS, (*stream.norms[n], dimensions, *numbers), strict=True))))
-    whole = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
-    return whole.sort_values("ratio", ascending=False, kind="stable", ignore_index=True)
+    table = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
+    return table.sort_values("ratio", ascending=False, kind="stable", ignore_index=True)
 
 
 _COLUMNS = ["site", "layer", "dimension", "token", "value", "ratio"]
 
 
 @public(rule=one_of(RULES), sites=one_of(("norm1", "norm2", "final")))
-def carriers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
+def carriers(stream: StreamStatistics, rule: str, sites: Sequence[str]) -> pd.DataFrame:
     """Return the tokens with outlying dimensions, sorted by their number.
 
     Columns: token; entries, the number of outlying numbers over all norms of these sites; norms, the number of norms
@@ -213,12 +213,12 @@ def carriers(stream: Stream, rule: str, sites: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame({"token": tokens, "entries": entries[tokens], "norms": np.count_nonzero(counts, 0)[tokens]})
 
 
-def ratios(stream: Stream, n: int) -> np.ndarray:
+def ratios(stream: StreamStatistics, n: int) -> np.ndarray:
     """Return the largest |x| of each dimension of norm n, as a multiple of the layer's median |x|. float64 [D]"""
     return np.abs(stream.largest[n]) / max(stream.median[n], float(np.finfo(np.float32).tiny))
 
 
-def top_dimensions(stream: Stream, sites: Sequence[str], most: int) -> list[int]:
+def top_dimensions(stream: StreamStatistics, sites: Sequence[str], most: int) -> list[int]:
     """Return the dimensions with the largest ratio before any norm of these sites, descending, ties by the smaller
     dimension.
 
@@ -244,7 +244,7 @@ _HALVES = {"norm1": 0, "attn": 0, "norm2": 1, "mlp": 1, "final": 1, "block": 1}
 
 
 @public(name=one_of(STATISTICS))
-def statistic(stream: Stream, name: str) -> tuple[list[tuple[str, int]], np.ndarray]:
+def statistic(stream: StreamStatistics, name: str) -> tuple[list[tuple[str, int]], np.ndarray]:
     """Return a statistic of STATISTICS: its rows as (what, layer) in the order of the computation, and its values. [R,
     T]
 

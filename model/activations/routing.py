@@ -19,7 +19,7 @@ class Routed:
     itself drops nothing, only training does.
     """
 
-    experts: np.ndarray  # [L, T, k] int, the likeliest expert first
+    experts: np.ndarray  # [L, T, k] int, the most likely expert first
     weights: np.ndarray  # [L, T, k]
     probabilities: np.ndarray  # [L, T, N] of the router, before the k largest are chosen
     load: np.ndarray  # [L, N] share of the choices

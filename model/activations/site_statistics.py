@@ -22,7 +22,7 @@ from model.tracing.trace import Trace
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes:
+class VectorSizes:
     """Of every vector of one tensor: length, root mean square, mean, and the entry of largest absolute value.
 
     Arrays [T], or [heads, T]; float32, `place` (of the largest entry) int32.
@@ -50,7 +50,7 @@ class Rows:
 class Passed:
     """One block's numbers: sizes by site, attention rows, and the share of active neurons, [T]."""
 
-    sizes: Mapping[str, Sizes]
+    sizes: Mapping[str, VectorSizes]
     rows: Rows
     active: np.ndarray  # share of the pre-activations above 0, [T]
 
@@ -72,11 +72,11 @@ class Vector:
     place: int
 
 
-def sizes_of(x: Tensor) -> Sizes:
+def sizes_of(x: Tensor) -> VectorSizes:
     """Return the statistics of the vectors along the last axis. x [..., n]"""
     place = x.abs().argmax(-1, keepdim=True)
     arrays = x.square().mean(-1).sqrt(), x.mean(-1), x.gather(-1, place)[..., 0]
-    return Sizes(x.shape[-1], *(each.float().numpy() for each in arrays), place[..., 0].int().numpy())
+    return VectorSizes(x.shape[-1], *(each.float().numpy() for each in arrays), place[..., 0].int().numpy())
 
 
 def block_sites(config: ModelConfig) -> list[str]:
@@ -124,7 +124,7 @@ def _rows(scores: Tensor, pattern: Tensor) -> Rows:
 
 
 @torch.inference_mode()
-def outside_numbers(trace: Trace, token: int) -> dict[str, Sizes]:
+def outside_numbers(trace: Trace, token: int) -> dict[str, VectorSizes]:
     """Return the statistics before and after the blocks at one token: sites embed, pos_embed, resid_pre, final_in,
     final_out.
 
@@ -141,7 +141,7 @@ def outside_numbers(trace: Trace, token: int) -> dict[str, Sizes]:
     return {site: sizes_of(tensor) for site, tensor in (sites | {"resid_pre": start[0], "resid_post": last[0]}).items()}
 
 
-def vector(sizes: Sizes, token: int, head: int | None = None) -> Vector:
-    """Return the statistics of one token's vector, of one head where there are heads."""
+def vector(sizes: VectorSizes, token: int, head: int | None = None) -> Vector:
+    """Return the statistics of one token's vector, or of one head's part of it at sites with heads."""
     at = token if head is None else (head, token)
     return Vector(sizes.n, float(sizes.rms[at]), float(sizes.mean[at]), float(sizes.largest[at]), int(sizes.place[at]))

@@ -94,8 +94,8 @@ def _gpt_neox_shape(config: ModelConfig) -> dict[str, object]:
 
 def _nameless(label: str, fields: str) -> UnsupportedModel:
     """Return the error for a model whose shape is not that of the named architecture."""
-    what = say("peft has no names for this model's adapters: its shape is not that of {}.", label)
-    return UnsupportedModel(what, fields, "Use the model with its adapters worked in.")
+    what = say("peft has no names for this model's adapters: its architecture is not {}.", label)
+    return UnsupportedModel(what, fields, "Use the model with its adapters merged.")
 
 
 def is_gpt2(config: ModelConfig) -> bool:

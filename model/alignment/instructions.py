@@ -43,7 +43,7 @@ def parse_examples(text: str, name: str = "") -> list[Example]:
     lines = text.split("\n")  # not splitlines: JSON strings may hold U+2028
     examples = [_example(line, number) for number, line in enumerate(lines, start=1) if line.strip()]
     if not examples:
-        raise InputError("The file holds no examples.", name, "Put one JSON object on each line.")
+        raise InputError("The file has no examples.", name, "Put one JSON object on each line.")
     return examples
 
 
@@ -54,14 +54,14 @@ def to_lines(examples: Sequence[Example]) -> str:
 
 
 def _example(line: str, number: int) -> Example:
-    hint = 'Each line is an object with "instruction", "output" and, if need be, "input".'
+    hint = 'Each line is an object with "instruction", "output" and, optionally, "input".'
     try:
         values = parse(line)
     except ValueError as error:
-        raise InputError("A line of the examples is not JSON.", f"line {number}: {error}"[:80], hint) from None
+        raise InputError("A line of the file is not JSON.", f"line {number}: {error}"[:80], hint) from None
     fits = isinstance(values, dict) and set(values) <= _KEYS and all(isinstance(v, str) for v in values.values())
     if not fits or not values.get("instruction") or not values.get("output"):
-        raise InputError("A line of the examples is not an example.", f"line {number}: {line[:60]}", hint)
+        raise InputError("A line of the file is not an example.", f"line {number}: {line[:60]}", hint)
     return Example(values["instruction"], values.get("input", ""), values["output"])
 
 
@@ -71,7 +71,7 @@ def split(examples: Sequence[Example], share: float = 0.1, seed: int = 0) -> tup
     Raises InputError for a single example.
     """
     if len(examples) < 2:
-        raise InputError("One example alone cannot be split.", "", "Give at least two examples.")
+        raise InputError("A single example cannot be split.", "", "Give at least two examples.")
     count = max(1, round(share * len(examples)))
     chosen = set(np.random.default_rng([seed, 3]).permutation(len(examples))[:count].tolist())
     learned = [each for i, each in enumerate(examples) if i not in chosen]
@@ -91,16 +91,16 @@ def check_template(template: str) -> None:
 
     It contains {instruction} and may contain {input}; text between [[ and ]] is omitted if the input is empty.
     """
-    hint = "Put instruction and input in braces, and what is left out without an input in double brackets."
+    hint = "Put instruction and input in braces; put text that is used only with an input in double brackets."
     if len(template) > MOST_TEMPLATE:
         raise InputError("The template is too long.", f"{len(template)} characters", hint)
     names = _PLACE.findall(template)
     if unknown := sorted({*names} - {"instruction", "input"}):
-        raise InputError("The template has a place that no example fills.", f"{{{unknown[0][:40]}}}", hint)
+        raise InputError("The template has an unknown placeholder.", f"{{{unknown[0][:40]}}}", hint)
     if "instruction" not in _PLACE.findall(_OPTIONAL.sub("", template)):
-        raise InputError("The template has no place for the instruction.", template[:60], hint)
-    rest = _OPTIONAL.sub("", template)
-    if "[[" in rest or "]]" in rest or any("[[" in part for part in _OPTIONAL.findall(template)):
+        raise InputError("The template has no placeholder for the instruction.", template[:60], hint)
+    required = _OPTIONAL.sub("", template)
+    if "[[" in required or "]]" in required or any("[[" in part for part in _OPTIONAL.findall(template)):
         raise InputError("The brackets of the template do not match.", template[:60], hint)
 
 

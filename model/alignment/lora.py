@@ -14,7 +14,7 @@ from model.gpt.linear import Linear
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
 from model.public import MOST_SEED, above, one_of, public, whole
-from model.training.loop import Recipe, Run, go_on, read_state, reading, write_state
+from model.training.loop import Recipe, TrainingRun, go_on, read_state, reading, write_state
 
 # Which matrices of a block are adapted, by the names of its layers. Hu et al. 2021 adapt q and v (section 4.2).
 MATRICES: dict[str, tuple[str, ...]] = {
@@ -76,7 +76,7 @@ def adapt(model: Transformer, lora: Lora, seed: int = 0) -> int:
                     setattr(part, name, Adapted(layer, lora, generator))
             part.joint = ()  # joint products would bypass the adapters
     if not learned(model):
-        raise InputError("This model has none of the matrices to adapt.", ", ".join(names), "Choose other matrices.")
+        raise InputError("This model does not have the matrices to adapt.", ", ".join(names), "Choose other matrices.")
     return count(learned(model))
 
 
@@ -112,14 +112,16 @@ def adapter_state(model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def start(model: Transformer, lora: Lora, recipe: Recipe) -> Run:
+def start(model: Transformer, lora: Lora, recipe: Recipe) -> TrainingRun:
     """Return a run that trains only adapters: AdamW, with the recipe's weight decay on all of them."""
     adapt(model, lora, recipe.seed)
     betas, decay = (recipe.beta1, recipe.beta2), recipe.weight_decay
-    return Run(model, torch.optim.AdamW(learned(model), lr=recipe.learning_rate, betas=betas, weight_decay=decay))
+    return TrainingRun(
+        model, torch.optim.AdamW(learned(model), lr=recipe.learning_rate, betas=betas, weight_decay=decay)
+    )
 
 
-def save_run(path: Path, run: Run, lora: Lora, recipe: Recipe) -> None:
+def save_run(path: Path, run: TrainingRun, lora: Lora, recipe: Recipe) -> None:
     """Save the state of a run of adapters, without the base weights."""
     state = {
         "lora": vars(lora),
@@ -132,7 +134,7 @@ def save_run(path: Path, run: Run, lora: Lora, recipe: Recipe) -> None:
     write_state(path, state)
 
 
-def load_run(path: Path, model: Transformer, lora: Lora, recipe: Recipe) -> Run:
+def load_run(path: Path, model: Transformer, lora: Lora, recipe: Recipe) -> TrainingRun:
     """Load a run of `save_run` onto the model that it started from, in place, under a recipe.
 
     Raises CheckpointError for a file that is not such a run, InputError if it has other adapters.
@@ -141,19 +143,19 @@ def load_run(path: Path, model: Transformer, lora: Lora, recipe: Recipe) -> Run:
         state = read_state(path)
         if state["lora"] != vars(lora):
             got = ", ".join(f"{name} {value}" for name, value in state["lora"].items())
-            raise InputError("The run has other adapters.", got[:80], "Give the same rank, alpha and matrices.")
+            raise InputError("The run uses other adapters.", got[:80], "Give the same rank, alpha and matrices.")
         run = start(model, lora, recipe)
         model.load_state_dict(model.state_dict() | _fitting(model, state["adapters"]))
         go_on(run, state)
     return run
 
 
-def _fitting(model: Transformer, found: dict[str, Tensor]) -> dict[str, Tensor]:
+def _fitting(model: Transformer, state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the adapters if all are there with the model's shapes; raises ValueError otherwise."""
     shapes = {name: tensor.shape for name, tensor in adapter_state(model).items()}
-    if {name: tensor.shape for name, tensor in found.items()} != shapes:
+    if {name: tensor.shape for name, tensor in state.items()} != shapes:
         raise ValueError("the adapters do not fit the model")
-    return found
+    return state
 
 
 def merged(model: Transformer) -> Transformer:

@@ -55,11 +55,11 @@ class Pair:
         for value in (self.prompt, self.chosen, self.rejected):
             if not isinstance(value, str) or len(value) > LONGEST:
                 got = f"{len(value)} characters" if isinstance(value, str) else shown(value)
-                raise InputError("This is no pair of texts.", got, hint)
+                raise InputError("This is not a pair of texts.", got, hint)
         if self.chosen == self.rejected or not self.prompt:
-            raise InputError("This is no pair of texts.", shown(self.prompt), hint)
+            raise InputError("This is not a pair of texts.", shown(self.prompt), hint)
         if self.by not in BY:
-            raise InputError("Nobody of this name chooses.", shown(self.by), say("Choose one of: {}.", ", ".join(BY)))
+            raise InputError("No chooser has this name.", shown(self.by), say("Choose one of: {}.", ", ".join(BY)))
 
 
 @public(
@@ -69,7 +69,7 @@ class Pair:
     seed=whole(0, MOST_SEED // MOST_SEEDS - 1),
 )
 @dataclass(frozen=True)
-class Ask:
+class PairSettings:
     """Settings for writing the two texts of each pair. Raises InputError for a number out of range."""
 
     pairs: int = 20  # number of pairs of each prompt, ties included
@@ -106,7 +106,9 @@ def read_pairs(text: str) -> tuple[Pair, ...]:
     """
     lines = [(at, line) for at, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not 1 <= len(lines) <= MOST_PAIRS:
-        raise InputError("There are no pairs, or too many.", str(len(lines)), say("From 1 to {} lines.", MOST_PAIRS))
+        raise InputError(
+            "The number of pairs is out of range.", str(len(lines)), say("From 1 to {} lines.", MOST_PAIRS)
+        )
     return tuple(_pair(line, at) for at, line in lines)
 
 
@@ -133,7 +135,9 @@ def _pair(line: str, number: int) -> Pair:
 # --- texts to choose from ----------------------------------------------------------------------------
 
 
-def write_texts(lm: LanguageModel, prompt: str, count: int, ask: Ask, progress: Progress = silent) -> tuple[str, ...]:
+def write_texts(
+    lm: LanguageModel, prompt: str, count: int, ask: PairSettings, progress: Progress = silent
+) -> tuple[str, ...]:
     """Return `count` texts of the model that continue a prompt, without it; deterministic for a seed.
 
     Sampled from the model's own distribution at a temperature, in batches with a cache. Raises InputError as
@@ -146,7 +150,7 @@ def write_texts(lm: LanguageModel, prompt: str, count: int, ask: Ask, progress: 
 
 @public(prompts=nonempty, rules=nonempty)
 def pairs_by_rule(
-    lm: LanguageModel, prompts: Sequence[str], rules: Sequence[Rule], ask: Ask, progress: Progress = silent
+    lm: LanguageModel, prompts: Sequence[str], rules: Sequence[Rule], ask: PairSettings, progress: Progress = silent
 ) -> Made:
     """Return `ask.pairs` pairs of texts for each prompt, ordered by `score`; pairs with equal scores are ties and left
     out.
@@ -156,19 +160,19 @@ def pairs_by_rule(
     prompts = tuple(dict.fromkeys(prompts))
     if not 1 <= len(prompts) <= MOST_PROMPTS or len(prompts) * ask.pairs > MOST_PAIRS:
         got = f"{len(prompts)} prompts, {ask.pairs} pairs of each"
-        raise InputError("That is not a number of pairs that can be made.", got, say("At most {}.", MOST_PAIRS))
-    made: list[Pair] = []
+        raise InputError("This number of pairs cannot be created.", got, say("At most {}.", MOST_PAIRS))
+    kept: list[Pair] = []
     count, ties = 2 * ask.pairs, 0
     for number, prompt in enumerate(prompts):
 
-        def told(done: int, total: int | None, what: str, before: int = number * count) -> None:
+        def report(done: int, total: int | None, what: str, before: int = number * count) -> None:
             progress(before + count * done // (total or 1), len(prompts) * count, what)
 
-        texts = write_texts(lm, prompt, count, ask, told)
+        texts = write_texts(lm, prompt, count, ask, report)
         chosen = [chosen_by(rules, prompt, one, other) for one, other in zip(texts[::2], texts[1::2], strict=True)]
-        made += [pair for pair in chosen if pair]
+        kept += [pair for pair in chosen if pair]
         ties += chosen.count(None)
-    return Made(tuple(made), ties)
+    return Made(tuple(kept), ties)
 
 
 def chosen_by(rules: Sequence[Rule], prompt: str, one: str, other: str) -> Pair | None:

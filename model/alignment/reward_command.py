@@ -5,7 +5,15 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from model.alignment.preferences import MOST_PROMPTS, PROMPTS, Ask, pairs_by_rule, read_pairs, split, write_pairs
+from model.alignment.preferences import (
+    MOST_PROMPTS,
+    PROMPTS,
+    PairSettings,
+    pairs_by_rule,
+    read_pairs,
+    split,
+    write_pairs,
+)
 from model.alignment.reward_folder import fingerprint, save_reward
 from model.alignment.reward_model import RewardRecipe, accuracy, calibration, train
 from model.alignment.rewards import RULES, parse_rules
@@ -16,17 +24,17 @@ from model.training.folders import read_text
 
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the two commands with their options."""
-    made = commands.add_parser("preferences", help="the model writes pairs of texts, a rule chooses: JSON lines")
-    made.add_argument("--model", default="tinygpt", help="id, folder or .gguf file")
+    command = commands.add_parser("preferences", help="the model writes pairs of texts, a rule chooses: JSON lines")
+    command.add_argument("--model", default="tinygpt", help="id, folder or .gguf file")
     rules = f"rules between semicolons, each as name: value * weight; names: {', '.join(RULES)}"
-    made.add_argument("--rule", default="sentiment", help=rules)
-    made.add_argument("--prompts", type=Path, help="a text file, a prompt a line; without it, beginnings of stories")
-    made.add_argument("--pairs", type=int, default=20, help="of each prompt")
-    made.add_argument("--new-tokens", type=int, default=24)
-    made.add_argument("--temperature", type=float, default=1.0)
-    made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--out", type=Path, required=True, help="a .jsonl file")
-    made.set_defaults(act=_preferences)
+    command.add_argument("--rule", default="sentiment", help=rules)
+    command.add_argument("--prompts", type=Path, help="a text file, a prompt a line; without it, beginnings of stories")
+    command.add_argument("--pairs", type=int, default=20, help="of each prompt")
+    command.add_argument("--new-tokens", type=int, default=24)
+    command.add_argument("--temperature", type=float, default=1.0)
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--out", type=Path, required=True, help="a .jsonl file")
+    command.set_defaults(act=_preferences)
 
     trained = commands.add_parser("reward", help="train a reward model on pairs")
     trained.add_argument("--model", default="tinygpt", help="id, folder or .gguf file")
@@ -42,14 +50,17 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 
 def _preferences(options: argparse.Namespace) -> None:
-    rules, ask = parse_rules(options.rule), Ask(options.pairs, options.new_tokens, options.temperature, options.seed)
+    rules, ask = (
+        parse_rules(options.rule),
+        PairSettings(options.pairs, options.new_tokens, options.temperature, options.seed),
+    )
     prompts = PROMPTS
     if options.prompts:
         prompts = tuple(line for line in read_text(options.prompts).split("\n") if line.strip())[: MOST_PROMPTS + 1]
     with tqdm(unit="text", dynamic_ncols=True) as bar:
-        made = pairs_by_rule(load_model(options.model), prompts, rules, ask, _on(bar))
-    options.out.write_text(write_pairs(made.pairs), encoding="utf-8")
-    print(f"{len(made.pairs)} pairs; {made.ties} pairs of texts have equal rewards and were left out")
+        result = pairs_by_rule(load_model(options.model), prompts, rules, ask, _on(bar))
+    options.out.write_text(write_pairs(result.pairs), encoding="utf-8")
+    print(f"{len(result.pairs)} pairs; {result.ties} pairs of texts have equal rewards and were left out")
 
 
 def _reward(options: argparse.Namespace) -> None:
@@ -64,12 +75,13 @@ def _reward(options: argparse.Namespace) -> None:
     apart = split(read_pairs(read_text(options.pairs)), recipe.held_out, recipe.seed)
     lm = load_model(options.model)
     with tqdm(unit="step", dynamic_ncols=True) as bar:
-        found = train(lm, apart, recipe, _on(bar))
+        trained = train(lm, apart, recipe, _on(bar))
     kept = {"name": options.out.name, "base": lm.id, "body": recipe.body, "weights": fingerprint(lm.model)}
-    save_reward(options.out, found.reward, **kept)
-    last, shown = found.looks[-1], calibration(found.margins)
+    save_reward(options.out, trained.reward, **kept)
+    last, shown = trained.looks[-1], calibration(trained.margins)
     print(
-        f"accuracy on {len(found.margins)} held-out pairs {accuracy(found.margins):.1%}, loss {last.held_out_loss:.3f}"
+        f"accuracy on {len(trained.margins)} held-out pairs {accuracy(trained.margins):.1%}, "
+        f"loss {last.held_out_loss:.3f}"
     )
     for predicted, agreed, count in zip(shown.predicted, shown.agreed, shown.counts, strict=True):
         if count:
@@ -77,8 +89,8 @@ def _reward(options: argparse.Namespace) -> None:
 
 
 def _on(bar: tqdm) -> Progress:
-    def told(done: int, total: int | None, what: str) -> None:
+    def update(done: int, total: int | None, what: str) -> None:
         bar.total = total
         bar.update(done - bar.n)
 
-    return told
+    return update

@@ -48,7 +48,7 @@ def about_reward(path: Path) -> About:
     kinds = {"name": str, "base": str, "body": bool, "d_model": int, "weights": str}
     fits = values.get("kind") == KIND and values.keys() == kinds.keys() | {"kind"}
     if not fits or not all(type(values[key]) is kind for key, kind in kinds.items()):
-        raise CheckpointError("The folder holds no reward model.", Path(path).name, "Choose another folder.")
+        raise CheckpointError("The folder has no reward model.", Path(path).name, "Choose another folder.")
     return About(**{key: values[key] for key in kinds})
 
 
@@ -62,10 +62,10 @@ def load_reward(path: Path, base: Transformer) -> RewardModel:
     try:
         tensors = load_file(path / HEAD)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError("A weights file is broken or cut short.", HEAD, "Fetch the file again.") from error
+        raise CheckpointError("A weights file is damaged or truncated.", HEAD, "Fetch the file again.") from error
     shapes = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
     if shapes != {"weight": ((about.d_model,), torch.float32), "bias": ((1,), torch.float32)}:
-        raise CheckpointError("The head of the reward model has other shapes.", str(shapes)[:80], "Train it again.")
+        raise CheckpointError("The head of the reward model has the wrong shape.", str(shapes)[:80], "Train it again.")
     if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
         raise CheckpointError("The head of the reward model is not finite.", HEAD, "Train it again.")
     model = base
@@ -77,7 +77,7 @@ def load_reward(path: Path, base: Transformer) -> RewardModel:
         raise CheckpointError("The reward model was trained on another model.", about.base, hint)
     if model.config.d_model != about.d_model:
         got = f"{model.config.d_model}, {about.d_model}"
-        raise CheckpointError("The head of the reward model has other shapes.", got, "Train it again.")
+        raise CheckpointError("The head of the reward model has the wrong shape.", got, "Train it again.")
     return RewardModel(model, tensors["weight"], tensors["bias"][0])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from model.alignment.preferences import PROMPTS, Ask, Pair, Split, pairs_by_rule, split
+from model.alignment.preferences import PROMPTS, Pair, PairSettings, Split, pairs_by_rule, split
 from model.alignment.reward_folder import fingerprint, save_reward
 from model.alignment.reward_model import (
     Calibration,
@@ -45,11 +45,11 @@ class RewardLesson:
     name: str
     pairs: tuple[Pair, ...] = ()
     rules: tuple[Rule, ...] = ()  # instead of pairs: the model writes texts, and these rules choose
-    ask: Ask = field(default_factory=Ask)  # how it writes them
+    ask: PairSettings = field(default_factory=PairSettings)  # how it writes them
 
 
 @dataclass(frozen=True)
-class Told:
+class ScoredText:
     """A held-out text with its reward."""
 
     prompt: str
@@ -69,8 +69,8 @@ class RewardLearned:
     margins: np.ndarray  # of the held-out pairs. float32 [n]
     calibrated: Calibration
     deviation: float  # of the rewards of held-out texts
-    best: tuple[Told, ...]
-    worst: tuple[Told, ...]
+    best: tuple[ScoredText, ...]
+    worst: tuple[ScoredText, ...]
     pairs: int
     held_out: int
     by: str  # "prompt" or "pair": the held-out unit
@@ -81,11 +81,11 @@ class RewardLearned:
 def check(recipe: RewardRecipe, n_params: int, limits: Limits) -> None:
     """Raise InputError for a model with more parameters than this server trains, or loads beside the page."""
     if recipe.body and n_params > limits.full_parameters:
-        hint = "Train the readout alone, or choose a smaller model."
-        raise InputError("This model is too large to learn as a whole here.", f"{n_params:,}", hint)
+        hint = "Train only the readout, or choose a smaller model."
+        raise InputError("This model is too large to be trained in full on this server.", f"{n_params:,}", hint)
     if n_params > limits.adapted_parameters:
         got = f"{n_params:,} parameters"
-        raise InputError("This model is too large to be trained here.", got, "Choose a smaller model.")
+        raise InputError("This model is too large to be trained on this server.", got, "Choose a smaller model.")
 
 
 def learn(lesson: RewardLesson, tell: Callable[[int], None]) -> RewardLearned:
@@ -97,24 +97,24 @@ def learn(lesson: RewardLesson, tell: Callable[[int], None]) -> RewardLearned:
     lm = load_resolved(lesson.source)
     recipe, pairs, ties, begun = lesson.recipe, lesson.pairs, 0, 0
     if lesson.rules:
-        made = pairs_by_rule(lm, PROMPTS, lesson.rules, lesson.ask, portion(tell, 0, WRITING))
-        pairs, ties, begun = made.pairs, made.ties, WRITING
+        generated = pairs_by_rule(lm, PROMPTS, lesson.rules, lesson.ask, portion(tell, 0, WRITING))
+        pairs, ties, begun = generated.pairs, generated.ties, WRITING
     if len(pairs) < LEAST_PAIRS:
         raise InputError("There are too few pairs to learn from.", str(len(pairs)), "Choose a few more.")
     apart = split(pairs, recipe.held_out, recipe.seed)
-    found = train(lm, apart, recipe, portion(tell, begun, WHOLE))
+    trained = train(lm, apart, recipe, portion(tell, begun, WHOLE))
     weights = fingerprint(lm.model)
-    save_reward(lesson.folder, found.reward, name=lesson.name, base=lm.id, body=recipe.body, weights=weights)
-    rewards, told = texts_told(lm, apart, found.reward)
+    save_reward(lesson.folder, trained.reward, name=lesson.name, base=lm.id, body=recipe.body, weights=weights)
+    rewards, scored = texts_told(lm, apart, trained.reward)
     ends = extremes(rewards, max(1, min(SHOWN, len(rewards) // 2)))
-    best, worst = (tuple(told[at] for at in chosen) for chosen in ends)
+    best, worst = (tuple(scored[at] for at in chosen) for chosen in ends)
     return RewardLearned(
         recipe=recipe,
-        weight=found.reward.weight.numpy(),
-        bias=float(found.reward.bias),
-        looks=found.looks,
-        margins=found.margins,
-        calibrated=calibration(found.margins),
+        weight=trained.reward.weight.numpy(),
+        bias=float(trained.reward.bias),
+        looks=trained.looks,
+        margins=trained.margins,
+        calibrated=calibration(trained.margins),
         deviation=float(rewards.std(dtype="float64")),
         best=best,
         worst=worst,
@@ -122,7 +122,7 @@ def learn(lesson: RewardLesson, tell: Callable[[int], None]) -> RewardLearned:
         held_out=len(apart.held_out),
         by=apart.by,
         ties=ties,
-        dropped=found.dropped,
+        dropped=trained.dropped,
     )
 
 
@@ -131,13 +131,13 @@ def portion(tell: Callable[[int], None], start: int, end: int) -> Progress:
     return lambda done, total, what: tell(start + (end - start) * done // (total or 1))
 
 
-def texts_told(lm: LanguageModel, apart: Split, reward: RewardModel) -> tuple[np.ndarray, list[Told]]:
+def texts_told(lm: LanguageModel, apart: Split, reward: RewardModel) -> tuple[np.ndarray, list[ScoredText]]:
     """Return the rewards of the held-out texts [2 n], and the texts with them."""
     fitting = [pair for pair in apart.held_out if pair_ids(lm, [pair])]
     rewards = reward.score_ids([ids for both in pair_ids(lm, fitting) for ids in both]).numpy()
     texts = [(pair, text) for pair in fitting for text in (pair.chosen, pair.rejected)]
-    told = [
-        Told(pair.prompt, text, float(value), text == pair.chosen)
+    scored = [
+        ScoredText(pair.prompt, text, float(value), text == pair.chosen)
         for (pair, text), value in zip(texts, rewards, strict=True)
     ]
-    return rewards, told
+    return rewards, scored

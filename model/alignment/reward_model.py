@@ -94,7 +94,7 @@ class Look:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Reliability by bins of the predicted probability: is 80 % right in 80 of 100 held-out pairs?"""
+    """Reliability by bins of the predicted probability: is 80% right in 80 of 100 held-out pairs?"""
 
     edges: np.ndarray  # [bins + 1] float64, from 0.5 to 1
     predicted: np.ndarray  # [bins] mean probability of the text with the higher reward; NaN for an empty bin
@@ -235,10 +235,10 @@ def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
     """Train the head alone: states are computed once, and every look covers all pairs."""
     texts = [ids for pair in (*rows, *held) for ids in pair]
 
-    def told(done: int, total: int | None, what: str) -> None:
+    def report(done: int, total: int | None, what: str) -> None:
         progress(recipe.steps * done // (2 * (total or 1)), recipe.steps, what)  # about half of the time
 
-    states = last_states(model, texts, told).view(-1, 2, model.config.d_model)  # [pairs, 2, D]
+    states = last_states(model, texts, report).view(-1, 2, model.config.d_model)  # [pairs, 2, D]
     scale = _deviations(states[: len(rows)].flatten(0, 1))
     scaled = (states[:, 0] - states[:, 1]) / scale  # [pairs, D]
     fit, test = scaled[: len(rows)], scaled[len(rows) :]
@@ -344,7 +344,7 @@ def _check_finite(numbers: Tensor) -> None:
     """Raise CheckpointError if the loss or the margins are no longer finite."""
     if not torch.isfinite(numbers).all():
         hint = "Choose a smaller learning rate."
-        raise CheckpointError("The training went astray: its loss is no number any more.", "", hint)
+        raise CheckpointError("The training diverged: its loss is no longer finite.", "", hint)
 
 
 def _look(step: int, fit: Tensor, test: Tensor) -> Look:

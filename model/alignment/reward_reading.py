@@ -1,4 +1,4 @@
-"""What a reward model responds to: its reward along a text, and with single words erased or replaced."""
+"""Sensitivity of a reward model: its reward along a text, and with single words erased or replaced."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -46,21 +46,21 @@ def change_words(
     text with a word erased is unnatural: the reward model may never have seen its like. Only the first `most` words are
     changed. Raises InputError for a text without words.
     """
-    found = list(_WORD.finditer(text))[:most]
-    if not found:
-        raise InputError("There is no word to change.", "", "Write a text with words.")
-    texts = [text, *(_without(text, *each.span()) for each in found)]
+    matches = list(_WORD.finditer(text))[:most]
+    if not matches:
+        raise InputError("The text has no word to change.", "", "Write a text that has words.")
+    texts = [text, *(_without(text, *each.span()) for each in matches)]
     if instead:
-        texts += [text[: each.start()] + instead + text[each.end() :] for each in found]
+        texts += [text[: each.start()] + instead + text[each.end() :] for each in matches]
     rewards = []
     for at in range(0, len(texts), 16):
         # Without its only word a text is empty; a space replaces it.
         rewards.append(reward.score_ids([list(encode(each or " ")) for each in texts[at : at + 16]]).numpy())
         progress(min(at + 16, len(texts)), len(texts), "")
     numbers = np.concatenate(rewards)
-    n = len(found)
+    n = len(matches)
     other = numbers[1 + n :] if instead else np.full(n, np.nan, np.float32)
-    words, starts = tuple(each[0] for each in found), tuple(each.start() for each in found)
+    words, starts = tuple(each[0] for each in matches), tuple(each.start() for each in matches)
     return Changed(float(numbers[0]), words, starts, numbers[1 : 1 + n], other)
 
 
@@ -79,8 +79,6 @@ def extremes(rewards: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     Raises InputError for a count below 1.
     """
     if count < 1:
-        raise InputError(
-            "A setting is out of its range.", f"count: {count}", say("Choose a value from {} to {}.", 1, "n")
-        )
+        raise InputError("A setting is out of range.", f"count: {count}", say("Choose a value from {} to {}.", 1, "n"))
     order = np.argsort(rewards, kind="stable")
     return order[::-1][:count], order[:count]

@@ -32,7 +32,7 @@ _RIME = re.compile(r"([aeiouyäöüáéíóúàèìòù]+[^aeiouyäöüáéíó�
 
 
 @dataclass(frozen=True)
-class Kind:
+class RuleKind:
     """An entry of RULES. Its label and help are the words "rule.<key>" and "rule_help.<key>"."""
 
     number: Callable[[str, str | float], float]  # (text, the rule's value) -> score
@@ -55,7 +55,7 @@ class Rule:
     def __post_init__(self) -> None:
         kind = RULES.get(self.name) if isinstance(self.name, str) else None
         if kind is None:
-            raise InputError("There is no such rule.", shown(self.name), say("Choose one of: {}.", ", ".join(RULES)))
+            raise InputError("No rule has this name.", shown(self.name), say("Choose one of: {}.", ", ".join(RULES)))
         check_number("weight", self.weight, -MOST_WEIGHT, MOST_WEIGHT)
         object.__setattr__(self, "weight", float(self.weight))
         object.__setattr__(self, "value", _checked_value(kind, self.value))
@@ -93,7 +93,7 @@ def parse_rules(value: object) -> tuple[Rule, ...]:
         value = [line for line in re.split(r"[;\n]", value) if line.strip()]
     if not isinstance(value, list | tuple) or not 1 <= len(value) <= MOST_RULES:
         got = str(len(value)) if isinstance(value, list | tuple) else shown(value)
-        raise InputError("These are no rules.", got, say("Give between 1 and {} of them.", MOST_RULES))
+        raise InputError("These are not rules.", got, say("Give between 1 and {} of them.", MOST_RULES))
     return tuple(_rule(each) for each in value)
 
 
@@ -119,12 +119,12 @@ def _rule(value: object) -> Rule:
         return Rule(**value)
     if not isinstance(value, str):
         hint = 'A rule is a text such as "length: 30 * 2", or an object with "name", "value" and "weight".'
-        raise InputError("This is no rule.", shown(value), hint)
+        raise InputError("This is not a rule.", shown(value), hint)
     before, star, weight = value.rpartition("*")
-    name, _, rest = (before if star else value).partition(":")
-    name, rest = name.strip(), rest.strip()
+    name, _, argument = (before if star else value).partition(":")
+    name, argument = name.strip(), argument.strip()
     known = RULES.get(name)
-    number = _number(rest) if known and known.value == "number" and rest else rest
+    number = _number(argument) if known and known.value == "number" and argument else argument
     return Rule(name, number, _number(weight) if star else 1.0)
 
 
@@ -136,7 +136,7 @@ def _number(text: str) -> object:
         return text
 
 
-def _checked_value(kind: Kind, value: object) -> str | float:
+def _checked_value(kind: RuleKind, value: object) -> str | float:
     """Return a rule's value, or its default if there is no value."""
     if value is None or value == "":
         return kind.default
@@ -153,11 +153,11 @@ def _checked_value(kind: Kind, value: object) -> str | float:
 def _words_value(value: object) -> str:
     hint = 'Write words or short phrases with commas between them: "happy, very glad".'
     if not isinstance(value, str) or len(value) > LONGEST_VALUE:
-        raise InputError("These are no words for a rule.", shown(value), hint)
+        raise InputError("These words do not work for a rule.", shown(value), hint)
     phrases = [" ".join(words(part)) for part in re.split("[,，、]", value)]
     kept = [phrase for phrase in dict.fromkeys(phrases) if phrase]
     if not 1 <= len(kept) <= MOST_PHRASES:
-        raise InputError("These are no words for a rule.", shown(value), hint)
+        raise InputError("These words do not work for a rule.", shown(value), hint)
     return ", ".join(kept)
 
 
@@ -179,8 +179,8 @@ def endings(text: str) -> list[str]:
 
 def rime(word: str) -> str:
     """Return the letters that must agree: from the last vowels on, ignoring a silent e ("lake": "ake")."""
-    found = _RIME.search(word)
-    return found[1] if found else ""
+    match = _RIME.search(word)
+    return match[1] if match else ""
 
 
 def rhymes(one: str, other: str) -> bool:
@@ -197,8 +197,8 @@ def _contains(text: str, value: str | float) -> float:
 
 
 def _share(text: str, value: str | float) -> float:
-    found, listed = words(text), set(str(value).split(", "))
-    return sum(word in listed for word in found) / len(found) if found else 0.0
+    text_words, listed = words(text), set(str(value).split(", "))
+    return sum(word in listed for word in text_words) / len(text_words) if text_words else 0.0
 
 
 def _length(text: str, value: str | float) -> float:
@@ -207,8 +207,8 @@ def _length(text: str, value: str | float) -> float:
 
 
 def _sentiment(text: str, _: str | float) -> float:
-    found = words(text)
-    glad, sad = sum(word in GLAD for word in found), sum(word in SAD for word in found)
+    text_words = words(text)
+    glad, sad = sum(word in GLAD for word in text_words), sum(word in SAD for word in text_words)
     return (glad - sad) / (glad + sad) if glad + sad else 0.0
 
 
@@ -223,8 +223,8 @@ def _rhyme(text: str, _: str | float) -> float:
 
 
 def _no_repeats(text: str, value: str | float) -> float:
-    found, n = words(text), int(value)
-    runs = [tuple(found[at : at + n]) for at in range(len(found) - n + 1)]
+    text_words, n = words(text), int(value)
+    runs = [tuple(text_words[at : at + n]) for at in range(len(text_words) - n + 1)]
     return len(set(runs)) / len(runs) if runs else 1.0
 
 
@@ -240,18 +240,20 @@ def _speech(text: str, _: str | float) -> float:
     return float(text.count('"') >= 2 or ("“" in text and "”" in text))
 
 
-RULES: dict[str, Kind] = {
-    "contains": Kind(_contains, "words", 0, 1, "happy"),  # 1 if one of the phrases occurs as whole words
-    "share": Kind(_share, "words", 0, 1, "happy"),  # share of the words that are in the list
-    "length": Kind(
+RULES: dict[str, RuleKind] = {
+    "contains": RuleKind(_contains, "words", 0, 1, "happy"),  # 1 if one of the phrases occurs as whole words
+    "share": RuleKind(_share, "words", 0, 1, "happy"),  # share of the words that are in the list
+    "length": RuleKind(
         _length, "number", 0, 1, 30.0, 1, 1000
     ),  # 1 at the target, falling linearly to 0 at 0 and at twice the target
-    "sentiment": Kind(
+    "sentiment": RuleKind(
         _sentiment, "none", -1, 1
     ),  # (glad - sad) / (glad + sad) words of the bundled list; 0 without any
-    "rhyme": Kind(_rhyme, "none", 0, 1),  # share of endings that rhyme with one at most two away
-    "no_repeats": Kind(_no_repeats, "number", 0, 1, 3.0, 1, 8),  # distinct n-grams of words / n-grams (Li et al. 2016)
-    "full_stop": Kind(_full_stop, "none", 0, 1),  # 1 if the text ends with . ! ? or their Chinese forms
-    "question": Kind(_question, "none", 0, 1),  # 1 if the text contains a question
-    "speech": Kind(_speech, "none", 0, 1),  # 1 if the text contains speech: a pair of quotation marks
+    "rhyme": RuleKind(_rhyme, "none", 0, 1),  # share of endings that rhyme with one at most two away
+    "no_repeats": RuleKind(
+        _no_repeats, "number", 0, 1, 3.0, 1, 8
+    ),  # distinct n-grams of words / n-grams (Li et al. 2016)
+    "full_stop": RuleKind(_full_stop, "none", 0, 1),  # 1 if the text ends with . ! ? or their Chinese forms
+    "question": RuleKind(_question, "none", 0, 1),  # 1 if the text contains a question
+    "speech": RuleKind(_speech, "none", 0, 1),  # 1 if the text contains speech: a pair of quotation marks
 }

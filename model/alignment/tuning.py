@@ -22,7 +22,7 @@ from model.alignment.lora import Lora, learned, merged
 from model.api import open_resolved
 from model.errors import CheckpointError, InputError
 from model.generation.generate import generate
-from model.generation.strategies import STRATEGIES, Plan
+from model.generation.strategies import STRATEGIES, DecodingPlan
 from model.gpt.transformer import Transformer
 from model.loading.sources import Resolved
 from model.loading.vocabulary_export import vocabulary_files
@@ -32,7 +32,7 @@ from model.text.tokenizer import Tokenizer
 from model.training import data, loop
 from model.training.jobs.job import MOST_SEED, RATES, Limits, check_bounds
 from model.training.jobs.running_job import DIVERGED, Finished, RunningJob
-from model.training.loop import Recipe, Report, Run
+from model.training.loop import Recipe, Report, TrainingRun
 
 MOST_EXAMPLES = 2000
 SNAPSHOTS = 10  # approximate number of snapshots of a run
@@ -86,7 +86,7 @@ class TuneSnapshot:
     step: int
     loss: float  # nats per token of held-out answers
     train_loss: float  # the same for a sample of the training examples
-    accuracy: float  # accuracy of the likeliest token on held-out answers
+    accuracy: float  # accuracy of the most likely token on held-out answers
     bits_per_byte: float  # loss on a story outside the examples, which shows forgetting
     losses: np.ndarray  # nats of each token of the example after its first. float32 [T - 1]
     answers: tuple[tuple[str, str], ...]  # two answers to each question, greedy and drawn at temperature 0.8; or empty
@@ -120,7 +120,7 @@ def name_of(job: TuneJob) -> str:
 class Tuning:
     """A run under way: the model and its examples."""
 
-    run: Run
+    run: TrainingRun
     recipe: Recipe
     tokenizer: Tokenizer
     train: list[tuple[list[int], int]]  # rows of instructions.to_ids
@@ -145,7 +145,7 @@ def open_job(job: TuneJob, limits: Limits) -> RunningJob:
     size = lora.count(model.parameters())
     if size > most:
         hint = "Use LoRA, or a smaller model." if job.lora is None else "Choose a smaller model."
-        raise InputError("This model is too large to be fine-tuned here.", f"{size:,} parameters", hint)
+        raise InputError("This model is too large to be fine-tuned on this server.", f"{size:,} parameters", hint)
     length = min(limits.length, model.config.n_ctx)
     tuning = begin(model, tokenizer, replace(job, recipe=replace(job.recipe, length=length)))
     check_bounds("tokens a step", tuning.recipe.batch * tuning.recipe.length, 1, limits.batch_tokens)
@@ -215,12 +215,12 @@ def messages(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
         yield report
         gone = ran_away(report, worst)
         if not gone and report.step in moments:
-            found = snapshot(tuning)
-            gone = not found.loss <= worst  # a NaN loss has diverged, too
+            current = snapshot(tuning)
+            gone = not current.loss <= worst  # a NaN loss has diverged, too
             if not gone:
-                yield found
-                if found.loss <= best.loss:
-                    best, good = found, _copy(run.model)
+                yield current
+                if current.loss <= best.loss:
+                    best, good = current, _copy(run.model)
         if gone:
             _restore(run.model, good)
             yield snapshot(tuning)
@@ -255,7 +255,7 @@ def snapshot(tuning: Tuning) -> TuneSnapshot:
     """Evaluate the model as it is now: losses, what it forgot, and its answers."""
     model, recipe = tuning.run.model, tuning.recipe
     model.eval()
-    found = {
+    evaluations = {
         name: loop.evaluate(
             model,
             instructions.every_demonstration(rows, tuning.end),
@@ -269,9 +269,9 @@ def snapshot(tuning: Tuning) -> TuneSnapshot:
     ends = tuning.run.step in (0, recipe.steps) or model.config.n_layer * model.config.d_model**2 * 12 < QUICK
     return TuneSnapshot(
         tuning.run.step,
-        found["held_out"].loss,
-        found["train"].loss,
-        found["held_out"].accuracy,
+        evaluations["held_out"].loss,
+        evaluations["train"].loss,
+        evaluations["held_out"].accuracy,
         story_bits(model, tuning.story, tuning.sizes),
         token_losses(model, tuning.held_out[0][0]),
         answers(tuning) if ends else (),
@@ -292,22 +292,22 @@ def token_losses(model: Transformer, ids: Sequence[int]) -> np.ndarray:
 
 
 def answers(tuning: Tuning) -> tuple[tuple[str, str], ...]:
-    """Return for each question the likeliest answer, and one drawn with the same random numbers at every call."""
+    """Return for each question the most likely answer, and one drawn with the same random numbers at every call."""
     return tuple(answer(tuning.run.model, tuning.tokenizer, each, tuning.template) for each in tuning.questions)
 
 
 def answer(
     model: Transformer, tokenizer: Tokenizer, question: Example, template: str, seed: int = 0
 ) -> tuple[str, str]:
-    """Return the model's continuation of a prompt: its likeliest tokens, and tokens drawn at temperature 0.8."""
+    """Return the model's continuation of a prompt: its most likely tokens, and tokens drawn at temperature 0.8."""
     prompt = instructions.prompt_ids(question, tokenizer, template)
     end = frozenset({instructions.end_of(tokenizer), *ending(tokenizer)})
     strategies = [STRATEGIES["greedy"], STRATEGIES["temperature"]]
     texts: tuple[list[int], list[int]] = [], []
     try:
-        for tick in generate(model, prompt, strategies, Plan(WRITTEN, 0, ending=end), tokenizer.vocab_size):
+        for tick in generate(model, prompt, strategies, DecodingPlan(WRITTEN, 0, ending=end), tokenizer.vocab_size):
             for text, change in zip(texts, tick.changes, strict=True):
-                text += [made.id for made in change.made if made.id not in end] if change else []
+                text += [token.id for token in change.made if token.id not in end] if change else []
     except CheckpointError:  # the run has diverged: such a model generates no text
         pass
     greedy, drawn = (tokenizer.decode(text).strip() for text in texts)

@@ -302,7 +302,7 @@ def config_of(text: str) -> ModelConfig:
     config = family_of(values).to_config({key: value for key, value in values.items() if key not in BESIDE})
     if config.n_layer > MOST_LAYERS:
         got = f"n_layer {config.n_layer}, at most {MOST_LAYERS}"
-        raise CheckpointError("The config's sizes are absurd.", got, "Correct the config.")
+        raise CheckpointError("The config's sizes are implausible.", got, "Correct the config.")
     return config
 
 

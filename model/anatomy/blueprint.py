@@ -36,7 +36,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Part:
+class Component:
     """One step of the computation. Its weights are those of `model.anatomy.anatomy` with this key as their part."""
 
     key: str
@@ -47,7 +47,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Share:
+class ParameterShare:
     """Parameters of a part: in one block (for a part outside the blocks: all), in all blocks, and as a
     fraction of all.
     """
@@ -59,7 +59,7 @@ class Share:
 
 
 @public(T=whole(1))
-def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
+def blueprint(config: ModelConfig, T: int) -> dict[str, Component]:
     """Return every part of a model for a prompt of T tokens, by key, in the order of the computation.
 
     Keys: tokens, embed, pos_embed, norm1, q, k, v, qk_norm, rope, scores, softmax, mix, o, add1, norm2, gate, up, act,
@@ -72,7 +72,7 @@ def blueprint(config: ModelConfig, T: int) -> dict[str, Part]:
     axes = site_axes(config, T)
     parts = [*_before(config), *_attention(config), *_mlp(config), *_after(config)]
     return {
-        key: Part(
+        key: Component(
             key, formula, tuple(Flow(site, axes[site]) for site in reads), tuple(Flow(s, axes[s]) for s in gives), block
         )
         for key, formula, reads, gives, block in _ordered(config, parts)
@@ -219,7 +219,7 @@ def _ordered(config: ModelConfig, rows: list[_Row]) -> list[_Row]:
 
 
 @public()
-def shares(config: ModelConfig) -> dict[str, Share]:
+def shares(config: ModelConfig) -> dict[str, ParameterShare]:
     """Return the parameters of every part that has any, by key; a tied head has no entry.
 
     The `whole` numbers sum to `model.anatomy.anatomy.n_params(config)` and the shares to 1.
@@ -227,7 +227,7 @@ def shares(config: ModelConfig) -> dict[str, Share]:
     return shares_of(weights(config))
 
 
-def shares_of(tensors: Iterable[Weight]) -> dict[str, Share]:
+def shares_of(tensors: Iterable[Weight]) -> dict[str, ParameterShare]:
     """Compute `shares` for a given list of tensors."""
     by_part: dict[str, list[Weight]] = {}
     for weight in tensors:
@@ -236,14 +236,14 @@ def shares_of(tensors: Iterable[Weight]) -> dict[str, Share]:
     return {part: _share(listed, total) for part, listed in by_part.items()}
 
 
-def _share(tensors: list[Weight], total: int) -> Share:
+def _share(tensors: list[Weight], total: int) -> ParameterShare:
     """Return the share of a part. The first block that has the part represents the others."""
     shown = tuple(weight for weight in tensors if weight.layer == tensors[0].layer)
-    whole = sum(weight.size for weight in tensors)
-    return Share(shown, sum(weight.size for weight in shown), whole, whole / total)
+    count = sum(weight.size for weight in tensors)
+    return ParameterShare(shown, sum(weight.size for weight in shown), count, count / total)
 
 
-def by_component(shares_by_part: Mapping[str, Share], parts: Mapping[str, str]) -> dict[str, int]:
+def by_component(shares_by_part: Mapping[str, ParameterShare], parts: Mapping[str, str]) -> dict[str, int]:
     """Return the parameters of each component, {component: parameters}; `parts` is `model.anatomy.anatomy.PARTS`."""
     sums = dict.fromkeys(parts.values(), 0)
     for part, share in shares_by_part.items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from model.anatomy.flops import Reading, operations
+from model.anatomy.flops import PassSize, operations
 from model.generation.cache_costs import Times
 from model.gpt.cache import KVCache
 from model.gpt.mixers.needs import need_attention
@@ -54,7 +54,7 @@ class ComponentTime:
 class Forward:
     """One kind of forward pass: its components and the remainder, which sum to `clocked`; `plain` is without hooks."""
 
-    reading: Reading
+    reading: PassSize
     parts: tuple[ComponentTime, ...]  # of COMPONENTS, then REST
     clocked: Times
     plain: Times
@@ -135,7 +135,7 @@ class _Bench:
     model: Transformer
     ids: Tensor  # [1, T], the continuation of the cached tokens
     cache: KVCache
-    reading: Reading
+    reading: PassSize
 
     def run(self, attend: Attend = attend_fused) -> Tensor:
         """Return the logits of the last positions; the earlier cache entries are those of the prompt's forward."""
@@ -175,8 +175,8 @@ def measure(
     cached = max(T - 1, 1)
     room = KVCache.empty(model.config, 1, max(T, cached + 1))
     benches = (
-        _Bench(model, text, room, Reading(T, T, T if every else 1)),
-        _Bench(model, text[:, -1:], room, Reading(1, min(cached + 1, model.config.n_ctx))),
+        _Bench(model, text, room, PassSize(T, T, T if every else 1)),
+        _Bench(model, text[:, -1:], room, PassSize(1, min(cached + 1, model.config.n_ctx))),
     )
     return _rounds(benches, until, progress)
 

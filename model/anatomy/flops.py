@@ -40,7 +40,7 @@ _ACT = {"relu": 1, "gelu": 5, "gelu_tanh": 9, "swiglu": 5}
 
 @public(T=whole(1, 1 << 40), S=whole(1, 1 << 40), logits=whole(0, 1 << 40))
 @dataclass(frozen=True)
-class Reading:
+class PassSize:
     """The size of a forward pass: T tokens attend to S tokens, themselves included.
 
     The head runs for the last `logits` tokens. A prompt has T = S; a token generated after a cache of S - 1 has T = 1.
@@ -89,15 +89,15 @@ class Operation:
 
 
 @public(T=whole(1, 1 << 40), logits=whole(0, 1 << 40))
-def prompt(T: int, logits: int | None = None) -> Reading:
+def prompt(T: int, logits: int | None = None) -> PassSize:
     """Return the Reading of a prompt of T tokens, by default with the head for all of them."""
-    return Reading(T, T, T if logits is None else logits)
+    return PassSize(T, T, T if logits is None else logits)
 
 
 @public(cached=whole(0, 1 << 40))
-def next_token(cached: int) -> Reading:
+def next_token(cached: int) -> PassSize:
     """Return the Reading of one more token after `cached` tokens in the cache."""
-    return Reading(1, cached + 1)
+    return PassSize(1, cached + 1)
 
 
 def _norm(config: ModelConfig, width: int, kind: str) -> int:
@@ -110,7 +110,7 @@ def _norm(config: ModelConfig, width: int, kind: str) -> int:
 
 
 @public()
-def operations(config: ModelConfig, reading: Reading) -> tuple[Operation, ...]:
+def operations(config: ModelConfig, reading: PassSize) -> tuple[Operation, ...]:
     """Return every operation of the config in the order of the computation.
 
     A similar table for GPT-2's wiring: Kaplan et al. 2020, table 1, whose attention is the useful half. Raises
@@ -187,7 +187,7 @@ def crossing(config: ModelConfig, against: str = "projections", useful: bool = F
     """
     c = config
     keys = ("q", "k", "v", "o") + (() if against == "projections" else ("router", "gate", "up", "down"))
-    each = sum(op.products for op in operations(c, Reading(1, 1)) if op.key in keys)
+    each = sum(op.products for op in operations(c, PassSize(1, 1)) if op.key in keys)
     T = each / (4 * c.n_head * c.d_head)
     return 2 * T - 1 if useful else T
 
@@ -225,7 +225,7 @@ def rules(config: ModelConfig) -> dict[str, int]:
     }
 
 
-def training(config: ModelConfig, reading: Reading) -> int:
+def training(config: ModelConfig, reading: PassSize) -> int:
     """Return the matrix products of a training step: those of the forward pass, and two for each of them in the
     backward pass.
 
@@ -237,7 +237,7 @@ def training(config: ModelConfig, reading: Reading) -> int:
 # --- memory traffic --------------------------------------------------------------------------------
 
 
-def weights_read(config: ModelConfig, reading: Reading) -> int:
+def weights_read(config: ModelConfig, reading: PassSize) -> int:
     """Return the numbers of the weights that a forward pass reads once: all, but of the tables only the rows of its
     tokens.
 
@@ -253,13 +253,13 @@ def weights_read(config: ModelConfig, reading: Reading) -> int:
     )
 
 
-def cache_moved(config: ModelConfig, reading: Reading) -> int:
+def cache_moved(config: ModelConfig, reading: PassSize) -> int:
     """Return the numbers of keys and values written (T tokens) or read from the cache (S - T): 2 L G S E in total."""
     need_attention(config)
     return 2 * config.n_layer * config.n_kv_head * config.d_head * reading.S
 
 
-def intensity(config: ModelConfig, reading: Reading, item: float = 4) -> float:
+def intensity(config: ModelConfig, reading: PassSize, item: float = 4) -> float:
     """Return the FLOPs (matrix products) per byte of weights and cache moved; `item` bytes per number.
 
     Activations are not counted: they are assumed to stay in the processor's caches. Williams et al. 2009.
@@ -292,7 +292,7 @@ class Counter(TorchDispatchMode):
 
 @public()
 @torch.no_grad()
-def counted(config: ModelConfig, reading: Reading) -> Mapping[str, int]:
+def counted(config: ModelConfig, reading: PassSize) -> Mapping[str, int]:
     """Return PyTorch's count of a forward pass of this architecture, by the kind of product; nothing is computed.
 
     The forward pass runs on the meta device with explicit attention: PyTorch does not count the fused kernel of a CPU.

@@ -23,7 +23,7 @@ MOST = 1 << 32  # upper limit of the search for a context or a batch
 
 
 @dataclass(frozen=True)
-class Format:
+class StorageFormat:
     """A storage format of matrices. Norms and biases have `rest` bytes per number."""
 
     bits: int
@@ -33,11 +33,11 @@ class Format:
 
 
 # A scale a row: Dettmers et al. 2022, section 2. Groups of 32 with a float16 scale: "Q4_0" of llama.cpp, 18 bytes each.
-FORMATS: dict[str, Format] = {
-    "float32": Format(32, 4),
-    "bfloat16": Format(16, 2),
-    "int8": Format(8, 4, scale=4),
-    "int4": Format(4, 4, scale=2, group=GROUP),
+FORMATS: dict[str, StorageFormat] = {
+    "float32": StorageFormat(32, 4),
+    "bfloat16": StorageFormat(16, 2),
+    "int8": StorageFormat(8, 4, scale=4),
+    "int4": StorageFormat(4, 4, scale=2, group=GROUP),
 }
 
 

@@ -85,8 +85,8 @@ def halved_bytes(config: ModelConfig) -> int:
 
 
 def run_operations(config: ModelConfig, T: int) -> int:
-    """Return the operations of a run of T tokens, with the logits of the last one; 2 per weight and token if no count
-    exists.
+    """Estimate the operations of a run of T tokens with the logits of the last one; 2 per weight and token for a model
+    without an exact count.
     """
     try:
         return total(operations(config, prompt(T, 1)))
@@ -101,16 +101,16 @@ def plan(files: Files, T: int, rates: Rates, free: int) -> pd.DataFrame:
     and a tenth more, are within `free` bytes; "loading" and "run", seconds, NaN where unknown.
     """
     config, operations_of_run = files.config, run_operations(files.config, T)
-    whole, half = weights_bytes(config), halved_bytes(config)
+    full, half = weights_bytes(config), halved_bytes(config)
     reading = files.nbytes / rates.read if files.kind == "folder" else math.nan
     widening = 2 * n_params(config) / rates.widened
     run = {dtype: operations_of_run / rate for dtype, rate in rates.multiplied.items()}
-    rows = {f"--dtype {name}": (whole if name == "float32" else half, reading + widening, run[name]) for name in DTYPES}
+    rows = {f"--dtype {name}": (full if name == "float32" else half, reading + widening, run[name]) for name in DTYPES}
     if files.kind == "folder":
-        again = 0 if files.nbytes < free else reading  # weights that do not stay in memory are read at each run
-        rows["--weights stored"] = (4 * SLICE, 0.0, run["float32"] + widening + again)
+        reread = 0 if files.nbytes < free else reading  # weights that do not stay in memory are read at each run
+        rows["--weights stored"] = (4 * SLICE, 0.0, run["float32"] + widening + reread)
         for name in (name for name, dtype in DTYPES.items() if name != "float32" and files.dtypes == {dtype}):
-            rows[f"--weights stored --dtype {name}"] = (4 * half_products.SLICE, 0.0, run[name] + again)
+            rows[f"--weights stored --dtype {name}"] = (4 * half_products.SLICE, 0.0, run[name] + reread)
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["weights", "loading", "run"])
     table.insert(1, "prompt", trace_bytes(config, T))
     table.insert(2, "fits", (table["weights"] + table["prompt"]) * (100 + SPARE) <= 100 * free)

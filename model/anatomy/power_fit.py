@@ -15,7 +15,7 @@ _DRAWS = 300
 
 @dataclass(frozen=True)
 class Fit:
-    """y = floor + scale * x^-exponent through n points. `low`, `high`: the 95 % interval of the exponent."""
+    """y = floor + scale * x^-exponent through n points. `low`, `high`: the 95% interval of the exponent."""
 
     exponent: float
     error: float  # standard error of the exponent
@@ -35,8 +35,8 @@ def _points(x: np.ndarray, y: np.ndarray, least: int) -> tuple[np.ndarray, np.nd
     good = np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)
     x, y = x[good], y[good]
     if len(np.unique(x)) < least:
-        hint = say("At least {} points at different places are needed.", least)
-        raise InputError("There are too few points for a power law.", str(len(np.unique(x))), hint)
+        hint = say("It needs at least {} points at different places.", least)
+        raise InputError("A power law needs more points.", str(len(np.unique(x))), hint)
     return x, y
 
 
@@ -69,8 +69,8 @@ def floor_fit(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Fit:
     For each exponent the other two follow from a linear regression; the best exponent is searched between 0.001 and 3.
     Error and interval come from a bootstrap of the residuals (Efron 1979); the interval is widened by Student's
     quantile over the normal one, since the errors' size is known from the same few residuals. Of simulated independent
-    points it covers the truth in about 95 % (6 and 12 points) and 93 % (24) of cases, without the widening 85, 90 and
-    92 %. Raises InputError for fewer than five different x.
+    points it covers the truth in about 95% (6 and 12 points) and 93% (24) of cases, without the widening 85, 90 and
+    92%. Raises InputError for fewer than five different x.
     """
     x, y = _points(x, y, LEAST_POINTS["floor"])
     unit = np.exp(np.log(x).mean())
@@ -78,13 +78,13 @@ def floor_fit(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Fit:
     fitted = floor + scale * (x / unit) ** -exponent
     wide = (y - fitted) * np.sqrt(len(x) / (len(x) - 3))  # residuals of a fit are smaller than the true errors
     draws = np.random.default_rng(seed).choice(wide - wide.mean(), (_DRAWS, len(x)))
-    again = _best(x / unit, fitted + draws)[0]
-    below, above = np.quantile(again, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    resampled = _best(x / unit, fitted + draws)[0]
+    below, above = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     wider = _student(len(x) - 3) / NormalDist().inv_cdf((1 + LEVEL) / 2)
     low, high = exponent - wider * max(exponent - below, 0), exponent + wider * max(above - exponent, 0)
     return Fit(
         float(exponent),
-        float(again.std(ddof=1)),
+        float(resampled.std(ddof=1)),
         max(float(low), 0.0),
         float(high),
         float(scale * unit**exponent),

@@ -51,7 +51,7 @@ class Talk:
 
 
 @dataclass(frozen=True)
-class Cost:
+class ConversationCost:
     """Cost of a conversation, part by part, in the price's currency."""
 
     fresh: float
@@ -72,19 +72,19 @@ def talk(question: int, answer: int, turns: int) -> Talk:
     Turn i reads i questions and i - 1 answers, including one new question. The tokens read again grow with the square
     of the turns, turns (turns - 1) / 2 (question + answer). Raises InputError unless all are whole numbers from 0 up.
     """
-    again = turns * (turns - 1) // 2 * (question + answer)
-    return Talk(turns * question, again, turns * answer, turns * (question + answer))
+    reread = turns * (turns - 1) // 2 * (question + answer)
+    return Talk(turns * question, reread, turns * answer, turns * (question + answer))
 
 
 @public()
-def cost(price: Price, tokens: Talk) -> Cost:
+def cost(price: Price, tokens: Talk) -> ConversationCost:
     """Compute the cost of these tokens by one line of the table. Tokens read again have the cached price if there is
     one.
     """
-    again = price.input if price.cached_input is None else price.cached_input
-    return Cost(
+    reread = price.input if price.cached_input is None else price.cached_input
+    return ConversationCost(
         fresh=tokens.fresh * price.input / 1e6,
-        again=tokens.again * again / 1e6,
+        again=tokens.again * reread / 1e6,
         written=tokens.written * price.output / 1e6,
         fits=tokens.context <= price.context,
     )
@@ -123,7 +123,7 @@ def read_prices(text: str) -> tuple[Price, ...]:
     prices = tuple(_price(number, names, row) for number, row in enumerate(rows[1:], 2))
     models = [price.model for price in prices]
     if twice := [name for name in models if models.count(name) > 1]:
-        raise InputError("The price table has a model twice.", twice[0][:40], "Leave one of the lines out.")
+        raise InputError("The price table lists a model twice.", twice[0][:40], "Leave one of the lines out.")
     if len(currencies := dict.fromkeys(price.currency for price in prices)) > 1:
         hint = "Convert the prices to one currency."
         raise InputError("The price table has more than one currency.", ", ".join(currencies)[:40], hint)

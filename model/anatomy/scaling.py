@@ -73,7 +73,7 @@ EXPONENTS = {"hoffmann1": 0.50, "hoffmann2": 0.49}  # table 2: N* grows as C^a
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComputePlan:
     """A compute-optimal training run: parameters, tokens, FLOPs, and the loss if the law predicts one."""
 
     law: str
@@ -93,7 +93,7 @@ class Plan:
 
 def _positive(name: str, value: float) -> float:
     if not is_number(value) or value <= 0:
-        raise InputError("A setting is out of its range.", f"{name}: {shown(value)}", "Give a number above 0.")
+        raise InputError("A setting is out of range.", f"{name}: {shown(value)}", "Give a number above 0.")
     return value
 
 
@@ -158,7 +158,7 @@ def tokens_for(law: str, params: Sequence[float] | np.ndarray | float, loss: flo
 def _parametric(law: str) -> Parametric:
     if law not in PARAMETRIC:
         hint = say("Choose one of: {}.", ", ".join(PARAMETRIC))
-        raise InputError("This law gives no loss for parameters and tokens.", law, hint)
+        raise InputError("This law does not predict a loss.", law, hint)
     return PARAMETRIC[law]
 
 
@@ -172,7 +172,7 @@ def compute_of(hours: float, flops_per_second: float, utilization: float) -> flo
 
 
 @public(law=one_of(LAWS), compute=unchecked)
-def optimum(law: str, compute: float) -> Plan:
+def optimum(law: str, compute: float) -> ComputePlan:
     """Return the N and D with the lowest loss among those with 6 N D = compute.
 
     Approach 3: N* = G (C/6)^a with G = (alpha A / (beta B))^(1/(alpha+beta)) (Hoffmann et al. 2022, equation 4).
@@ -191,7 +191,7 @@ def optimum(law: str, compute: float) -> Plan:
     else:
         params = _between(TABLES[law], EXPONENTS[law], compute)
     tokens = compute / 6 / params
-    return Plan(law, float(params), float(tokens), compute, _best_loss(law, params, tokens, compute))
+    return ComputePlan(law, float(params), float(tokens), compute, _best_loss(law, params, tokens, compute))
 
 
 def _best_loss(law: str, params: float, tokens: float, compute: float) -> float | None:
@@ -211,21 +211,21 @@ def _between(rows: tuple[tuple[float, float], ...], exponent: float, compute: fl
 
 
 @public(law=one_of(LAWS), quantity=unchecked, value=unchecked)
-def planned(law: str, quantity: Given, value: float) -> Plan:
+def planned(law: str, quantity: Given, value: float) -> ComputePlan:
     """Return the optimum with this compute, or with this number of parameters or tokens: both grow with compute.
 
     Raises InputError for another quantity, and for a number out of range as `optimum` does.
     """
     if not isinstance(quantity, str) or quantity not in GIVEN:
-        raise InputError("There is no such quantity.", shown(quantity), say("Choose one of: {}.", ", ".join(GIVEN)))
+        raise InputError("No quantity has this name.", shown(quantity), say("Choose one of: {}.", ", ".join(GIVEN)))
     if quantity == "compute":
         return optimum(law, value)
     _within(value)
     low, high = np.log(LEAST), np.log(MOST)
     for _ in range(100):  # halves the interval: 84.7 / 2^100 is less than the last digit
         middle = (low + high) / 2
-        here = optimum(law, float(np.exp(middle)))
-        below = (here.params if quantity == "params" else here.tokens) < value
+        candidate = optimum(law, float(np.exp(middle)))
+        below = (candidate.params if quantity == "params" else candidate.tokens) < value
         low, high = (middle, high) if below else (low, middle)
     return optimum(law, float(np.exp(high)))
 

@@ -114,7 +114,7 @@ def _check_cell(T: int, query: int, key: int) -> None:
     check_positions((query, key), T)
     if key > query:
         got = f"query {query}, key {key}"
-        raise InputError("A token cannot look at a later one.", got, "Choose a key at or before the query.")
+        raise InputError("A query token cannot attend to a later token.", got, "Choose a key at or before the query.")
 
 
 def _before_rotation(

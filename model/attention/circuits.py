@@ -57,7 +57,7 @@ class _Heads:
 @public()
 @torch.inference_mode()
 def copying(model: Transformer) -> np.ndarray:
-    """Compute the copying score: whether a head makes the token it attends to likelier (+1) or less likely (-1).
+    """Compute the copying score: whether a head makes the token it attends to more likely (+1) or less likely (-1).
     float32 [L, H]
 
     Sum of the real parts of the eigenvalues of W_U W_OV W_E [V, V], over the sum of their absolute values; the gain and

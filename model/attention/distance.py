@@ -23,13 +23,13 @@ Buckets = Sequence[tuple[int, int]]  # first and last distance of each
 
 @dataclass(frozen=True, eq=False)
 class ByDistance:
-    """One head on one prompt, pooled by distance; NaN where there is no pair. All [K]."""
+    """One head on one prompt, pooled by distance; NaN for distances without a pair. All [K]."""
 
     buckets: Buckets
     pairs: np.ndarray  # int64
     median: np.ndarray  # of the scores before the softmax
-    low: np.ndarray  # 10 %
-    high: np.ndarray  # 90 %
+    low: np.ndarray  # 10%
+    high: np.ndarray  # 90%
     mean: np.ndarray
     weight: np.ndarray  # mean attention weight
 
@@ -83,8 +83,8 @@ def by_distance(scores: np.ndarray, pattern: np.ndarray, groups: Buckets, *, fir
         else:
             weight = weights.mean(dtype=np.float64) if len(weights) else math.nan
             rows.append((0, *[math.nan] * 4, weight))
-    pairs, *rest = (np.array(column) for column in zip(*rows, strict=True))
-    return ByDistance(groups, pairs.astype(np.int64), *rest)
+    pairs, *statistics = (np.array(column) for column in zip(*rows, strict=True))
+    return ByDistance(groups, pairs.astype(np.int64), *statistics)
 
 
 def over_buckets(values: np.ndarray, groups: Buckets) -> np.ndarray:
@@ -204,11 +204,11 @@ def first_layer_parts(trace: Trace, head: int) -> Parts | None:
     position = (
         sinusoidal_positions(0, T, config.d_model) if model.pos_embed is None else model.pos_embed.weight[:T].detach()
     )
-    whole = trace.residuals[0]
+    full = trace.residuals[0]
     kv = head // config.group_size
     sides = []
     for linear, norm, n in ((block.attn.q, block.attn.q_norm, head), (block.attn.k, block.attn.k_norm, kv)):
-        inputs = _linear_parts(block.norm1 if not block.post_norm else None, (whole - position, position), whole)
+        inputs = _linear_parts(block.norm1 if not block.post_norm else None, (full - position, position), full)
         parts = [split_heads((x @ linear.weight.T)[None], config.d_head)[0, n] for x in inputs[:2]]  # [T, E]
         constant = inputs[2] @ linear.weight.T + (0 if linear.bias is None else linear.bias)
         parts[1] = parts[1] + constant.view(-1, config.d_head)[n]  # a bias does not depend on the token
@@ -222,12 +222,12 @@ def first_layer_parts(trace: Trace, head: int) -> Parts | None:
     return Parts(*((term / math.sqrt(config.d_head)).masked_fill(hidden, torch.nan).numpy() for term in terms))
 
 
-def _linear_parts(norm: Norm | None, parts: tuple[Tensor, Tensor], whole: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _linear_parts(norm: Norm | None, parts: tuple[Tensor, Tensor], full: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return a norm applied to each of two summands of its input, with the divisor of the whole, and its
     bias. [T, D]
     """
     if norm is None:
-        return *parts, torch.zeros(whole.shape[-1])
-    scale = NORMS[norm.kind](whole, norm.eps)[1]
+        return *parts, torch.zeros(full.shape[-1])
+    scale = NORMS[norm.kind](full, norm.eps)[1]
     normed = [NORMS[norm.kind](part, norm.eps)[0] / scale * norm.weight for part in parts]
-    return *normed, torch.zeros(whole.shape[-1]) if norm.bias is None else norm.bias
+    return *normed, torch.zeros(full.shape[-1]) if norm.bias is None else norm.bias

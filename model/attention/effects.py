@@ -155,7 +155,7 @@ def sweep(trace: Trace, how: Literal["zero", "mean"], target: Target, progress: 
     Source: Michel et al. 2019, section 3, for zero; the mean is taken over this prompt, not over a data set.
     """
     if how not in ABLATIONS:
-        raise InputError("There is no such kind of edit.", shown(how), say("Choose one of: {}.", ", ".join(ABLATIONS)))
+        raise InputError("No kind of edit has this name.", shown(how), say("Choose one of: {}.", ", ".join(ABLATIONS)))
     trace.require_key()
     aim, L, H = _aim(trace, target, trace), trace.config.n_layer, trace.config.n_head
     heads = torch.cartesian_prod(torch.arange(L), torch.arange(H))
@@ -292,7 +292,7 @@ def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float)
 def next_tokens(
     before: Predicting, after: Predicting, position: int, most: int = 10, vocab: int | None = None
 ) -> pd.DataFrame:
-    """Return the likeliest next tokens of two runs, sorted by the larger of their probabilities.
+    """Return the most likely next tokens of two runs, sorted by the larger of their probabilities.
 
     Columns id, p_before, p_after, logit_before, logit_after; up to 2 `most` rows, the union of both tops. Ids from
     `vocab` on have no token and are excluded; the probabilities of the others then sum to 1. Raises InputError for a
@@ -328,7 +328,7 @@ def _aim(trace: Trace, target: Target, reference: Trace) -> _Aim:
 def _check_target(target: Target, config: ModelConfig, T: int) -> None:
     """Raise InputError unless the kind is known and its position and tokens exist."""
     if not isinstance(target.kind, str) or target.kind not in TARGETS:
-        raise InputError("There is no such target.", shown(target.kind), say("Choose one of: {}.", ", ".join(TARGETS)))
+        raise InputError("No target has this name.", shown(target.kind), say("Choose one of: {}.", ", ".join(TARGETS)))
     check_position(target.position, T, from_end=True)
     for name in TARGETS[target.kind].needs:
         token = getattr(target, name)
@@ -343,7 +343,7 @@ def _check_site(site: str) -> None:
     """Raise InputError unless the site is one of PATCH_SITES."""
     if site not in PATCH_SITES:
         raise InputError(
-            "Nothing can be patched there.", shown(site), say("Choose one of: {}.", ", ".join(PATCH_SITES))
+            "This place cannot be patched.", shown(site), say("Choose one of: {}.", ", ".join(PATCH_SITES))
         )
 
 
@@ -360,5 +360,5 @@ def _check_pair(clean: Trace, corrupted: Trace, target: Target) -> None:
         )
     if target.kind in ("kl", "loss"):
         raise InputError(
-            "Patching needs a token to watch.", target.kind, "Choose a logit, a difference or a probability."
+            "Patching needs a target token.", target.kind, "Choose a logit, a difference or a probability."
         )

@@ -67,11 +67,13 @@ def _weights(trace: Trace, layer: int, queries: Sequence[int], keys: Sequence[in
 
 def _check(queries: Sequence[int], keys: Sequence[int], T: int) -> None:
     if len(queries) == 0:
-        raise InputError("No token to look from is chosen.", "", "Choose at least one.")
+        raise InputError("No query token is selected.", "", "Select at least one.")
     if len(keys) == 0:
-        raise InputError("No token to look back to is chosen.", "", "Choose at least one.")
+        raise InputError("No key token is selected.", "", "Select at least one.")
     check_positions(queries, T)
     check_positions(keys, T)
     if min(keys) > max(queries):
         got = f"from {max(queries)} to {min(keys)}"
-        raise InputError("A token can only look back.", got, "Choose a token to look back to that comes earlier.")
+        raise InputError(
+            "A token can only attend to earlier tokens.", got, "Select a key token before the query token."
+        )

@@ -115,19 +115,19 @@ def _scores(trace: Trace, layer: int, head: int) -> np.ndarray:
     return _past_only(trace.scores(layer, head))
 
 
-def _rest(pattern: np.ndarray) -> np.ndarray:
-    """Return each row's weight on the tokens after the first: 1 - A[i, 0] where rows sum to 1. float64 [T]
+def _weight_after_first(pattern: np.ndarray) -> np.ndarray:
+    """Compute each row's weight on the tokens after the first: 1 - A[i, 0] if rows sum to 1. float64 [T]
 
-    Summed rather than subtracted, which would lose digits near 1. Cells above the diagonal are ignored.
+    The weights are summed, because a subtraction would lose digits near 1. Cells above the diagonal are ignored.
     """
     return np.tril(pattern)[:, 1:].sum(1, dtype=np.float64)
 
 
 def _without_first(trace: Trace, layer: int, head: int) -> np.ndarray:
     pattern = trace.pattern(layer, head)
-    rest = _rest(pattern)
-    rest[rest < REST_FLOOR] = np.nan  # including row 0, which reads only token 0
-    shares = _past_only((pattern / rest[:, None]).astype(np.float32))
+    later = _weight_after_first(pattern)
+    later[later < REST_FLOOR] = np.nan  # including row 0, which reads only token 0
+    shares = _past_only((pattern / later[:, None]).astype(np.float32))
     shares[:, 0] = np.nan
     return shares
 
@@ -138,7 +138,7 @@ def rows_undefined(pattern: np.ndarray) -> int:
 
     `pattern` is [T, T], 0 or NaN above the diagonal. Row 0, which reads only itself, is not counted.
     """
-    return int((_rest(pattern)[1:] < REST_FLOOR).sum())
+    return int((_weight_after_first(pattern)[1:] < REST_FLOOR).sum())
 
 
 @torch.inference_mode()
@@ -231,7 +231,7 @@ def _flow(trace: Trace, layer: int, head: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Measure:
+class AttentionMeasure:
     """A measure of how much token i reads from token j. Its name, meaning and caveat are in viz/words.
 
     `function` maps (trace, layer, head) to float32 [T, T], rows are queries, NaN above the diagonal and where
@@ -246,43 +246,43 @@ class Measure:
     function: Callable[[Trace, int, int], np.ndarray]
 
 
-MEASURES: dict[str, Measure] = {
-    "weights": Measure(
+MEASURES: dict[str, AttentionMeasure] = {
+    "weights": AttentionMeasure(
         formula="A = softmax(q·k / √d_head)",
         source="Vaswani et al. 2017, eq. 1",
         scale="share",
         of="head",
         function=_weights,
     ),
-    "scores": Measure(
+    "scores": AttentionMeasure(
         formula="S = q·k / √d_head",
         source="Vaswani et al. 2017, eq. 1",
         scale="signed",
         of="head",
         function=_scores,
     ),
-    "without_first": Measure(
+    "without_first": AttentionMeasure(
         formula="A[i,j] / (1 − A[i,0]) for j ≥ 1",
         source="The first token as a resting place: Xiao et al. 2023",
         scale="share",
         of="head",
         function=_without_first,
     ),
-    "value_weighted": Measure(
+    "value_weighted": AttentionMeasure(
         formula="‖A[i,j] (x_j W_V + b_V) W_O‖₂",
         source="Kobayashi et al. 2020, section 3",
         scale="size",
         of="head",
         function=_value_weighted,
     ),
-    "rollout": Measure(
+    "rollout": AttentionMeasure(
         formula="R_l = A~_l R_(l−1), A~ = 0.5 · mean over heads of A + 0.5 · I",
         source="Abnar & Zuidema 2020, section 3",
         scale="share",
         of="layer",
         function=_rollout,
     ),
-    "flow": Measure(
+    "flow": AttentionMeasure(
         formula="max-flow from (layer, i) to (input, j) with capacities A~ = 0.5 · mean over heads of A + 0.5 · I",
         source="Abnar & Zuidema 2020, section 3",
         scale="share",
@@ -299,7 +299,7 @@ def measure(trace: Trace, name: str, layer: int, head: int) -> np.ndarray:
     Raises InputError for an unknown name, a layer or head out of range, and a prompt that is too long for flow.
     """
     if not isinstance(name, str) or name not in MEASURES:
-        raise InputError("There is no such measure.", shown(name), say("Measures: {}.", ", ".join(MEASURES)))
+        raise InputError("No measure has this name.", shown(name), say("Measures: {}.", ", ".join(MEASURES)))
     check_layer(layer, trace.config.n_layer)
     check_head(head, trace.config.n_head)
     return MEASURES[name].function(trace, layer, head)

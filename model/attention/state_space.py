@@ -40,7 +40,7 @@ def need_state_space(config: ModelConfig, layer: int) -> None:
     if config.mixer_of(layer) != "mamba":
         layers = [str(other) for other, name in enumerate(config.mixers) if name == "mamba"]
         hint = say("Choose one of the layers: {}.", ", ".join(layers)) if layers else "Choose a model with Mamba."
-        raise InputError("This layer is no state space.", f"layer {layer}: {config.mixer_of(layer)}", hint)
+        raise InputError("This layer is not a state-space layer.", f"layer {layer}: {config.mixer_of(layer)}", hint)
 
 
 @public(source=unchecked)
@@ -77,7 +77,7 @@ def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
 
 @public()
 def decay_tokens(found: StateSpace) -> np.ndarray:
-    """Return the number of tokens after which a number of the state is down to 1/e = 37 %, if every step has the mean
+    """Return the number of tokens after which a number of the state is down to 1/e = 37%, if every step has the mean
     length.
 
     1 / (-A d), d the channel's mean step size along the prompt. float32 [I, N]

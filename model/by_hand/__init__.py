@@ -1,1 +1,1 @@
-"""A transformer's operations on a few numbers that somebody types: every step, and where every number comes from."""
+"""A transformer's operations on a few typed numbers: every step, with the formula behind each number."""

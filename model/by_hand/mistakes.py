@@ -1,4 +1,4 @@
-"""Find the mistake: worked examples in which a number is wrong, as it was seen in a tutorial, and how one knows."""
+"""Find-the-mistake exercises: worked examples from tutorials in which a number is wrong, and how to tell."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,16 +8,16 @@ from typing import Any
 from model.by_hand.calculations.exercises import EXERCISE_SHEETS
 from model.by_hand.numbers import Value, decimal_of
 from model.by_hand.sheets import SHEETS, example, rows_of, worked
-from model.by_hand.steps import Step
+from model.by_hand.steps import MatrixStep
 from model.by_hand.tables import Typed
 from model.errors import InputError, say
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """An example of a sheet with some rows shown, and what stands there in place of the right numbers.
+    """An example of a sheet with some steps shown and wrong numbers inserted.
 
-    `rows`: steps of which every row is shown; `wrong`: (step, row, column) -> what stands there.
+    `rows`: the steps whose rows are all shown; `wrong`: (step, row, column) -> the wrong text shown there.
     """
 
     sheet: str
@@ -82,7 +82,7 @@ MISTAKES: dict[str, Mistake] = {
 
 @dataclass(frozen=True)
 class Shown:
-    """A row of an exercise as it stands on the page: the step, its row, and the texts of its cells."""
+    """A row of an exercise as displayed: the step, its row, and the texts of its cells."""
 
     step: str
     row: int
@@ -91,16 +91,16 @@ class Shown:
 
 @dataclass(frozen=True)
 class Exercise:
-    """A mistake with all that it takes to check an answer."""
+    """A mistake with everything needed to check an answer."""
 
     rows: tuple[Shown, ...]
-    given: tuple[Step, ...]
-    steps: tuple[Step, ...]
+    given: tuple[MatrixStep, ...]
+    steps: tuple[MatrixStep, ...]
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What was clicked: whether it is wrong there, what stands there, and the right number."""
+class ClickAnswer:
+    """The result for a clicked cell: whether its number is wrong, the number shown, and the right one."""
 
     step: str
     row: int
@@ -111,43 +111,46 @@ class Answer:
 
 
 def exercise(name: str) -> Exercise:
-    """Return the rows with the mistake in them, and the right steps. Raises InputError for an unknown name."""
+    """Build an exercise: the displayed rows with the mistake, and the correct steps. Raises InputError for an unknown
+    name.
+    """
     if name not in MISTAKES:
-        raise InputError("There is no such exercise.", name, say("Choose one of: {}.", ", ".join(MISTAKES)))
+        raise InputError("This exercise does not exist.", name, say("Choose one of: {}.", ", ".join(MISTAKES)))
     mistake = MISTAKES[name]
     sheet = (SHEETS | EXERCISE_SHEETS)[mistake.sheet]
     usual = example(sheet, mistake.example)
     tables = tuple(
         (key, rows_of(mistake.changes[key]) if key in mistake.changes else rows) for key, rows in usual.tables
     )
-    given, steps = worked(sheet, Typed(usual.example, tables, usual.names), mistake.options)
-    by_name = given | {each.name: each for each in steps}
+    inputs, steps = worked(sheet, Typed(usual.example, tables, usual.names), mistake.options)
+    by_name = inputs | {each.name: each for each in steps}
     rows = []
     for key in mistake.rows:
         for r, row in enumerate(by_name[key].cells):
-            right = [typed_text(cell.value) if key in given else _text(cell.value, mistake.decimals) for cell in row]
+            right = [typed_text(cell.value) if key in inputs else _text(cell.value, mistake.decimals) for cell in row]
             texts = tuple(mistake.wrong.get((key, r, c)) or text for c, text in enumerate(right))
             rows.append(Shown(key, r, texts))
-    return Exercise(tuple(rows), tuple(given.values()), steps)
+    return Exercise(tuple(rows), tuple(inputs.values()), steps)
 
 
-def answer(of: Exercise, line: int, column: int) -> Answer:
-    """Return whether the number in that line and column is wrong: further from the right one than rounding explains.
+def answer(of: Exercise, line: int, column: int) -> ClickAnswer:
+    """Check the number in a row and column: it is wrong if it differs from the right one by more than rounding
+    explains.
 
-    Raises InputError where there is no such cell.
+    Raises InputError if there is no such cell.
     """
     if not (0 <= line < len(of.rows) and 0 <= column < len(of.rows[line].texts)):
-        raise InputError("There is no such cell.", f"{line}, {column}", "Choose a number of the table.")
+        raise InputError("This cell does not exist.", f"{line}, {column}", "Choose a number of the table.")
     shown = of.rows[line]
     step = next(each for each in (*of.given, *of.steps) if each.name == shown.step)
     right, stands = step.cells[shown.row][column].value, Decimal(shown.texts[column])
     unit = Decimal(1).scaleb(int(stands.as_tuple().exponent))
     wrong = abs(decimal_of(right) - stands) > unit * Decimal("0.501")
-    return Answer(shown.step, shown.row, column, wrong, shown.texts[column], right)
+    return ClickAnswer(shown.step, shown.row, column, wrong, shown.texts[column], right)
 
 
 def typed_text(value: Value) -> str:
-    """Return a given number as somebody types it: 98.5."""
+    """Format an input number the way a user types it: 98.5."""
     return f"{decimal_of(value).normalize():f}"
 
 

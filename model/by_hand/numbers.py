@@ -1,8 +1,8 @@
-"""Numbers that remember how they were made.
+"""Numbers that record the formula they were computed by.
 
-A value is a fraction for as long as the operations are rational, else a decimal of 50 digits. Beside its value a number
-carries what it was made of, so that "0.53 = (1 × 0.4 + 0 × 0.2) / √2" is the calculation itself and no second text
-that could differ from it.
+A value is an exact fraction as long as all operations are rational, otherwise a decimal of 50 digits. Each number also
+stores its formula, so that "0.53 = (1 × 0.4 + 0 × 0.2) / √2" is the calculation itself rather than a separate text that
+could disagree with it.
 """
 
 import decimal
@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 
 Value = Fraction | Decimal
-DIGITS = 50  # of a value that is no fraction
-# Nothing raises: what is too large becomes infinite, what has no value NaN, and the page shows just that.
+DIGITS = 50  # of a value that is not a fraction
+# Nothing raises: overflow gives infinity, an undefined result NaN, and the page shows them as such.
 _CONTEXT = decimal.Context(prec=DIGITS, traps=[])
 _FLOATS: dict[str, type[np.floating]] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 FLOATS = tuple(_FLOATS)
@@ -24,7 +24,7 @@ FLOATS = tuple(_FLOATS)
 
 @dataclass(frozen=True)
 class Ref:
-    """A cell of an earlier step: its name, and row and column counted from 0."""
+    """A cell of an earlier step: the step's name, and row and column counted from 0."""
 
     name: str
     row: int
@@ -33,19 +33,19 @@ class Ref:
 
 @dataclass(frozen=True)
 class Constant:
-    """A number with a sign of its own, as √d."""
+    """A number with its own symbol, such as √d."""
 
     symbol: str
     value: Value
 
 
-Piece = str | Ref | Constant  # of a formula: an operator or a literal, a cell, a constant
-_SUM, _PRODUCT, _ATOM = 1, 2, 3  # how tightly a formula holds together
+Piece = str | Ref | Constant  # of a formula: an operator or literal, a cell, or a constant
+_SUM, _PRODUCT, _ATOM = 1, 2, 3  # precedence of a formula's outermost operator
 
 
 @dataclass(frozen=True, order=False)
 class Number:
-    """A value and the formula that gave it."""
+    """A value and the formula that produced it."""
 
     value: Value
     made: tuple[Piece, ...]
@@ -61,19 +61,19 @@ class Number:
 
     def __mul__(self, other: "Number | int") -> "Number":
         other = number(other)
-        made = (*_inside(self, _PRODUCT), " × ", *_inside(other, _PRODUCT))
-        return Number(_rational(self, other, "multiply"), made, _PRODUCT)
+        formula = (*_inside(self, _PRODUCT), " × ", *_inside(other, _PRODUCT))
+        return Number(_rational(self, other, "multiply"), formula, _PRODUCT)
 
     def __truediv__(self, other: "Number | int") -> "Number":
         other = number(other)
-        made = (*_inside(self, _PRODUCT), " / ", *_inside(other, _ATOM))
-        return Number(_rational(self, other, "divide"), made, _PRODUCT)
+        formula = (*_inside(self, _PRODUCT), " / ", *_inside(other, _ATOM))
+        return Number(_rational(self, other, "divide"), formula, _PRODUCT)
 
     def __neg__(self) -> "Number":
         return Number(_negated(self.value), ("−", *_inside(self, _ATOM)), _SUM)
 
     def __lt__(self, other: "Number") -> bool:
-        """Return whether it is smaller; NaN is neither smaller nor larger than anything, as in NumPy."""
+        """Compare by value; NaN is neither smaller nor larger than anything, as in NumPy."""
         if is_nan(self) or is_nan(other):
             return False
         return bool(decimal_of(self.value) < decimal_of(other.value))
@@ -83,7 +83,7 @@ class Number:
 
 
 def number(value: "Number | int | Value") -> Number:
-    """Return a whole number as a formula writes it, or any value as a literal; a Number is itself."""
+    """Convert a value to a Number whose formula is the literal itself; a Number is returned unchanged."""
     if isinstance(value, Number):
         return value
     exact = value if isinstance(value, Decimal) else Fraction(value)
@@ -91,27 +91,27 @@ def number(value: "Number | int | Value") -> Number:
 
 
 def constant(symbol: str, value: Number) -> Number:
-    """Return a number that formulas name by a sign."""
+    """Return a number that appears in formulas under a symbol."""
     return Number(value.value, (Constant(symbol, value.value),))
 
 
 def at(ref: Ref, value: Value) -> Number:
-    """Return the number in a cell."""
+    """Return the number in a cell; its formula is a reference to the cell."""
     return Number(value, (ref,))
 
 
 def decimal_of(value: Value) -> Decimal:
-    """Return the value with 50 digits."""
+    """Convert a value to a decimal with 50 digits."""
     return value if isinstance(value, Decimal) else _CONTEXT.divide(Decimal(value.numerator), value.denominator)
 
 
 def is_nan(x: Number) -> bool:
-    """Return whether it has no value, as 0 / 0 and inf / inf."""
+    """Return whether a number is undefined, such as 0 / 0 and inf / inf."""
     return isinstance(x.value, Decimal) and x.value.is_nan()
 
 
 def _negated(value: Value) -> Value:
-    """Return -value with all its digits; the sign of Python's Decimal rounds to 28."""
+    """Return -value with all its digits; unary minus on Python's Decimal rounds to 28."""
     return _CONTEXT.minus(value) if isinstance(value, Decimal) else -value
 
 
@@ -124,14 +124,14 @@ _FRACTIONS = {
 
 
 def _rational(a: Number, b: Number, operation: str) -> Value:
-    """Return one of the four operations: exact for fractions."""
+    """Apply one of the four operations, exactly for fractions."""
     if isinstance(a.value, Fraction) and isinstance(b.value, Fraction) and (operation != "divide" or b.value):
         return _FRACTIONS[operation](a.value, b.value)
     return getattr(_CONTEXT, operation)(decimal_of(a.value), decimal_of(b.value))
 
 
 def _inside(each: Number, binds: int) -> tuple[Piece, ...]:
-    """Return the formula as a part of another one, in brackets where it would fall apart."""
+    """Return the formula as an operand of another one, in parentheses if precedence requires them."""
     negative = (
         len(each.made) == 1 and isinstance(each.made[0], Constant) and each.made[0].symbol == "" and each.value < 0
     )
@@ -139,24 +139,24 @@ def _inside(each: Number, binds: int) -> tuple[Piece, ...]:
 
 
 def _call(name: str, value: Value, *arguments: Number) -> Number:
-    """Return the value of a function: name(a, b)."""
-    made: list[Piece] = [f"{name}("]
+    """Return a function's value with the formula "name(a, b)"."""
+    formula: list[Piece] = [f"{name}("]
     for n, each in enumerate(arguments):
-        made += [", ", *each.made] if n else each.made
-    return Number(value, (*made, ")"))
+        formula += [", ", *each.made] if n else each.made
+    return Number(value, (*formula, ")"))
 
 
-# --- sums and choices: rational ---
+# --- sums, comparisons and selections: rational ---
 
 
 def total(numbers: Iterable[Number]) -> Number:
-    """Return the sum; 0 of none."""
+    """Compute the sum; 0 for no numbers."""
     listed = list(numbers)
     return functools.reduce(lambda a, b: a + b, listed) if listed else number(0)
 
 
 def product(numbers: Iterable[Number]) -> Number:
-    """Return the product; 1 of none."""
+    """Compute the product; 1 for no numbers."""
     listed = list(numbers)
     return functools.reduce(lambda a, b: a * b, listed) if listed else number(1)
 
@@ -172,12 +172,12 @@ def square(x: Number) -> Number:
 
 
 def largest(numbers: Sequence[Number]) -> Number:
-    """Return the maximum, the first of equals; NaN where one of them is NaN, as NumPy does."""
+    """Return the maximum; NaN if any number is NaN, as in NumPy."""
     return _call("max", _extreme(numbers, lambda a, b: b if a < b else a), *numbers)
 
 
 def smallest(numbers: Sequence[Number]) -> Number:
-    """Return the minimum, the first of equals; NaN where one of them is NaN, as NumPy does."""
+    """Return the minimum; NaN if any number is NaN, as in NumPy."""
     return _call("min", _extreme(numbers, lambda a, b: b if b < a else a), *numbers)
 
 
@@ -186,23 +186,23 @@ def _extreme(numbers: Sequence[Number], better: Callable[[Number, Number], Numbe
 
 
 def size(x: Number) -> Number:
-    """Return |x|."""
+    """Compute |x|."""
     return _call("abs", _negated(x.value) if x < number(0) else x.value, x)
 
 
-def whole(x: Number) -> Number:
-    """Return the nearest whole number, of two equally near ones the even one, as NumPy and PyTorch round (IEEE 754)."""
+def round_to_even(x: Number) -> Number:
+    """Round to the nearest integer, ties to even, as in NumPy and PyTorch (IEEE 754)."""
     near: Value = Fraction(round(x.value)) if decimal_of(x.value).is_finite() else x.value
     return _call("round", near, x)
 
 
 def holds(a: Number, sign: str, b: Number) -> Number:
-    """Return 1 where a > b or a ≤ b, else 0: [a > b], Iverson's bracket; 0 where one of them is NaN."""
+    """Compute Iverson's bracket [a > b] or [a ≤ b]: 1 if the comparison holds, else 0; 0 if either number is NaN."""
     true = (b < a) if sign == ">" else not (b < a or is_nan(a) or is_nan(b))
     return Number(Fraction(int(true)), ("[", *a.made, f" {sign} ", *b.made, "]"))
 
 
-# --- functions that leave the fractions ---
+# --- irrational functions ---
 
 
 def sqrt(x: Number) -> Number:
@@ -232,17 +232,17 @@ def _exp(x: Decimal) -> Decimal:
 
 
 def ln(x: Number) -> Number:
-    """Return the natural logarithm; exactly 0 for 1."""
+    """Compute the natural logarithm; exactly 0 for 1."""
     return _call("ln", Fraction(0) if x.value == 1 else _CONTEXT.ln(decimal_of(x.value)), x)
 
 
 def power(base: Number, exponent: Number) -> Number:
-    """Return base^exponent for a base that is not negative; a fraction for small whole exponents."""
+    """Compute base^exponent for a non-negative base; an exact fraction for small integer exponents."""
     if (
         isinstance(base.value, Fraction)
         and isinstance(exponent.value, Fraction)
         and exponent.value.denominator == 1
-        and abs(exponent.value) <= DIGITS  # larger powers have too many digits to be written out
+        and abs(exponent.value) <= DIGITS  # the fraction of a larger power would have too many digits
         and (base.value or exponent.value >= 0)
     ):
         value: Value = base.value ** int(exponent.value)
@@ -262,7 +262,7 @@ def cosine(x: Number) -> Number:
 
 
 def _turn(x: Decimal) -> tuple[Decimal, Decimal]:
-    """Compute cos and sin by their Taylor series, with |x| reduced below π first (decimal's documentation, Recipes)."""
+    """Compute cos and sin by their Taylor series, after reducing x modulo 2π (decimal's documentation, Recipes)."""
     with decimal.localcontext(decimal.Context(prec=DIGITS + 20, traps=[])):
         x = x % (2 * pi())
         power, n, sums = Decimal(1), 0, [Decimal(0), Decimal(0)]
@@ -276,7 +276,7 @@ def _turn(x: Decimal) -> tuple[Decimal, Decimal]:
 
 @functools.cache
 def pi(digits: int = DIGITS + 20) -> Decimal:
-    """Return π to that many digits by Machin's formula: 16 arctan(1/5) − 4 arctan(1/239) (Machin 1706)."""
+    """Compute π to `digits` digits by Machin's formula: 16 arctan(1/5) − 4 arctan(1/239) (Machin 1706)."""
 
     def arctan_of_one_over(n: int) -> Decimal:
         term, k, result = Decimal(1) / n, 1, Decimal(0)
@@ -290,9 +290,9 @@ def pi(digits: int = DIGITS + 20) -> Decimal:
 
 
 def tanh(x: Number) -> Number:
-    """Return tanh x = 2 / (1 + e^(−2x)) − 1; exactly 0 for 0.
+    """Compute tanh x = 2 / (1 + e^(−2x)) − 1; exactly 0 for 0.
 
-    It carries as many digits as 1 + tanh x needs for 50 of its own, where x is far below 0.
+    For x far below 0, the precision is raised so that 1 + tanh x still has 50 significant digits.
     """
     if x.value == 0:
         return _call("tanh", Fraction(0), x)
@@ -305,9 +305,9 @@ def tanh(x: Number) -> Number:
 
 
 def normal_below(x: Number) -> Number:
-    """Return Φ(x), the share of a standard normal distribution below x: (1 + erf(x / √2)) / 2; exactly 1/2 for 0.
+    """Compute Φ(x), the share of a standard normal distribution below x: (1 + erf(x / √2)) / 2; exactly 1/2 for 0.
 
-    All 50 digits hold for any size of x: Abramowitz & Stegun 1964, 26.2.11 and, below −20, 26.2.12.
+    All 50 digits are correct for any magnitude of x: Abramowitz & Stegun 1964, 26.2.11 and, below −20, 26.2.12.
     """
     if x.value == 0:
         return _call("Φ", Fraction(1, 2), x)
@@ -319,7 +319,7 @@ def normal_below(x: Number) -> Number:
             value = Decimal(1)
         elif z < -20:
             value = density / -z * _tail(z * z)
-        else:  # ½ + φ(x) Σ x^(2n+1) / (2n+1)!!: terms of one sign, which below 0 leave as many digits as Φ has zeros
+        else:  # ½ + φ(x) Σ x^(2n+1) / (2n+1)!!; for x < 0 the sum cancels against ½, which costs digits
             context.prec += int(z * z / 4) if z < 0 else 0
             density = (-z * z / 2).exp() / (2 * pi(context.prec)).sqrt()
             value = Decimal("0.5") + density * _odd_terms(z, context.prec)
@@ -327,7 +327,7 @@ def normal_below(x: Number) -> Number:
 
 
 def _odd_terms(z: Decimal, digits: int) -> Decimal:
-    """Return Σ z^(2n+1) / (2n+1)!! in the context at hand, to that many digits after the point."""
+    """Compute Σ z^(2n+1) / (2n+1)!! in the current context, to `digits` digits after the point."""
     term, n, series = z, 1, Decimal(0)
     while abs(term) > Decimal(10) ** -digits or n < 3:
         series += term
@@ -337,7 +337,7 @@ def _odd_terms(z: Decimal, digits: int) -> Decimal:
 
 
 def _tail(square: Decimal) -> Decimal:
-    """Return 1 − 1/z² + 3/z⁴ − 15/z⁶ …, up to its smallest term: below e^(−z²/2), here 10⁻⁸⁷."""
+    """Compute 1 − 1/z² + 3/z⁴ − 15/z⁶ … up to its smallest term, which is below e^(−z²/2), at most 10⁻⁸⁷ here."""
     term, n, series = Decimal(1), 1, Decimal(0)
     while abs(term) > Decimal(10) ** -(DIGITS + 20) and n < square:
         series += term
@@ -347,9 +347,9 @@ def _tail(square: Decimal) -> Decimal:
 
 
 def stored(x: Number, kind: str) -> Number:
-    """Return x as a float type holds it: rounded, and infinite beyond its largest number. `kind`: one of FLOATS.
+    """Round x to a float type; values beyond its range become infinite. `kind`: one of FLOATS.
 
-    A value goes through float64, as a number that NumPy casts to a smaller type does.
+    A value is first rounded to float64, as when NumPy casts to a smaller type.
     """
     try:
         nearest = float(x.value)

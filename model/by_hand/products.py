@@ -1,12 +1,12 @@
-"""Products of matrices as steps."""
+"""Matrix products as steps."""
 
 from model.by_hand.numbers import dot
-from model.by_hand.steps import Said, Step, step
+from model.by_hand.steps import MatrixStep, Notation, step
 
 
-def matmul(left: Step, right: Step, name: str, symbol: str, about: str, formula: str = "") -> Step:
+def matmul(left: MatrixStep, right: MatrixStep, name: str, symbol: str, about: str, formula: str = "") -> MatrixStep:
     """Compute left [N × M] · right [M × K]: cell (i, j) is row i of the left times column j of the right."""
-    said = Said(
+    notation = Notation(
         name,
         symbol,
         about,
@@ -15,11 +15,13 @@ def matmul(left: Step, right: Step, name: str, symbol: str, about: str, formula:
         f"{name} = {left.name} @ {right.name}",
     )
     columns = [right.column(j) for j in range(right.shape[1])]
-    return step(said, [[dot(row, column) for column in columns] for row in left.all_rows()], left.rows, right.columns)
+    return step(
+        notation, [[dot(row, column) for column in columns] for row in left.all_rows()], left.rows, right.columns
+    )
 
 
 def latex(symbol: str) -> str:
-    """Return a symbol as LaTeX writes it: W_Q, Q^1, x̂."""
+    """Format a symbol in LaTeX: W_Q, Q^1, x̂."""
     base, _, up = symbol.partition("^")
     base, _, down = base.partition("_")
     signs = {

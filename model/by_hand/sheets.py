@@ -1,11 +1,11 @@
-"""The sheets of the desk: which tables each has, how it is computed, and examples to begin with."""
+"""The sheets of the page: the tables of each, its calculation, and its examples."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from model.arguments import check_whole, shown
-from model.by_hand.calculations.attention import Options, attention
+from model.by_hand.calculations.attention import AttentionOptions, attention
 from model.by_hand.calculations.cache import cache
 from model.by_hand.calculations.logits import logits
 from model.by_hand.calculations.mlp import ACTIVATIONS, mlp
@@ -14,7 +14,7 @@ from model.by_hand.calculations.positions import positions
 from model.by_hand.calculations.rounding import SCHEMES, rounding
 from model.by_hand.calculations.softmax import KINDS as SOFTMAX_KINDS
 from model.by_hand.calculations.softmax import Softmax
-from model.by_hand.steps import Step
+from model.by_hand.steps import MatrixStep
 from model.by_hand.tables import MOST, Table, Typed, steps_of
 from model.errors import InputError, say
 from model.public import check_kind, one_of, public, unchecked
@@ -23,8 +23,8 @@ ANIMALS = "cat, sat, on"
 
 
 @dataclass(frozen=True)
-class Example:
-    """Tables by name, a row a part between semicolons; and the names of the tokens."""
+class SheetExample:
+    """The contents of the tables by name, with rows separated by semicolons; and the names of the tokens."""
 
     tables: Mapping[str, str]
     names: str = ""
@@ -34,13 +34,13 @@ class Example:
 class Sheet:
     """One kind of calculation on typed tables.
 
-    `compute(given, options)` makes its steps; `options` has what `defaults` lists. `named` is the dimension whose
+    `compute(inputs, options)` returns its steps; `options` has the keys of `defaults`. `named` is the dimension whose
     entries have names.
     """
 
     tables: Mapping[str, Table]
-    examples: Mapping[str, Example]
-    compute: Callable[[Mapping[str, Step], Mapping[str, Any]], tuple[Step, ...]]
+    examples: Mapping[str, SheetExample]
+    compute: Callable[[Mapping[str, MatrixStep], Mapping[str, Any]], tuple[MatrixStep, ...]]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     named: str = ""
 
@@ -49,13 +49,15 @@ def _softmax(options: Mapping[str, Any]) -> Softmax:
     return Softmax(options["stable"], options["kind"])
 
 
-def _attention(given: Mapping[str, Step], options: Mapping[str, Any]) -> tuple[Step, ...]:
-    return attention(given, Options(int(options["heads"]), options["causal"], options["scaled"], _softmax(options)))
+def _attention(inputs: Mapping[str, MatrixStep], options: Mapping[str, Any]) -> tuple[MatrixStep, ...]:
+    return attention(
+        inputs, AttentionOptions(int(options["heads"]), options["causal"], options["scaled"], _softmax(options))
+    )
 
 
-def _norms(given: Mapping[str, Step], options: Mapping[str, Any]) -> tuple[Step, ...]:
+def _norms(inputs: Mapping[str, MatrixStep], options: Mapping[str, Any]) -> tuple[MatrixStep, ...]:
     kinds = KINDS if options["norm"] == "all" else (options["norm"],)
-    return tuple(each for kind in kinds for each in norm(given, kind))
+    return tuple(each for kind in kinds for each in norm(inputs, kind))
 
 
 _ATTENTION = {
@@ -77,11 +79,11 @@ _IDENTITY = "1 0; 0 1"
 ATTENTION = Sheet(
     _ATTENTION,
     {
-        "cat_sat_on": Example(_CAT_SAT_ON, ANIMALS),
-        "projected": Example(
+        "cat_sat_on": SheetExample(_CAT_SAT_ON, ANIMALS),
+        "projected": SheetExample(
             {"X": "1 0; 0 1; 1 1", "W_Q": "1 0; 1 1", "W_K": "1 1; 0 1", "W_V": "2 0; 0 3"}, "I, love, AI"
         ),
-        "two_heads": Example(
+        "two_heads": SheetExample(
             {
                 "X": "1 0.5 0.3 0.2; 0.2 1 0.4 0.1; 0.3 0.2 1 0.5",
                 "W_Q": "1 0 0 0; 0 1 0 0; 0 0 1 0; 0 0 0 1",
@@ -91,8 +93,10 @@ ATTENTION = Sheet(
             },
             ANIMALS,
         ),
-        "overflow": Example({"Q": "30 0; 0 30; 30 30", "K": "30 0; 0 30; 30 30", "V": "1 0; 0 1; 1 1"}, "a, b, c"),
-        "dictionary": Example({"Q": "100 0; 0 100; 100 0", "K": "1 0; 0 1; -1 0", "V": "1; 2; 3"}, "one, two, three"),
+        "overflow": SheetExample({"Q": "30 0; 0 30; 30 30", "K": "30 0; 0 30; 30 30", "V": "1 0; 0 1; 1 1"}, "a, b, c"),
+        "dictionary": SheetExample(
+            {"Q": "100 0; 0 100; 100 0", "K": "1 0; 0 1; -1 0", "V": "1; 2; 3"}, "one, two, three"
+        ),
     },
     _attention,
     {"heads": 1, "causal": True, "scaled": True, "stable": True, "kind": "exact"},
@@ -106,14 +110,14 @@ NORMS = Sheet(
         "eps": Table("ε", "1", "1", low=0),
     },
     {
-        "six_numbers": Example(
+        "six_numbers": SheetExample(
             {"X": "0.1 0.3 98.5 123.7 0.2 201.3", "gamma": "1 1 1 1 1 1", "beta": "0 0 0 0 0 0", "eps": "0.00001"}
         ),
-        "one_to_four": Example({"X": "1 2 3 4", "gamma": "1 1 1 1", "beta": "0 0 0 0", "eps": "0"}),
-        "three_tokens": Example(
+        "one_to_four": SheetExample({"X": "1 2 3 4", "gamma": "1 1 1 1", "beta": "0 0 0 0", "eps": "0"}),
+        "three_tokens": SheetExample(
             {"X": "1 2 3 4; 2 4 6 8; 10 10 11 11", "gamma": "1 1 1 1", "beta": "0 0 0 0", "eps": "0.00001"}
         ),
-        "undone": Example({"X": "1 1 5 5", "gamma": "2 2 2 2", "beta": "3 3 3 3", "eps": "0"}),
+        "undone": SheetExample({"X": "1 1 5 5", "gamma": "2 2 2 2", "beta": "3 3 3 3", "eps": "0"}),
     },
     _norms,
     {"norm": "layer"},
@@ -131,8 +135,8 @@ MLP = Sheet(
         "b_2": Table("b_2", "1", "D"),
     },
     {
-        "linear": Example({"x": "1 2 3 4", "W": "1 0 2; 0 1 1; 1 1 0; 2 0 1", "b": "0.5 0 -1"}),
-        "mlp": Example(
+        "linear": SheetExample({"x": "1 2 3 4", "W": "1 0 2; 0 1 1; 1 1 0; 2 0 1", "b": "0.5 0 -1"}),
+        "mlp": SheetExample(
             {
                 "x": "0.5 0.3",
                 "W_1": "0.7 0.2 0.9 0.1; 0.5 -0.8 0.3 -0.6",
@@ -141,7 +145,7 @@ MLP = Sheet(
                 "b_2": "0 0",
             }
         ),
-        "swiglu": Example(
+        "swiglu": SheetExample(
             {
                 "x": "0.5 0.3",
                 "W_G": "1 -1 2; 0.5 1 -2",
@@ -149,9 +153,9 @@ MLP = Sheet(
                 "W_2": "0.7 0.2; 0.5 0.8; -0.4 0.9",
             }
         ),
-        "curve": Example({"x": "1", "W_1": "-2 -1 0 1 2", "b_1": "0 0 0 0 0", "W_2": "1; 1; 1; 1; 1", "b_2": "0"}),
+        "curve": SheetExample({"x": "1", "W_1": "-2 -1 0 1 2", "b_1": "0 0 0 0 0", "W_2": "1; 1; 1; 1; 1", "b_2": "0"}),
     },
-    lambda given, options: mlp(given, options["activation"], options["residual"]),
+    lambda inputs, options: mlp(inputs, options["activation"], options["residual"]),
     {"activation": "gelu", "residual": True},
 )
 _CUTS = {"T": "1", "k": "8", "p": "1", "target": "1"}
@@ -165,18 +169,18 @@ LOGITS = Sheet(
         "P": Table("P", "1", "V", low=0, high=1, above=True),
     },
     {
-        "one_to_five": Example({"z": "1 2 3 4 5", **_CUTS, "T": "2"}, "a, b, c, d, e"),
-        "three_candidates": Example({"z": "2 1 0.5", **_CUTS, "T": "0.5"}, "mat, floor, roof"),
-        "two_one_zero": Example({"z": "2 1 0", **_CUTS, "T": "0.5"}, "a, b, c"),
-        "four_scores": Example({"z": "2.1 -0.5 1.3 0.8", **_CUTS}, "a, b, c, d"),
-        "thousand": Example({"z": "1000 1000.1 1000.2", **_CUTS}, "a, b, c"),
-        "cuts": Example(
+        "one_to_five": SheetExample({"z": "1 2 3 4 5", **_CUTS, "T": "2"}, "a, b, c, d, e"),
+        "three_candidates": SheetExample({"z": "2 1 0.5", **_CUTS, "T": "0.5"}, "mat, floor, roof"),
+        "two_one_zero": SheetExample({"z": "2 1 0", **_CUTS, "T": "0.5"}, "a, b, c"),
+        "four_scores": SheetExample({"z": "2.1 -0.5 1.3 0.8", **_CUTS}, "a, b, c, d"),
+        "thousand": SheetExample({"z": "1000 1000.1 1000.2", **_CUTS}, "a, b, c"),
+        "cuts": SheetExample(
             {"z": "3 2.4 1.9 1.3 0.8 -0.8 -0.9", "T": "0.8", "k": "5", "p": "0.8", "target": "1"},
             "the, mat, floor, carpet, ground, roof, sky",
         ),
-        "text": Example({"P": "0.2 0.1 0.5 0.8"}, "The, cat, sat, down"),
+        "text": SheetExample({"P": "0.2 0.1 0.5 0.8"}, "The, cat, sat, down"),
     },
-    lambda given, options: logits(given, _softmax(options)),
+    lambda inputs, options: logits(inputs, _softmax(options)),
     {"stable": True, "kind": "exact"},
     "V",
 )
@@ -191,22 +195,22 @@ POSITIONS = Sheet(
         "m": Table("m", "1", "1", low=0, high=4096, whole=True),
     },
     {
-        "sinusoids": Example({"N": "4", "d": "4", "base": "10000", "p": "1", "k": "2"}),
-        "eight_wide": Example({"N": "4", "d": "8", "base": "10000", "p": "0", "k": "1"}),
-        "rope": Example({"x": "1 2 3 4", "m": "2", "base": "10000"}),
-        "rope_million": Example({"x": "1 0 1 0 1 0 1 0", "m": "5", "base": "1000000"}),
+        "sinusoids": SheetExample({"N": "4", "d": "4", "base": "10000", "p": "1", "k": "2"}),
+        "eight_wide": SheetExample({"N": "4", "d": "8", "base": "10000", "p": "0", "k": "1"}),
+        "rope": SheetExample({"x": "1 2 3 4", "m": "2", "base": "10000"}),
+        "rope_million": SheetExample({"x": "1 0 1 0 1 0 1 0", "m": "5", "base": "1000000"}),
     },
-    lambda given, options: positions(given),
+    lambda inputs, options: positions(inputs),
 )
 ROUNDING = Sheet(
     {"x": Table("x", "1", "D"), "bits": Table("b", "1", "1", low=2, high=16, whole=True)},
     {
-        "int8": Example({"x": "-1.5 -0.2 0 0.31 0.9 2.54", "bits": "8"}),
-        "int4": Example({"x": "-0.7 0.1 0.24 0.36", "bits": "4"}),
-        "one_number": Example({"x": "0.123456789", "bits": "8"}),
-        "outlier": Example({"x": "0.1 -0.2 0.3 60", "bits": "4"}),
+        "int8": SheetExample({"x": "-1.5 -0.2 0 0.31 0.9 2.54", "bits": "8"}),
+        "int4": SheetExample({"x": "-0.7 0.1 0.24 0.36", "bits": "4"}),
+        "one_number": SheetExample({"x": "0.123456789", "bits": "8"}),
+        "outlier": SheetExample({"x": "0.1 -0.2 0.3 60", "bits": "4"}),
     },
-    lambda given, options: rounding(given, options["scheme"]),
+    lambda inputs, options: rounding(inputs, options["scheme"]),
     {"scheme": "symmetric"},
 )
 CACHE = Sheet(
@@ -217,14 +221,14 @@ CACHE = Sheet(
         "block": Table("B", "1", "1", low=1, high=MOST, whole=True),
     },
     {
-        "cat_sat_on": Example(_CAT_SAT_ON, ANIMALS),
-        "online": Example({"s": "1 3 2 5 0 4", "v": "1 2 3 4 5 6", "block": "2"}),
+        "cat_sat_on": SheetExample(_CAT_SAT_ON, ANIMALS),
+        "online": SheetExample({"s": "1 3 2 5 0 4", "v": "1 2 3 4 5 6", "block": "2"}),
     },
-    lambda given, options: cache(given),
+    lambda inputs, options: cache(inputs),
     {},
     "T",
 )
-# What an option may be, by its name.
+# The allowed values of each option.
 CHOICES: dict[str, tuple[str, ...]] = {
     "kind": SOFTMAX_KINDS,
     "norm": (*KINDS, "all"),
@@ -244,51 +248,51 @@ SHEETS: dict[str, Sheet] = {
 
 @public(name=unchecked)
 def example(sheet: Sheet, name: str) -> Typed:
-    """Return an example as if somebody had typed it."""
+    """Return an example in the form of typed tables. Raises InputError for an unknown name."""
     if not isinstance(name, str) or name not in sheet.examples:
         hint = say("Choose one of: {}.", ", ".join(sheet.examples))
-        raise InputError("There is no such example.", shown(name), hint)
+        raise InputError("This example does not exist.", shown(name), hint)
     chosen = sheet.examples[name]
     tables = tuple((key, rows_of(text)) for key, text in chosen.tables.items())
     return Typed(name, tables, tuple(chosen.names.split(", ")) if chosen.names else ())
 
 
 def rows_of(text: str) -> tuple[tuple[str, ...], ...]:
-    """Return the cells of a table that is written in a line."""
+    """Split the one-line notation of a table into its cells."""
     return tuple(tuple(row.split()) for row in text.split(";"))
 
 
 @public()
 def worked(
     sheet: Sheet, typed: Typed, options: Mapping[str, Any] | None = None
-) -> tuple[dict[str, Step], tuple[Step, ...]]:
-    """Return the inputs and every step of the calculation, with these options and defaults for the others.
+) -> tuple[dict[str, MatrixStep], tuple[MatrixStep, ...]]:
+    """Compute a sheet and return its inputs and all steps; missing options have their defaults.
 
-    Raises InputError for cells that are no numbers, and for numbers that cannot be computed with.
+    Raises InputError for cells that are not numbers, and for numbers outside the domain of the calculation.
     """
     _check_tables(sheet, typed)
     _check_options(sheet, options or {})
-    given = steps_of(typed, sheet.tables, sheet.named)
-    return given, sheet.compute(given, {**sheet.defaults, **(options or {})})
+    inputs = steps_of(typed, sheet.tables, sheet.named)
+    return inputs, sheet.compute(inputs, {**sheet.defaults, **(options or {})})
 
 
 def _check_tables(sheet: Sheet, typed: Typed) -> None:
-    """Raise InputError unless the tables are those of a sheet, and as many as one of its examples has."""
+    """Raise InputError unless all tables belong to the sheet and include the complete set of one of its examples."""
     names = {name for name, _ in typed.tables}
     if unknown := names - set(sheet.tables):
         hint = say("Choose one of: {}.", ", ".join(sheet.tables))
-        raise InputError("This sheet has no such table.", f"typed: {shown(min(unknown))}", hint)
+        raise InputError("No table of this sheet has this name.", f"typed: {shown(min(unknown))}", hint)
     if not any(names >= set(each.tables) for each in sheet.examples.values()):
         hint = say("Its tables are: {}.", ", ".join(sheet.tables))
         raise InputError("A table of this sheet is missing.", f"typed: {', '.join(sorted(names))}", hint)
 
 
 def _check_options(sheet: Sheet, options: Mapping[str, Any]) -> None:
-    """Raise InputError for an option that a sheet does not have, and for a value that the option cannot have."""
+    """Raise InputError for an unknown option or an invalid value."""
     for name, value in options.items():
         if name not in sheet.defaults:
             hint = say("Choose one of: {}.", ", ".join(sheet.defaults)) if sheet.defaults else "Remove it."
-            raise InputError("There is no such option.", f"options, {shown(name)}: {shown(value)}", hint)
+            raise InputError("No option has this name.", f"options, {shown(name)}: {shown(value)}", hint)
         if isinstance(sheet.defaults[name], bool):
             check_kind(f"options, {name}", value, bool)
         elif name == "heads":

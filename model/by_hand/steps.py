@@ -1,4 +1,4 @@
-"""A calculation as a list of steps, each a small matrix whose cells say what they were made of."""
+"""A calculation as a list of steps, each a small matrix whose cells record their formulas."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,28 +8,29 @@ from model.by_hand.numbers import Number, Piece, Ref, Value, at
 
 @dataclass(frozen=True)
 class Cell:
-    """One number, and its formula in cells of earlier steps; () for a number that was given."""
+    """One number, and its formula in terms of cells of earlier steps; () for an input."""
 
     value: Value
     made: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True)
-class Step:
+class MatrixStep:
     """A matrix of the calculation.
 
-    `name` is unique in it and a name of Python; `symbol` is how formulas write it: W_Q, Q^1. `latex` and `numpy` say
-    the whole step: the right side of a formula, and a line that makes an array `name` of the earlier ones.
+    `name` is unique within the calculation and a valid Python name; `symbol` is its notation in formulas: W_Q, Q^1.
+    `latex` and `numpy` express the complete step: as the right-hand side of a formula, and as a line of code that
+    computes the array `name` from the earlier ones.
     """
 
     name: str
     symbol: str
     cells: tuple[tuple[Cell, ...], ...]
-    about: str = ""  # key of its words; "" for what was given
+    about: str = ""  # key of its words; "" for an input
     formula: str = ""
     latex: str = ""
     numpy: str = ""
-    rows: tuple[str, ...] = ()  # their names; () for numbers from 1
+    rows: tuple[str, ...] = ()  # names of the rows; () to number them from 1
     columns: tuple[str, ...] = ()
     fresh: tuple[int, ...] = ()  # rows that are new in this step
 
@@ -39,7 +40,7 @@ class Step:
         return len(self.cells), len(self.cells[0])
 
     def at(self, row: int, column: int) -> Number:
-        """Return the number in a cell, as later formulas name it."""
+        """Return the number in a cell, as a reference for later formulas."""
         return at(Ref(self.name, row, column), self.cells[row][column].value)
 
     def row(self, row: int) -> list[Number]:
@@ -51,13 +52,13 @@ class Step:
         return [self.at(row, column) for row in range(self.shape[0])]
 
     def all_rows(self) -> list[list[Number]]:
-        """Return all numbers."""
+        """Return the numbers of all rows."""
         return [self.row(row) for row in range(self.shape[0])]
 
 
 @dataclass(frozen=True)
-class Said:
-    """How a step is named and written: see the fields of Step."""
+class Notation:
+    """The names and formulas of a step: see the fields of Step."""
 
     name: str
     symbol: str
@@ -68,22 +69,33 @@ class Said:
 
 
 def step(
-    said: Said,
+    notation: Notation,
     numbers: Sequence[Sequence[Number]],
     rows: tuple[str, ...] = (),
     columns: tuple[str, ...] = (),
     fresh: tuple[int, ...] = (),
-) -> Step:
-    """Return the step with these numbers in its cells."""
+) -> MatrixStep:
+    """Build a step with these numbers in its cells."""
     cells = tuple(tuple(Cell(each.value, each.made) for each in row) for row in numbers)
-    return Step(said.name, said.symbol, cells, said.about, said.formula, said.latex, said.numpy, rows, columns, fresh)
+    return MatrixStep(
+        notation.name,
+        notation.symbol,
+        cells,
+        notation.about,
+        notation.formula,
+        notation.latex,
+        notation.numpy,
+        rows,
+        columns,
+        fresh,
+    )
 
 
-def given(name: str, symbol: str, values: Sequence[Sequence[Value]], rows=(), columns=()) -> Step:
-    """Return a matrix that somebody typed."""
-    return Step(name, symbol, tuple(tuple(map(Cell, row)) for row in values), rows=rows, columns=columns)
+def input_step(name: str, symbol: str, values: Sequence[Sequence[Value]], rows=(), columns=()) -> MatrixStep:
+    """Build the step of a typed table."""
+    return MatrixStep(name, symbol, tuple(tuple(map(Cell, row)) for row in values), rows=rows, columns=columns)
 
 
-def each(function: Callable[[Number], Number], of: Step) -> list[list[Number]]:
-    """Return the function of every cell."""
+def each(function: Callable[[Number], Number], of: MatrixStep) -> list[list[Number]]:
+    """Apply the function to every cell."""
     return [[function(x) for x in row] for row in of.all_rows()]

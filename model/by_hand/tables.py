@@ -1,18 +1,18 @@
-"""Tables that somebody types: what each may hold, how a cell is read, and what is wrong with one."""
+"""Typed tables: their bounds, the parsing of their cells, and the problems in them."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from model.by_hand.steps import Step, given
+from model.by_hand.steps import MatrixStep, input_step
 from model.errors import InputError, say
 
 MOST = 8  # rows and columns of a table
-LARGEST = 10**12  # of a number, by size
-LONGEST = 40  # characters of a cell that are read
+LARGEST = 10**12  # largest absolute value of a number
+LONGEST = 40  # characters read from a cell
 LONGEST_NAME = 24  # characters of a token's name
-# At most 15 digits on either side of the point, so that nothing typed here takes long to compute with.
+# At most 15 digits on either side of the point, so that no typed number makes the calculation slow.
 _NUMBER = re.compile(r"([+-]?)(\d{0,15})(?:\.(\d{0,15}))?(?:e([+-]?\d{1,4}))?(?:/(\d{1,15}))?", re.IGNORECASE)
 _SIGNS = str.maketrans(
     {"−": "-", "–": "-", "，": ",", "．": ".", "／": "/", **{chr(0xFF10 + n): str(n) for n in range(10)}}
@@ -21,7 +21,7 @@ _SIGNS = str.maketrans(
 
 @dataclass(frozen=True)
 class Table:
-    """One table of a sheet: rows and columns are names of dimensions, "1" for a single one."""
+    """One table of a sheet. `rows` and `columns` are names of dimensions; "1" is the size 1."""
 
     symbol: str
     rows: str
@@ -29,12 +29,12 @@ class Table:
     low: int | None = None  # bounds of its numbers
     high: int = LARGEST
     whole: bool = False
-    above: bool = False  # the lowest value itself is not allowed
+    above: bool = False  # excludes the lowest value itself
 
 
 @dataclass(frozen=True)
 class Typed:
-    """What somebody typed: the example it began with, the cells of every table, and the names of tokens."""
+    """User input: the example it started from, the cells of every table, and the names of tokens."""
 
     example: str
     tables: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
@@ -43,7 +43,7 @@ class Typed:
 
 @dataclass(frozen=True)
 class Problem:
-    """A cell that cannot be computed with."""
+    """An invalid cell."""
 
     table: str
     row: int
@@ -53,23 +53,23 @@ class Problem:
 
 
 def read_number(text: str) -> Fraction:
-    """Return the number of a cell: 2, −0.5, 1e-3, 1/3. Raises InputError for anything else, and beyond
-    10^12 by size.
+    """Parse the number in a cell: 2, −0.5, 1e-3, 1/3. Raises InputError for anything else, and for magnitudes beyond
+    10^12.
     """
     plain = text.translate(_SIGNS).replace(" ", "")
     if not plain:
-        raise InputError("A cell is empty.", "", "Type a number, 0 where there is none.")
+        raise InputError("A cell is empty.", "", "Type a number, 0 for nothing.")
     if re.fullmatch(r"[+-]?\d+,\d+", plain):
-        raise InputError("This is no number.", text, "Write the decimal point as a point: 0.5.")
+        raise InputError("This is not a number.", text, "Write the decimal point as a point: 0.5.")
     match = _NUMBER.fullmatch(plain)
     if not match or not (match[2] or match[3]):
-        raise InputError("This is no number.", text, "Type a number such as 2, −0.5, 1e-3 or 1/3.")
+        raise InputError("This is not a number.", text, "Type a number such as 2, −0.5, 1e-3 or 1/3.")
     sign, before, after, power, below = match.groups()
     exponent = int(power or 0)
     if abs(exponent) > 30:
         raise InputError("This number is too large or too small to compute by hand.", text, "Stay within ±10^12.")
     if below is not None and int(below) == 0:
-        raise InputError("Nothing can be divided by 0.", text, "Type another number below the line.")
+        raise InputError("Division by 0.", text, "Type another denominator.")
     value = Fraction(f"{before or 0}.{after or 0}") * Fraction(10) ** exponent / int(below or 1)
     if value > LARGEST:
         raise InputError("This number is too large or too small to compute by hand.", text, "Stay within ±10^12.")
@@ -77,7 +77,7 @@ def read_number(text: str) -> Fraction:
 
 
 def checked(text: str, table: Table) -> Fraction:
-    """Return the number of a cell of that table; raises InputError where it is none, or out of the table's bounds."""
+    """Parse a cell of a table. Raises InputError if it is not a number or is outside the table's bounds."""
     value = read_number(text)
     below = table.low is not None and (value < table.low or (table.above and value == table.low))
     if not below and value <= table.high and (not table.whole or value.denominator == 1):
@@ -91,34 +91,36 @@ def checked(text: str, table: Table) -> Fraction:
         if table.above
         else say("Type a number from {}.", table.low)
     )
-    raise InputError("This number is not possible here.", text, hint)
+    raise InputError("This number is not allowed here.", text, hint)
 
 
 def problems(typed: Typed, tables: Mapping[str, Table]) -> list[Problem]:
-    """Return every cell that cannot be computed with, and every table of a wrong shape as its first cell."""
-    found = []
+    """List the invalid cells; a table of the wrong shape is reported at its first cell."""
+    results = []
     sizes: dict[str, int] = {}
     for name, rows in typed.tables:
         table = tables[name]
         try:
             _check_shape(rows, table, sizes)
         except InputError as error:
-            found.append(Problem(name, 0, 0, error.what, error.hint))
+            results.append(Problem(name, 0, 0, error.what, error.hint))
             continue
         for r, row in enumerate(rows):
             for c, text in enumerate(row):
                 try:
                     checked(text, table)
                 except InputError as error:
-                    found.append(Problem(name, r, c, error.what, error.hint))
-    return found
+                    results.append(Problem(name, r, c, error.what, error.hint))
+    return results
 
 
 def _check_shape(rows: tuple[tuple[str, ...], ...], table: Table, sizes: dict[str, int]) -> None:
-    """Raise InputError for a shape that is none, or that does not fit the sizes before it, which are added to."""
+    """Raise InputError for an invalid shape, or one that does not match the sizes of earlier tables. Adds new sizes to
+    `sizes`.
+    """
     widths = {len(row) for row in rows}
     if len(widths) != 1 or not 1 <= len(rows) <= MOST or not 1 <= min(widths) <= MOST:
-        what = say("{} is no table of 1 to {} rows and columns.", table.symbol, MOST)
+        what = say("{} is not a table of 1 to {} rows and columns.", table.symbol, MOST)
         raise InputError(what, "", "Every row needs the same number of cells.")
     for dimension, n in ((table.rows, len(rows)), (table.columns, min(widths))):
         if n != sizes.setdefault(dimension, 1 if dimension == "1" else n):
@@ -126,8 +128,8 @@ def _check_shape(rows: tuple[tuple[str, ...], ...], table: Table, sizes: dict[st
             raise InputError(misfit, "", "Change the sizes with the buttons above the tables.")
 
 
-def steps_of(typed: Typed, tables: Mapping[str, Table], named: str = "") -> dict[str, Step]:
-    """Return the typed tables as the first steps of a calculation; raises InputError for the first cell that is wrong.
+def steps_of(typed: Typed, tables: Mapping[str, Table], named: str = "") -> dict[str, MatrixStep]:
+    """Convert the typed tables to the first steps of a calculation. Raises InputError for the first invalid cell.
 
     `named`: the dimension whose rows and columns have names.
     """
@@ -142,10 +144,10 @@ def steps_of(typed: Typed, tables: Mapping[str, Table], named: str = "") -> dict
             _names(typed, n, dimension == named)
             for n, dimension in ((len(rows), table.rows), (len(rows[0]), table.columns))
         )
-        result[name] = given(name, table.symbol, values, down, across)
+        result[name] = input_step(name, table.symbol, values, down, across)
     return result
 
 
 def _names(typed: Typed, n: int, named: bool) -> tuple[str, ...]:
-    """Return the tokens' names, numbers where there are too few."""
+    """Return the tokens' names, filled up with numbers if there are too few."""
     return tuple((typed.names[i : i + 1] or (str(i + 1),))[0] for i in range(n)) if named else ()

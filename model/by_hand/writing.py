@@ -1,4 +1,4 @@
-"""A calculation as text to take away: NumPy lines that give the same numbers, and LaTeX."""
+"""Export of a calculation as text: NumPy code that computes the same numbers, and LaTeX."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -6,32 +6,36 @@ from fractions import Fraction
 
 from model.by_hand.numbers import Value
 from model.by_hand.products import latex
-from model.by_hand.steps import Step
+from model.by_hand.steps import MatrixStep
 
 
-def as_numpy(given: Mapping[str, Step], steps: Sequence[Step]) -> str:
-    """Return the lines of Python that make an array of every step's name, of its shape."""
+def as_numpy(inputs: Mapping[str, MatrixStep], steps: Sequence[MatrixStep]) -> str:
+    """Format a calculation as Python code that computes an array for every step, with the same name and shape."""
     body = [step.numpy for step in steps]
     imports = [*(["import math", ""] if any("math." in line for line in body) else []), "import numpy as np", ""]
-    tables = [f"{each.name} = np.array({_rows(each)}, dtype=float)" for each in given.values()]
+    tables = [f"{each.name} = np.array({_rows(each)}, dtype=float)" for each in inputs.values()]
     return "\n".join([*imports, *tables, "", *body]) + "\n"
 
 
-def _rows(of: Step) -> str:
+def _rows(of: MatrixStep) -> str:
     rows = (", ".join(_plain(cell.value) for cell in row) for row in of.cells)
     return f"[{', '.join(f'[{row}]' for row in rows)}]"
 
 
 def _plain(value: Value) -> str:
-    """Return a number as Python reads it: 2, 0.5, 1 / 3."""
+    """Format a number as a Python literal or quotient: 2, 0.5, 1 / 3."""
     if isinstance(value, Decimal) or value.denominator == 1:
         return str(value)
     return repr(float(value)) if Fraction(repr(float(value))) == value else f"{value.numerator} / {value.denominator}"
 
 
-def as_latex(given: Mapping[str, Step], steps: Sequence[Step], texts: Mapping[str, Sequence[Sequence[str]]]) -> str:
-    r"""Return every matrix with its formula as an aligned block of amsmath. `texts`: by step, its numbers as shown."""
-    lines = [f"{latex(each.symbol)} &= {_matrix(texts[each.name])}" for each in given.values()]
+def as_latex(
+    inputs: Mapping[str, MatrixStep], steps: Sequence[MatrixStep], texts: Mapping[str, Sequence[Sequence[str]]]
+) -> str:
+    r"""Format every matrix with its formula as an aligned block of amsmath. `texts`: the displayed numbers of each
+    step.
+    """
+    lines = [f"{latex(each.symbol)} &= {_matrix(texts[each.name])}" for each in inputs.values()]
     for each in steps:
         left, _, right = each.latex.partition(" = ")
         lines.append(f"{left} &= {right + ' = ' if right else ''}{_matrix(texts[each.name])}")
@@ -47,7 +51,7 @@ _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def _latex_number(text: str) -> str:
-    """Return a shown number: −0.5, 1/3, 1.2 × 10⁻⁵, −∞."""
+    """Convert a displayed number to LaTeX: −0.5, 1/3, 1.2 × 10⁻⁵, −∞."""
     plain = text.replace("−", "-").replace("∞", r"\infty")
     if " × 10" in plain:
         mantissa, power = plain.split(" × 10")

@@ -75,9 +75,9 @@ def _in_every_way(subject: Subject, last: Sequence[int], progress: Progress) -> 
     """
     few = 0 < max(last, default=0) <= MOST_ROWS and subject.run.tap is None
     step = step_of(subject.run.model) if few and ready.now() is not None else None
-    found = [_in_chunks(subject, last, progress, how) for how in (("torch",) if step is None else step.ways())]
-    worst = max(found, key=lambda each: each.difference / each.bound if each.bound else each.difference)
-    return dataclasses.replace(worst, compared=sum(each.compared for each in found))
+    findings = [_in_chunks(subject, last, progress, how) for how in (("torch",) if step is None else step.ways())]
+    worst = max(findings, key=lambda each: each.difference / each.bound if each.bound else each.difference)
+    return dataclasses.replace(worst, compared=sum(each.compared for each in findings))
 
 
 def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress, how: str) -> Finding:

@@ -135,10 +135,10 @@ def pass_seconds(subject: Subject, most: int | None = None) -> float:
 def quick(subject: Subject) -> tuple[str, ...]:
     """Return the checks that a page can run at once, each within about QUICK and all within QUICK_TOGETHER seconds."""
     budget, shared, keys = QUICK_TOGETHER, set(), []
-    whole, few = pass_seconds(subject), pass_seconds(subject, _FEW)
+    full, few = pass_seconds(subject), pass_seconds(subject, _FEW)
     for key, check in CHECKS.items():
         more = sum(SHARED[name] for name in check.shares - shared)
-        seconds = (few if check.short else whole) * check.passes + whole * more
+        seconds = (few if check.short else full) * check.passes + full * more
         if check.passes <= WAITS and seconds <= min(QUICK, budget) and not key.startswith("parity"):
             keys.append(key)
             budget -= seconds
@@ -148,9 +148,9 @@ def quick(subject: Subject) -> tuple[str, ...]:
 
 def seconds_of(subject: Subject) -> float:
     """Estimate the seconds of all checks."""
-    whole, few = pass_seconds(subject), pass_seconds(subject, _FEW)
-    each = sum(check.passes * (few if check.short else whole) for check in CHECKS.values())
-    return sum(SHARED.values()) * whole + each + _LIBRARY
+    full, few = pass_seconds(subject), pass_seconds(subject, _FEW)
+    each = sum(check.passes * (few if check.short else full) for check in CHECKS.values())
+    return sum(SHARED.values()) * full + each + _LIBRARY
 
 
 @public()
@@ -215,8 +215,8 @@ def _guarded(key: str, work, report: _Progress) -> Finding:
 
 def _run_block_checks(subject: Subject, keys: Sequence[str], report: _Progress) -> dict[str, Finding]:
     """Run all block checks in one walk: each block is recomputed once for all of them, and its time is shared."""
-    asked = {key: CHECKS[key] for key in keys}
-    worst = {key: subject.worst(each.unit, each.rule, _terms(subject, each.terms)) for key, each in asked.items()}
+    selected = {key: CHECKS[key] for key in keys}
+    worst = {key: subject.worst(each.unit, each.rule, _terms(subject, each.terms)) for key, each in selected.items()}
     seconds, broken = dict.fromkeys(keys, 0.0), {}
     if not keys:
         return {}

@@ -12,7 +12,7 @@ from model.checks.result import Finding, Subject, Worst, counted, unable
 from model.checks.roundoff import RESULTS, moved, summed, watched
 from model.checks.roundoff import STEP as MOVE
 from model.generation.next_token import logits_after
-from model.generation.strategies import Plan, Sampler, Setup, Strategy, rows_of
+from model.generation.strategies import DecodingPlan, Sampler, Setup, Strategy, rows_of
 from model.gpt.tap import compose
 from model.predictions.attribution import attribute, by_source, components
 from model.predictions.gradients import gradients
@@ -75,7 +75,7 @@ def embedding(subject: Subject, progress: Progress) -> Finding:
 
 
 def lens(subject: Subject, progress: Progress) -> Finding:
-    """Check that the lens on the last stream gives the run's own prediction, at up to 4 positions and their likeliest
+    """Check that the lens on the last stream gives the run's own prediction, at up to 4 positions and their most likely
     tokens.
     """
     at = _places(subject, FEW)
@@ -153,7 +153,7 @@ def _at_position(finding: Finding, at: Sequence[int]) -> Finding:
 
 
 def parts(subject: Subject, progress: Progress) -> Finding:
-    """Check that the parts of a logit sum to the logit, for the five likeliest tokens after the prompt."""
+    """Check that the parts of a logit sum to the logit, for the five most likely tokens after the prompt."""
     outputs, worst = _part_outputs(subject), Worst("logit", "moved")
     allowed = subject.bound("logits")[outputs.position]
     for token in top_ids(outputs.logits, 5).tolist():
@@ -225,7 +225,7 @@ def _draw(subject: Subject, logits: Tensor, seed: int):
     """Return the sampler's token for a seed."""
     rows = subject.once("rows", lambda: rows_of(logits[None]))
     ids = tuple(subject.run.tokens.ids.tolist())
-    setup = Setup(ids, Plan(1, seed), len(logits), None, 1)
+    setup = Setup(ids, DecodingPlan(1, seed), len(logits), None, 1)
     return Sampler(Strategy(), setup, 0).decide(rows, torch.empty(0)).change.made[0]
 
 

@@ -17,7 +17,7 @@ from model.progress import Progress, silent
 from model.public import one_of, public, whole
 from model.text.held_out import bundled_text
 from model.training.data import BYTES, Batch, Source, text_dataset
-from model.training.loop import Recipe, Report, Run, from_model, steps, summed_loss, to_tensors
+from model.training.loop import Recipe, Report, TrainingRun, from_model, steps, summed_loss, to_tensors
 from model.training.tasks import IGNORE
 
 DEPTHS = (4, 8, 16)  # blocks
@@ -324,7 +324,7 @@ def exponent(depths: tuple[int, ...], values: np.ndarray) -> float:
 class _Runner:
     """One variant during training; `squares` are the squared gradient norms of the blocks in the current step."""
 
-    run: Run
+    run: TrainingRun
     reports: Iterator[Report]
     squares: np.ndarray  # [L]
     seconds: list[float] = field(default_factory=list)

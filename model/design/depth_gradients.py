@@ -59,8 +59,8 @@ def normed(x: Tensor) -> Tensor:
 def layer(stack: Stack, weight: Tensor, x: Tensor) -> Tensor:
     """Apply one layer of the stack. weight [D, D], x [N, D] -> [N, D]"""
     read = normed(x) if stack.norm == "pre" else x
-    made = ACTIVATIONS[stack.activation](stack.gain * read @ weight.T)
-    out = x + made if stack.residual else made
+    update = ACTIVATIONS[stack.activation](stack.gain * read @ weight.T)
+    out = x + update if stack.residual else update
     return normed(out) if stack.norm == "post" else out
 
 
@@ -82,8 +82,8 @@ def gradients(stack: Stack, weights: list[Tensor], x: Tensor, end: Tensor) -> np
     with torch.enable_grad():
         for weight in weights:
             places.append(layer(stack, weight, places[-1]))
-        found = torch.autograd.grad((end * places[-1]).sum(), places)
-    return np.array([each.square().sum(-1).mean().sqrt().item() for each in found])
+        slopes = torch.autograd.grad((end * places[-1]).sum(), places)
+    return np.array([each.square().sum(-1).mean().sqrt().item() for each in slopes])
 
 
 def drawn(depth: int, seed: int) -> tuple[list[Tensor], Tensor, Tensor]:

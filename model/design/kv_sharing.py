@@ -60,7 +60,7 @@ class Variant:
     cache: int  # bytes of keys and values of one token, all layers
     parameters: int
     kl: float  # mean KL(original || merged) of the next token, nats
-    agree: float  # share of positions with the same likeliest token
+    agree: float  # share of positions with the same most likely token
     loss: float | None  # mean -ln p of the tokens that follow, nats; None for a prompt of one token
     divergences: np.ndarray  # KL at every position, nats, float32 [T]
 
@@ -216,7 +216,7 @@ def _layers(model: Transformer, tokens: Tensor, tick: Callable[[int], None]):
 def _compare(
     model: Transformer, plain: Tensor, other: Tensor, ids: Sequence[int], tick: Callable[[int], None]
 ) -> tuple[Tensor, float, Tensor]:
-    """Compute KL at every position [T], share of positions with the same likeliest token, and both losses [2, T - 1].
+    """Compute KL at every position [T], share of positions with the same most likely token, and both losses [2, T - 1].
 
     Streams are [T, D]. The output head is the same for both: the merged model shares it.
     """
@@ -287,4 +287,6 @@ def _check_groups(config: ModelConfig, groups: int) -> None:
     """Raise InputError unless the KV heads can be merged to this number."""
     if groups not in group_counts(config):
         known = ", ".join(map(str, group_counts(config)))
-        raise InputError("The KV heads cannot be merged to this number.", str(groups), say("Choose one of: {}.", known))
+        raise InputError(
+            "The KV heads cannot be merged into this number of heads.", str(groups), say("Choose one of: {}.", known)
+        )

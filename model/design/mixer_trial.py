@@ -23,7 +23,7 @@ from model.public import above, one_of, public, whole
 from model.training import recall_tasks
 from model.training.data import task_dataset
 from model.training.loop import Recipe, start, steps
-from model.training.tasks import Sizes, task
+from model.training.tasks import TaskSizes, task
 
 MIXERS = ("softmax", "sliding_window", "linear", "retention", "delta", "mamba")
 TASKS = (
@@ -59,7 +59,7 @@ class MixerTrial:
         unknown = [name for name in self.mixers if name not in MIXERS]
         if unknown or len(set(self.mixers)) < 2:
             got = ", ".join(unknown or self.mixers)
-            raise InputError("Two mixers or more are compared.", got, say("Choose among: {}.", ", ".join(MIXERS)))
+            raise InputError("A comparison needs at least two mixers.", got, say("Choose from: {}.", ", ".join(MIXERS)))
 
     @property
     def length(self) -> int:
@@ -185,10 +185,10 @@ def sizes_of(trial: MixerTrial) -> tuple[int, ...]:
     return tuple(sorted({round(each) for each in np.linspace(least, most, SIZES)}))
 
 
-def _sizes(trial: MixerTrial) -> Sizes:
-    found = task(trial.task).sizes
-    assert found is not None
-    return found
+def _sizes(trial: MixerTrial) -> TaskSizes:
+    sizes = task(trial.task).sizes
+    assert sizes is not None
+    return sizes
 
 
 def learn(trial: MixerTrial, mixer: str, seed: int, tell: Callable[[int], None] = lambda done: None) -> Learned:
@@ -237,8 +237,8 @@ def _regression_errors(model: Transformer, ids: np.ndarray) -> np.ndarray:
     width = recall_tasks.DIMENSIONS + 1
     places = np.arange(recall_tasks.DIMENSIONS - 1, ids.shape[1] - 1, width)  # the last input of each point
     logits = model(torch.from_numpy(ids[:, :-1].astype(np.int64)))[:, places, :numbers]
-    told = (logits.softmax(-1).numpy() * recall_tasks.value_of(np.arange(numbers))).sum(-1)
-    return ((told - recall_tasks.value_of(ids[:, places + 1])) ** 2).mean(0)
+    predicted = (logits.softmax(-1).numpy() * recall_tasks.value_of(np.arange(numbers))).sum(-1)
+    return ((predicted - recall_tasks.value_of(ids[:, places + 1])) ** 2).mean(0)
 
 
 # --- decoding ---

@@ -16,7 +16,7 @@ from model.gpt.layers import MLPS
 from model.progress import Progress, silent
 from model.public import above, between, one_of, public, whole
 from model.training.data import Batch
-from model.training.loop import Recipe, Report, Run, evaluate, from_model, steps
+from model.training.loop import Recipe, Report, TrainingRun, evaluate, from_model, steps
 
 KINDS = ("swiglu", "gelu", "relu")
 WIDTH, DEPTH = 96, 2
@@ -194,13 +194,13 @@ def guessed(data: TrialData) -> float:
     return data.guessed(Batch(np.concatenate([batch.ids for batch in batches]), targets))
 
 
-def _run(data: TrialData, trial: MlpTrial, kind: str, seed: int) -> tuple[Run, Iterator[Report]]:
+def _run(data: TrialData, trial: MlpTrial, kind: str, seed: int) -> tuple[TrainingRun, Iterator[Report]]:
     recipe = recipe_of(trial, seed)
     run = from_model(initialized(config_of(kind, data.vocab_size), seed, trial.start), recipe)
     return run, steps(run, recipe, data.train)
 
 
-def _look(run: Run, data: TrialData) -> tuple[float, int]:
+def _look(run: TrainingRun, data: TrialData) -> tuple[float, int]:
     """Return the loss on held-out text, nats per token, and the number of scored tokens."""
     no_lengths = np.zeros(data.vocab_size, dtype=np.int64)  # bytes per token, unused
     evaluation = evaluate(run.model, data.held_out, no_lengths, length=LENGTH, rows=_HELD_ROWS, limit=_HELD_OUT)
@@ -217,5 +217,5 @@ def verdict(first: np.ndarray, second: np.ndarray) -> MlpVerdict:
 def _check_interval(low: float, high: float) -> None:
     """Raise InputError unless low lies below high."""
     if not low < high:
-        hint = say("Choose a value above {}.", low)
-        raise InputError("A setting is out of its range.", f"low: {low}, high: {high}", hint)
+        hint = say("Choose a value greater than {}.", low)
+        raise InputError("A setting is out of range.", f"low: {low}, high: {high}", hint)

@@ -146,9 +146,9 @@ def table_at(model: Transformer, at: Tensor) -> Tensor:
 
 def _sines(at: Tensor, width: int) -> Tensor:
     """Compute `sinusoidal_positions` at any real positions. [T] -> [T, D]"""
-    whole = sinusoidal_positions(0, int(at.max()) + 1, width)
+    table = sinusoidal_positions(0, int(at.max()) + 1, width)
     if bool((at == at.floor()).all()):
-        return whole[at.long()]
+        return table[at.long()]
     frequency = torch.exp(torch.arange(0, width, 2, dtype=torch.float32) * (-math.log(10_000.0) / width))
     angle = at[:, None] * frequency
     return torch.stack((angle.sin(), angle.cos()), -1).flatten(1)[:, :width]
@@ -351,7 +351,7 @@ def by_position(past: Past, ends: Sequence[int], *, difference: bool = False) ->
 
 
 @dataclass(frozen=True)
-class Part:
+class MeanLoss:
     """The mean loss over some positions, nats per token, and its difference from the reference on the same tokens."""
 
     loss: float
@@ -360,17 +360,17 @@ class Part:
     tokens: int
 
 
-def parts_of(past: Past, index: int) -> tuple[Part, Part | None]:
+def parts_of(past: Past, index: int) -> tuple[MeanLoss, MeanLoss | None]:
     """Return a scheme's mean loss within the trained length, and beyond it if the windows are longer."""
     return _part(past, index, slice(0, past.trained)), (
         _part(past, index, slice(past.trained, None)) if past.length > past.trained else None
     )
 
 
-def _part(past: Past, index: int, at: slice) -> Part:
+def _part(past: Past, index: int, at: slice) -> MeanLoss:
     own, reference = (past.loss[n, :, at].mean(-1, dtype=np.float64) for n in (index, 0))  # [W]
     delta, error = _mean_and_error(own - reference, 0)
-    return Part(float(own.mean()), float(delta), float(error), int(past.loss[index, :, at].size))
+    return MeanLoss(float(own.mean()), float(delta), float(error), int(past.loss[index, :, at].size))
 
 
 def _mean_and_error(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:

@@ -41,7 +41,7 @@ def as_rope(config: ModelConfig) -> ModelConfig:
         return config
     if config.d_head < 2:
         raise InputError(
-            "A head of one dimension has no pairs to turn.", str(config.d_head), "Choose a model with larger heads."
+            "A head of one dimension has no pairs to rotate.", str(config.d_head), "Choose a model with larger heads."
         )
     even = config.d_head - config.d_head % 2
     share = even / config.d_head
@@ -101,7 +101,7 @@ def _learned(model: Transformer, at: np.ndarray) -> np.ndarray:
         raise InputError("This model has no learned positions.", model.config.positions, "Choose another scheme.")
     rows = len(model.pos_embed.weight)
     if outside := [int(p) for p in at if not 0 <= p < rows]:
-        raise InputError("There is no such position.", str(outside[0]), say("Positions run from 0 to {}.", rows - 1))
+        raise InputError("This position does not exist.", str(outside[0]), say("Positions run from 0 to {}.", rows - 1))
     return model.pos_embed.weight.detach()[torch.from_numpy(at)].float().numpy()
 
 
@@ -118,8 +118,8 @@ class Similarity:
 
     distance: np.ndarray  # d, positions
     mean: np.ndarray
-    low: np.ndarray  # 10 % of the p lie below
-    high: np.ndarray  # 90 % of the p lie below
+    low: np.ndarray  # 10% of the p lie below
+    high: np.ndarray  # 90% of the p lie below
 
 
 def similarity(table: np.ndarray) -> Similarity:
@@ -262,8 +262,8 @@ def contributions(pair: QKPair, distances: Sequence[int]) -> np.ndarray:
     n = len(theta)
     (q, q_angle), (k, k_angle) = polar(pair.q, n), polar(pair.k, n)
     turned = q * k * np.cos(q_angle - k_angle + np.asarray(distances)[:, None] * theta)
-    rest = np.dot(pair.q[2 * n :].astype(np.float64), pair.k[2 * n :].astype(np.float64))
-    return np.column_stack((turned, np.full(len(turned), rest))) / math.sqrt(len(pair.q))
+    unrotated = np.dot(pair.q[2 * n :].astype(np.float64), pair.k[2 * n :].astype(np.float64))
+    return np.column_stack((turned, np.full(len(turned), unrotated))) / math.sqrt(len(pair.q))
 
 
 # --- only the distance counts ----------------------------------------------------------------------
@@ -287,7 +287,7 @@ def scores_at(pair: QKPair, queries: Tensor, keys: Tensor, precision: str) -> np
 
 
 def shift_errors(pair: QKPair, shifts: Sequence[int], precision: str) -> np.ndarray:
-    """Return |score(m + s, n + s) - score(m, n)| for each shift s, 0 in exact arithmetic. [N]. Su et al.
+    """Compute |score(m + s, n + s) - score(m, n)| for each shift s, which is 0 in exact arithmetic. [N]. Su et al.
     2021, 3.2.1.
     """
     by = torch.tensor([0, *shifts])
@@ -305,11 +305,11 @@ def shift_bound(pair: QKPair, shifts: Sequence[int], precision: str) -> np.ndarr
     theta = rope_frequencies(pair.config).double().numpy()
     n, E = len(theta), len(pair.q)
     size = polar(pair.q, n)[0] * polar(pair.k, n)[0]
-    rest = np.abs(pair.q[2 * n :].astype(np.float64) * pair.k[2 * n :]).sum()
+    unrotated = np.abs(pair.q[2 * n :].astype(np.float64) * pair.k[2 * n :]).sum()
     both = pair.query + pair.key
 
     def one(sums: np.ndarray) -> np.ndarray:
-        return (sums[:, None] * theta) @ size + (E + 16) * (size.sum() + rest)
+        return (sums[:, None] * theta) @ size + (E + 16) * (size.sum() + unrotated)
 
     by = np.asarray(shifts, dtype=np.float64)
     return UNIT[precision] / math.sqrt(E) * (one(both + 2 * by) + one(np.array([float(both)])))

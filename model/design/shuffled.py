@@ -61,8 +61,8 @@ def new_order(T: int, seed: int, first: int = 0) -> np.ndarray:
     """
     moved = np.arange(first, T - 1)
     if len(moved) < LEAST - 1:
-        hint = "Type a prompt of at least three tokens."
-        raise InputError("There are too few tokens to change their order.", str(T), hint)
+        hint = "Type a prompt of three tokens or more."
+        raise InputError("The prompt has too few tokens to shuffle.", str(T), hint)
     drawn = np.random.default_rng(seed).permutation(moved)
     drawn = np.roll(moved, 1) if (drawn == moved).all() else drawn
     return np.concatenate((np.arange(first), drawn, [T - 1]))

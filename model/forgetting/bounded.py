@@ -1,7 +1,7 @@
-"""Writing with a cache of bounded size: the prompt is read in full, then keys go until the budget holds.
+"""Generation with a cache of bounded size: the prompt is read in full, then keys are evicted down to the budget.
 
-From then on every new token costs a key of the past. The keys that went are masked, so that several texts with
-different memories can be written in one batch; the numbers are those of a cache that really dropped them.
+From then on every new token evicts an earlier key. Evicted keys are masked, so that one batch can hold texts with
+different policies; the results equal those of a cache that actually drops them.
 """
 
 import math
@@ -14,21 +14,21 @@ from model.forgetting.eviction import snap_keep
 from model.forgetting.policies import Policy
 from model.gpt.layers import attention_pattern, attention_scores, fused_attention, mix
 
-_VOTERS = 16  # last queries of the prompt whose weights are looked at
+_VOTERS = 16  # last queries of the prompt whose weights count as votes
 
 
 class BoundedMemory:
-    """An attention kernel for decoding that keeps each text's cache within its budget. None: nothing is forgotten.
+    """An attention kernel for decoding that keeps each text's cache within its budget. A policy of None evicts nothing.
 
-    Give it as `attend` to every forward of one cache: first the prompt, [1, T], then one token for each row. Call
-    `follow` with the rows that go on, before the forward that continues them.
+    Pass it as `attend` to every forward pass over one cache: first the prompt, [1, T], then one token per row. Before
+    each pass that continues the texts, call `follow` with the rows that continue.
     """
 
     def __init__(self, policies: Sequence[Policy | None]) -> None:
-        self.rows = list(policies)  # of the texts that go on
+        self.rows = list(policies)  # policies of the texts that continue
         self.started = False
-        self.seen: dict[int, Tensor] = {}  # layer -> bool [rows, G, S], whether a key is still there
-        self.mass: dict[int, Tensor] = {}  # layer -> float [rows, G, S], weight that a key got so far
+        self.seen: dict[int, Tensor] = {}  # layer -> bool [rows, G, S], True for a key still in the cache
+        self.mass: dict[int, Tensor] = {}  # layer -> float [rows, G, S], total weight of a key so far
         self.votes: dict[int, Tensor] = {}  # layer -> [1, G, R, Q, S], weights of the prompt's last queries
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -43,15 +43,15 @@ class BoundedMemory:
         for kept in (self.seen, self.mass):
             for layer, rows in kept.items():
                 kept[layer] = rows[index]
-        if not self.started:  # all rows began as the one of the prompt
+        if not self.started:  # all rows start as copies of the prompt's row
             self.started = True
             for layer in self.seen:
                 self._shrink(layer, policies)
         self.rows = list(policies)
 
     def _begin(self, layer: int, q: Tensor, k: Tensor) -> None:
-        """Collect the weights of the prompt that the policies need: all for H2O, those of the last queries
-        for SnapKV.
+        """Collect the attention weights of the prompt that the policies need: all of them for H2O, those of the last
+        queries for SnapKV.
         """
         B, G, S, _ = k.shape
         self.seen[layer] = torch.ones(B, G, S, dtype=torch.bool)
@@ -65,7 +65,7 @@ class BoundedMemory:
             self.votes[layer] = _weights(q[:, :, start:], k, start)
 
     def _shrink(self, layer: int, policies: Sequence[Policy | None]) -> None:
-        """Let go of the prompt's keys beyond each budget."""
+        """Evict the prompt's keys beyond each budget."""
         S = self.seen[layer].shape[-1]
         for row, policy in enumerate(policies):
             if policy is None or policy.budget > S:
@@ -86,51 +86,51 @@ class BoundedMemory:
         mass += weights.sum(2)
         for row, policy in enumerate(self.rows):
             if policy is not None and policy.kind != "snapkv" and policy.budget <= S:
-                _let_go(policy, grown[row], mass[row])
+                _evict(policy, grown[row], mass[row])
         self.seen[layer], self.mass[layer] = grown, mass
         return mix(weights.view(N, -1, 1, S), v)
 
 
 def _weights(q: Tensor, k: Tensor, start: int) -> Tensor:
-    """Return the weights of the queries from `start` on over all keys. -> [B, G, R, Q, S]"""
+    """Compute the attention weights of the queries from `start` on over all keys. -> [B, G, R, Q, S]"""
     (B, H, Q, _), (G, S) = q.shape, k.shape[1:3]
     return _causal(q, k, start).softmax(-1).view(B, G, H // G, Q, S)
 
 
 def _causal(q: Tensor, k: Tensor, start: int) -> Tensor:
-    """Return the scores of some rows of the triangle."""
+    """Compute causally masked scores of the queries that begin at position `start`. -> [B, H, Q, S]"""
     Q, S = q.shape[2], k.shape[2]
-    seen = attention_scores(q, k[:, :, : start + Q])  # as if the last of them ended the text
+    seen = attention_scores(q, k[:, :, : start + Q])  # up to the last query, which ends the causal triangle
     scores = seen.new_full((*seen.shape[:3], S), -math.inf)
     scores[..., : start + Q] = seen
     return scores
 
 
 def _kept(policy: Policy, mass: Tensor) -> Tensor:
-    """Return which keys of the prompt are kept, so that the next token fits. mass [G, S] -> bool [G, S]"""
+    """Select the prompt's keys to keep, leaving room for the next token. mass [G, S] -> bool [G, S]"""
     S, room = mass.shape[-1], policy.budget - 1
-    there = torch.ones_like(mass, dtype=torch.bool)
+    keep = torch.ones_like(mass, dtype=torch.bool)
     if policy.kind == "h2o":
         recent = max(0, policy.budget - policy.budget // 2 - 1)
         order = mass.clone()
         order[:, S - recent :] = math.inf
-        there[:] = False
-        return there.scatter_(-1, order.topk(room, -1).indices, True) if room else there
+        keep[:] = False
+        return keep.scatter_(-1, order.topk(room, -1).indices, True) if room else keep
     first = min(policy.first, room) if policy.kind == "first" else 0
-    there[:, first : S - (room - first)] = False
-    return there
+    keep[:, first : S - (room - first)] = False
+    return keep
 
 
-def _let_go(policy: Policy, there: Tensor, mass: Tensor) -> None:
-    """Evict one key in every KV head that is full. Changes `there` [G, S]."""
-    S, room = there.shape[-1], policy.budget - 1
-    full = there.sum(-1) > room  # [G]
+def _evict(policy: Policy, kept: Tensor, mass: Tensor) -> None:
+    """Evict one key from every KV head that is full. Changes `kept` [G, S] in place."""
+    S, room = kept.shape[-1], policy.budget - 1
+    full = kept.sum(-1) > room  # [G]
     if policy.kind == "h2o":
         recent = max(0, policy.budget - policy.budget // 2 - 1)
-        order = mass.masked_fill(~there, math.inf)
+        order = mass.masked_fill(~kept, math.inf)
         order[:, S - recent :] = math.inf
         gone = order.argmin(-1)
     else:
         first = min(policy.first, room) if policy.kind == "first" else 0
-        gone = there[:, first:].int().argmax(-1) + first  # the oldest one that may go
-    there[torch.arange(len(there)), gone] &= ~full
+        gone = kept[:, first:].int().argmax(-1) + first  # the oldest key that may be evicted
+    kept[torch.arange(len(kept)), gone] &= ~full

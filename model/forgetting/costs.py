@@ -1,4 +1,4 @@
-"""What seeing less saves: pairs of query and key, operations and bytes, by formula for any length."""
+"""The savings of restricted attention: query-key pairs, operations and bytes, by formula for any length."""
 
 from dataclasses import dataclass
 
@@ -13,17 +13,17 @@ LENGTHS = (1_024, 8_192, 65_536, 1_048_576)
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Reading a text of T tokens."""
+class ReadingCost:
+    """The cost of reading a text of T tokens."""
 
-    pairs: int  # of a query and a key that it sees, in one head
+    pairs: int  # query-key pairs in one head
     operations: float  # of all heads' scores and weighted sums, multiplications and additions
     cache: int  # bytes of keys and values at the end, all layers
 
 
 @public(T=whole(0, 1 << 24))
 def seen_by(policy: Policy | None, T: int) -> np.ndarray:
-    """Return how many keys each query sees; None is full attention. The row sums of the mask. int64 [T]"""
+    """Return the number of keys that each query sees, the row sums of the mask; None is full attention. int64 [T]"""
     t = np.arange(T, dtype=np.int64)
     if policy is None:
         return t + 1
@@ -44,7 +44,9 @@ def seen_by(policy: Policy | None, T: int) -> np.ndarray:
 
 
 def _with_global(policy: Policy, t: np.ndarray) -> np.ndarray:
-    """Return the same for a window with global tokens, and for BigBird with random ones beside."""
+    """Return the number of keys that each query sees under a window with global tokens, plus random ones
+    for BigBird.
+    """
     T, n = len(t), policy.budget
     most = n // 2 if policy.kind == "longformer" else n // 4
     chosen = np.array(globals_of(policy, T, most), dtype=np.int64)
@@ -57,25 +59,26 @@ def _with_global(policy: Policy, t: np.ndarray) -> np.ndarray:
 
 
 @public(T=whole(0, 1 << 24))
-def cost_of(config: ModelConfig, policy: Policy | None, T: int) -> Cost:
-    """Compute by formula: 4 d_head operations per pair and head (q.k and the weighted sum), 2 d_head numbers per cached
-    key.
+def cost_of(config: ModelConfig, policy: Policy | None, T: int) -> ReadingCost:
+    """Compute the cost by formula: 4 d_head operations per pair and head (q.k and the weighted sum), 2 d_head numbers
+    per cached key.
 
-    The softmax, the choice of what goes, and all other layers are not counted.
+    The softmax, the choice of keys to evict, and all other layers are not counted.
     """
     pairs = int(seen_by(policy, T).sum())
     per_key = 2 * config.n_layer * config.n_kv_head * config.d_head * FLOAT
     operations = 4.0 * config.d_head * config.n_head * config.n_layer * pairs
-    return Cost(pairs, operations, per_key * cached(policy, T))
+    return ReadingCost(pairs, operations, per_key * cached(policy, T))
 
 
 @public(T=whole(0, 1 << 24))
 def cached(policy: Policy | None, T: int) -> int:
-    """Return the keys that a cache of one layer holds after T tokens: those that the last query or a later one sees.
+    """Return the number of keys in the cache of one layer after T tokens: those that the last query or a later one
+    sees.
 
-    None is full attention. The last query counts, so that a window of n tokens holds n. A later query t follows the
-    row t of `mask_of(policy, t + 1)`; the strided pattern keeps the stride that it has for T tokens. H2O and SnapKV
-    hold what they chose.
+    None is full attention. The last query counts, so that a window of n tokens holds n. A later query t follows row t
+    of `mask_of(policy, t + 1)`; the strided pattern keeps its stride for T tokens. H2O and SnapKV hold the keys they
+    chose.
     """
     if policy is None or T == 0:
         return T
@@ -94,13 +97,14 @@ def cached(policy: Policy | None, T: int) -> int:
         return min(T, window + max(0, T - window) // stride)
     if policy.kind == "longformer":
         return _cached_with_global(policy, T)
-    return T if n > 1 else 1  # BigBird: any key may be a later query's random one, where the budget leaves one
+    return T if n > 1 else 1  # BigBird: any key may be a random key of a later query, if the budget allows any
 
 
 def _cached_with_global(policy: Policy, T: int) -> int:
-    """Return the same for a window with global tokens: all T where the last token or a later one is global.
+    """Return the number of cached keys for a window with global tokens: all T if the last token or a later one is
+    global.
 
-    A later token is global where it is among the first of those named up to there; if none is named up to there, the
+    A later token is global if it is among the first named ones up to its position; if none is named up to there, the
     first tokens of the text are global.
     """
     most, later = policy.budget // 2, [at for at in policy.global_at if at >= T]
@@ -113,5 +117,7 @@ def _cached_with_global(policy: Policy, T: int) -> int:
 
 @public(n_weights=whole(0, 1 << 50), T=whole(0, 1 << 50))
 def other_operations(n_weights: int, T: int) -> float:
-    """Return the operations of the blocks' matrices, 2 a weight and token: what seeing less does not save."""
+    """Return the operations of the blocks' matrices, 2 per weight and token, which restricted attention
+    does not save.
+    """
     return 2.0 * n_weights * T

@@ -1,12 +1,13 @@
-"""Caches that forget while a text is read: which key goes, and when.
+"""Caches that evict keys while a text is read: which key, and when.
 
-A cache of one layer holds keys of G heads. Query t is read together with the keys that are still there; then, where
-the cache is full, one of them goes for good to make room for t + 1. `gone[t]` is the first query that no longer sees
-the key of token t; T where it stays.
+The cache of one layer holds the keys of G heads. Query t reads the keys that remain; if the cache is then full, one of
+them is evicted for good to make room for t + 1. `gone[t]` is the first query that no longer sees the key of token t; T
+if the key stays.
 
-H2O, "heavy hitters" (Zhang et al. 2023, algorithm 1): half of the budget are the latest tokens, of the others the one
-with the smallest sum of weights so far goes. SnapKV (Li et al. 2024, section 4): nothing goes before the prompt's end;
-there the last queries vote, neighbors share votes, and the keys with most votes and the last queries' own keys stay.
+H2O, "heavy hitters" (Zhang et al. 2023, algorithm 1): half of the budget holds the latest tokens; among the others, the
+key with the smallest sum of weights so far is evicted. SnapKV (Li et al. 2024, section 4): nothing is evicted before
+the end of the prompt; there the last queries vote, neighbors share votes, and the keys with the most votes stay
+together with the last queries' own keys.
 """
 
 import math
@@ -23,17 +24,18 @@ MOST_VOTERS = 16  # queries that vote in SnapKV
 
 
 def visible(gone: Tensor, T: int) -> Tensor:
-    """Return which keys each query sees, from the time of their eviction. gone [..., S] -> bool [..., T, S]"""
+    """Compute which keys each query sees from the time of their eviction. gone [..., S] -> bool [..., T, S]"""
     query = torch.arange(T)[:, None]
     return (query >= torch.arange(gone.shape[-1])) & (query < gone[..., None, :])
 
 
 @public(scores=array("B G R T S", finite=False))
 def read_through(policy: Policy, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the attention of a layer under a policy: weights [B, G, R, T, T], and which keys each query saw, bool.
+    """Compute the attention of a layer under a policy: weights [B, G, R, T, T], and a mask of the keys that each query
+    saw.
 
-    `scores` [B, G, R, T, T] are q.k / sqrt(d_head), -inf in the future; R query heads share a key. What they saw has
-    the shape [T, T] where it is the same for all, else [B, G, 1, T, T].
+    `scores` [B, G, R, T, T] are q.k / sqrt(d_head), -inf for future keys; R query heads share a key. The mask is bool
+    [T, T] if it is the same for all, else [B, G, 1, T, T].
     """
     T = scores.shape[-1]
     if POLICIES[policy.kind].mask is not None:
@@ -45,14 +47,14 @@ def read_through(policy: Policy, scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def gone_of(seen: Tensor) -> Tensor:
-    """Return when each key was evicted, from what each query saw, for a policy of CACHES. bool [..., T, S] -> int64
-    [..., S]
+    """Compute the time of each key's eviction from the mask of visible keys, for a policy of CACHES. bool [..., T, S]
+    -> int64 [..., S]
     """
-    return torch.arange(seen.shape[-1]) + seen.sum(-2)  # it stays from its own position on without a break
+    return torch.arange(seen.shape[-1]) + seen.sum(-2)  # a key is visible from its own position on without gaps
 
 
 def may_forget(policy: Policy) -> bool:
-    """Return whether a cache can follow the policy: evicted keys never come back."""
+    """Return whether a cache can implement the policy, which requires that evicted keys are never needed again."""
     return policy.kind in CACHES
 
 
@@ -61,7 +63,9 @@ def _softmax(scores: Tensor, seen: Tensor) -> Tensor:
 
 
 def _heavy_hitters(policy: Policy, scores: Tensor) -> Tensor:
-    """Return when H2O evicts each key, by the weights that were really read. [B, G, R, T, T] -> int64 [B, G, S]"""
+    """Compute the time at which H2O evicts each key, from the weights under eviction. [B, G, R, T, T] -> int64 [B, G,
+    S]
+    """
     B, G, _, T, _ = scores.shape
     gone = torch.full((B, G, T), T)
     n = policy.budget
@@ -69,14 +73,14 @@ def _heavy_hitters(policy: Policy, scores: Tensor) -> Tensor:
         return gone
     recent = max(1, n - n // 2)  # the latest tokens stay
     start = scores[..., :n, :n].softmax(-1).sum((2, 3))  # [B, G, n], the first n queries see everything
-    mass = torch.zeros(B, G, T)  # what each key has got so far; infinite where it must not be chosen
+    mass = torch.zeros(B, G, T)  # total weight of each key so far
     mass[..., :n] = start
     absent = torch.zeros(B, G, T, dtype=torch.bool)
     for t in range(n - 1, T - 1):
         if t >= n:
             row = scores[..., t, : t + 1].masked_fill(absent[..., None, : t + 1], -math.inf).softmax(-1)
             mass[..., : t + 1] += row.sum(2)
-        old = max(1, t + 2 - recent)  # at t + 1 the latest `recent` tokens, itself included, must be there
+        old = max(1, t + 2 - recent)  # query t + 1 must see the latest `recent` tokens, itself included
         weakest = mass[..., :old].masked_fill(absent[..., :old], math.inf).argmin(-1, keepdim=True)  # [B, G, 1]
         absent.scatter_(-1, weakest, True)
         gone.scatter_(-1, weakest, t + 1)
@@ -84,7 +88,9 @@ def _heavy_hitters(policy: Policy, scores: Tensor) -> Tensor:
 
 
 def _snapkv(policy: Policy, scores: Tensor) -> Tensor:
-    """Return when SnapKV evicts each key: at the prompt's end or never. [B, G, R, T, T] -> int64 [B, G, S]"""
+    """Compute the time at which SnapKV evicts each key: the end of the prompt, or never. [B, G, R, T, T] -> int64 [B,
+    G, S]
+    """
     B, G, _, T, _ = scores.shape
     end, gone = prompt_end(policy, T), torch.full((B, G, T), T)
     if policy.budget >= end:
@@ -100,9 +106,10 @@ def prompt_end(policy: Policy, T: int) -> int:
 
 
 def snap_keep(policy: Policy, weights: Tensor) -> Tensor:
-    """Return the keys that SnapKV keeps at the end of a prompt of P tokens. [B, G, R, Q, P] -> bool [B, G, P]
+    """Select the keys that SnapKV keeps at the end of a prompt of P tokens. [B, G, R, Q, P] -> bool [B, G, P]
 
-    Q are the last queries of the prompt, at least those that vote. `budget` keys stay, among them those of the voters.
+    Q are the last queries of the prompt, including at least those that vote. `budget` keys stay, the voters' own among
+    them.
     """
     P, n = weights.shape[-1], policy.budget
     if n >= P:

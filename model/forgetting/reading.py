@@ -1,6 +1,6 @@
-"""A model reads a text while it may see less, and what that costs it. Nothing is retrained.
+"""Reading a text with restricted attention, and the loss this causes. Nothing is retrained.
 
-The restriction holds in every layer, so that later layers read streams that were already written with less.
+The restriction applies in every layer, so later layers read streams that were themselves computed under it.
 """
 
 import math
@@ -22,26 +22,26 @@ from model.progress import Progress, silent
 from model.public import array, nonempty, public, whole
 from model.tracing.ranking import top_ids
 
-TOP = 10  # likeliest next tokens that are compared
+TOP = 10  # most likely next tokens that are compared
 _WEIGHTS = 1 << 24  # weights of one layer in memory at once
 _LOGITS = 1 << 21  # logits in memory at once
-_KEPT = 1 << 24  # log-probabilities with full attention that are kept from one policy to the next; 64 MB
+_KEPT = 1 << 24  # log-probabilities of full attention kept for all policies; 64 MB
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """Texts [B, T] read under a policy, beside the same texts with full attention, and n predictions of each."""
+class PolicyReading:
+    """Texts [B, T] read under a policy, compared with full attention on the same texts, and n predictions of each."""
 
     policy: Policy
-    loss: np.ndarray  # float32 [B, n]: -log p of the token after each position, NaN where none is known; nats
+    loss: np.ndarray  # float32 [B, n]: -log p of the token after each position, NaN if unknown; nats
     full_loss: np.ndarray  # float32 [B, n], with full attention
     kl: np.ndarray  # float32 [B, n], KL(full || policy) of the prediction at each position; nats
-    agree: np.ndarray  # bool [B, n], whether the likeliest next token is the same
+    agree: np.ndarray  # bool [B, n], whether the most likely next token is the same
     lost: np.ndarray  # float32 [L, H], share of the weight that a head would have put on keys that were gone
     kept: np.ndarray  # int32 [T], most keys that any query of this position saw in any layer
     gone: np.ndarray | None  # int32 [L, G, T] of the first text: first query that no longer sees a key; None: no cache
-    before: tuple[tuple[int, float, float], ...]  # likeliest tokens after the first text: id, p in full, p under it
-    after: tuple[tuple[int, float, float], ...]  # the same, the likeliest under the policy
+    before: tuple[tuple[int, float, float], ...]  # most likely tokens after the first text: id, p in full, p under it
+    after: tuple[tuple[int, float, float], ...]  # the same, the most likely under the policy
 
     @property
     def nbytes(self) -> int:
@@ -51,9 +51,10 @@ class Reading:
 
 @dataclass(eq=False)
 class Forgetful:
-    """An attention kernel (`Transformer.trunk(attend=...)`) that sees what a policy leaves, and counts what is lost.
+    """An attention kernel (`Transformer.trunk(attend=...)`) that applies a policy, and counts the attention weight
+    lost.
 
-    Whole texts only, without a cache. q [B, H, T, E], k and v [B, G, T, E] -> z [B, H, T, E]
+    It reads complete texts, without a cache. q [B, H, T, E], k and v [B, G, T, E] -> z [B, H, T, E]
     """
 
     policy: Policy
@@ -80,7 +81,7 @@ class Forgetful:
         scores = attention_scores(q, k)
         grouped = scores.view(B, G, H // G, T, T)
         weights, seen = read_through(self.policy, grouped)
-        wanted = grouped.softmax(-1).masked_fill_(seen, 0.0).sum(-1)  # [B, G, R, T], what they no longer could read
+        wanted = grouped.softmax(-1).masked_fill_(seen, 0.0).sum(-1)  # [B, G, R, T], weight on evicted keys
         self._count(layer, wanted.mean(-1).sum(0).flatten(), seen.sum(-1).view(-1, T).amax(0))
         if may_forget(self.policy):
             gone = gone_of(seen)
@@ -92,8 +93,8 @@ class Forgetful:
         self.kept = kept if self.kept is None else torch.maximum(self.kept, kept)
 
 
-class Full:
-    """Texts as a model reads them with full attention: what it predicts is computed once, for as much as is kept.
+class FullReading:
+    """Texts read with full attention. The predictions that fit in memory are computed once and reused by all policies.
 
     x [B, n, D]: the stream after the last block, at the positions from `since` on.
     """
@@ -105,13 +106,13 @@ class Full:
         self._known: dict[int, Tensor] = {}
 
     def parts(self) -> Iterator[slice]:
-        """Return the positions, a few at a time."""
+        """Yield slices of the positions, a few at a time."""
         B, n, _ = self.x.shape
         step = max(1, _LOGITS // (B * self.model.config.vocab_size))
         return (slice(start, start + step) for start in range(0, n, step))
 
     def log_probs(self, part: slice) -> Tensor:
-        """Return ln p of every next token. [B, positions, V]"""
+        """Compute ln p of every next token. [B, positions, V]"""
         known = self._known.get(part.start)
         if known is None:
             known = log_probs(self.model, self.x[:, part], self.size)
@@ -121,7 +122,7 @@ class Full:
 
 
 def log_probs(model: Transformer, x: Tensor, size: int) -> Tensor:
-    """Return ln p of the first `size` tokens of the vocabulary after a stream [..., D] -> [..., size]"""
+    """Compute ln p of the first `size` tokens of the vocabulary from a stream. [..., D] -> [..., size]"""
     return model.logits(x)[..., :size].float().log_softmax(-1)
 
 
@@ -133,25 +134,25 @@ def read(
     policy: Policy,
     *,
     following: Tensor | None = None,
-    full: Full | None = None,
+    full: FullReading | None = None,
     size: int | None = None,
-) -> Reading:
-    """Read texts [B, T] under a policy and compare its predictions with those of full attention.
+) -> PolicyReading:
+    """Read texts [B, T] under a policy and compare the predictions with those of full attention.
 
-    `following` [B] are the tokens after the texts, where they are known; `full` are the same texts with full
-    attention, and says which positions and tokens are compared: where it is missing all positions, and the first
-    `size` tokens of the vocabulary where the model has more rows. Raises InputError for a policy that makes no sense
-    and for a model with other mixers, ValueError for ids that it cannot run.
+    `following` [B] are the tokens after the texts, if known. `full` holds the same texts with full attention, and
+    determines the positions and tokens to compare; without it, these are all positions, and the first `size` tokens of
+    the vocabulary if the model has more rows. Raises InputError for a policy that makes no sense and for a model with
+    other mixers, ValueError for ids that it cannot run.
     """
     need_attention(model.config)
-    full = full or Full(model, ids, size=size)
+    full = full or FullReading(model, ids, size=size)
     kernel = Forgetful(policy)
     less = model.trunk(ids, attend=kernel)[:, full.since :]
     targets = torch.cat((ids[:, 1:], torch.full((len(ids), 1), -1) if following is None else following[:, None]), 1)
     compared = _compare(full, less, targets[:, full.since :])
     layers = range(model.config.n_layer)
     gone = torch.stack([kernel.gone[layer] for layer in layers]).int().numpy() if kernel.gone else None
-    return Reading(
+    return PolicyReading(
         policy,
         compared[1].numpy(),
         compared[0].numpy(),
@@ -164,22 +165,26 @@ def read(
     )
 
 
-def _compare(full: Full, less: Tensor, targets: Tensor) -> Tensor:
-    """Return the loss in full and with less, KL and agreement, a few positions at a time. [B, n, D] -> [4, B, n]"""
+def _compare(full: FullReading, less: Tensor, targets: Tensor) -> Tensor:
+    """Compute the loss under full and restricted attention, KL and agreement, a few positions at a time. [B, n, D] ->
+    [4, B, n]
+    """
     out = torch.empty(4, *targets.shape)
     for part in full.parts():
         a, b = full.log_probs(part), log_probs(full.model, less[:, part], full.size)
         wanted = targets[:, part]
         for row, each in enumerate((a, b)):
-            found = -each.gather(-1, wanted.clamp(min=0)[..., None])[..., 0]
-            out[row, :, part] = found.masked_fill(wanted < 0, math.nan)
+            losses = -each.gather(-1, wanted.clamp(min=0)[..., None])[..., 0]
+            out[row, :, part] = losses.masked_fill(wanted < 0, math.nan)
         out[2, :, part] = F.kl_div(b, a, reduction="none", log_target=True).sum(-1).clamp_(min=0)
         out[3, :, part] = a.argmax(-1) == b.argmax(-1)
     return out
 
 
 def _next(model: Transformer, full: Tensor, less: Tensor, size: int) -> tuple[tuple, tuple]:
-    """Return the likeliest next tokens in full and with less: id, probability in full and with less."""
+    """Return the most likely next tokens under full and under restricted attention: id and the probabilities under
+    both.
+    """
     a, b = (model.logits(x)[0, 0, :size].float().softmax(-1) for x in (full, less))
     return tuple(
         tuple((i, float(a[i]), float(b[i])) for i in top_ids(each, min(TOP, size)).tolist()) for each in (a, b)
@@ -196,16 +201,16 @@ def read_all(
     *,
     size: int | None = None,
     since: int = 0,
-    keep: Callable[[Reading], object] = lambda reading: reading,
+    keep: Callable[[PolicyReading], object] = lambda reading: reading,
 ) -> list:
-    """Return the windows of a text [W, T + 1], read under several policies: `keep` of each reading, in their order.
+    """Read the windows of a text [W, T + 1] under several policies; returns `keep(reading)` for each policy, in order.
 
     Predictions are compared at the positions from `since` on.
     """
     ids, following = windows[:, :-1], windows[:, -1]
-    full, found = Full(model, ids, since=since, size=size), []
+    full, results = FullReading(model, ids, since=since, size=size), []
     for n, policy in enumerate(policies):
         progress(n, len(policies), "")
-        found.append(keep(read(model, ids, policy, following=following, full=full)))
+        results.append(keep(read(model, ids, policy, following=following, full=full)))
     progress(len(policies), len(policies), "")
-    return found
+    return results

@@ -1,8 +1,8 @@
-"""Patterns whose savings are real: only blocks of keys that may be seen are ever multiplied.
+"""Sparse attention with real savings: only blocks that contain visible keys are multiplied.
 
-A mask over all keys saves nothing, the weights are computed and thrown away. Here the text is cut into blocks of
-queries, and each block is multiplied with the keys that its queries may see. Beltagy et al. 2020, section 3.2, and
-Zaheer et al. 2020, appendix D, cut it in the same way.
+A mask over all keys saves nothing, because the masked weights are computed and then discarded. Here the text is divided
+into blocks of queries, and each block is multiplied only with the keys that its queries may see, as in Beltagy et al.
+2020, section 3.2, and Zaheer et al. 2020, appendix D.
 """
 
 import statistics
@@ -22,18 +22,20 @@ from model.gpt.layers import fused_attention
 from model.progress import Progress, silent
 from model.public import array, check_alike, public, whole
 
-SPARSE = ("window", "first", "block", "dilated")  # kinds that have a kernel here
+SPARSE = ("window", "first", "block", "dilated")  # kinds with a kernel here
 ROUNDS = 3
-_MASKED = 4096  # longest text whose whole mask is multiplied for comparison
+_MASKED = 4096  # longest text for which the masked form is timed for comparison
 
 
 @public(q=array("B H T E"), k=array("B H T E"), v=array("B H T E"))
 def sparse_attention(policy: Policy, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Return the output under a policy of SPARSE without a [T, T] matrix. q, k and v [B, H, T, E] -> [B, H, T, E]"""
+    """Compute attention under a policy of SPARSE without a [T, T] matrix. q, k and v [B, H, T, E] -> [B, H, T, E]"""
     check_alike(q=q, k=k, v=v)
     if policy.kind not in SPARSE:
         raise InputError(
-            "This policy has no kernel.", f"policy: {policy.kind}", say("Choose one of: {}.", ", ".join(SPARSE))
+            "This policy has no attention kernel.",
+            f"policy: {policy.kind}",
+            say("Choose one of: {}.", ", ".join(SPARSE)),
         )
     if policy.kind == "block":
         return _blocks(q, k, v, policy.budget)
@@ -45,7 +47,7 @@ def sparse_attention(policy: Policy, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 @public(T=whole(1, 1 << 40))
 def computed(policy: Policy, T: int) -> int:
-    """Return the pairs of query and key that the kernel multiplies, those in a block that are masked included."""
+    """Return the number of query-key pairs that the kernel multiplies, including the masked ones within a block."""
     n = policy.budget
     if policy.kind == "block":
         return -(-T // n) * n * n
@@ -72,7 +74,10 @@ def _blocks(q: Tensor, k: Tensor, v: Tensor, n: int) -> Tensor:
 
 
 def _window(q: Tensor, k: Tensor, v: Tensor, width: int, first: int) -> Tensor:
-    """Return each block of `width` queries, its own keys, those of the block before, and the first ones of the text."""
+    """Compute sliding-window attention in blocks of `width` queries.
+
+    Each block reads its own keys, those of the block before it, and the `first` keys of the text.
+    """
     T, n = q.shape[2], width
     queries = _padded(q, n).unflatten(2, (-1, n))  # [B, H, blocks, n, E]
     blocks = queries.shape[2]
@@ -92,13 +97,15 @@ def _window(q: Tensor, k: Tensor, v: Tensor, width: int, first: int) -> Tensor:
 
 
 def _two_blocks(x: Tensor, n: int) -> Tensor:
-    """Return each block of keys behind the one before it. [B, H, blocks * n, E] -> [B, H, blocks, 2 n, E]"""
+    """Concatenate each block of keys with the block before it. [B, H, blocks * n, E] -> [B, H, blocks, 2 n, E]"""
     own = x.unflatten(2, (-1, n))
     return torch.cat((F.pad(own, (0, 0, 0, 0, 1, 0))[:, :, :-1], own), 3)
 
 
 def _dilated(q: Tensor, k: Tensor, v: Tensor, width: int, step: int) -> Tensor:
-    """Return the tokens at the same place of a step form a text of their own, which is read with a plain window."""
+    """Compute dilated attention: positions with the same remainder modulo `step` form separate texts, each with a plain
+    window.
+    """
     T = q.shape[2]
     parts = [_padded(x, step).unflatten(2, (-1, step)).movedim(3, 2).flatten(1, 2) for x in (q, k, v)]
     out = _window(*parts, width, 0)  # [B, H * step, T / step, E]
@@ -107,11 +114,11 @@ def _dilated(q: Tensor, k: Tensor, v: Tensor, width: int, step: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Timed:
-    """One layer's attention over T tokens, median seconds of some rounds."""
+    """Median seconds of one layer's attention over T tokens."""
 
     T: int
     full: float
-    masked: float | None  # all weights computed, then masked; None where that was not tried
+    masked: float | None  # all weights computed, then masked; None if not measured
     sparse: float
 
 
@@ -128,15 +135,17 @@ def _ways(policy: Policy, q: Tensor, k: Tensor, v: Tensor) -> dict[str, Callable
 def timed(
     config: ModelConfig, policy: Policy, lengths: Sequence[int], progress: Progress = silent
 ) -> tuple[Timed, ...]:
-    """Time one layer of the model's shape on random queries, keys and values: in full, by a mask, and by blocks.
+    """Time one layer of the model's shape on random queries, keys and values: full, masked, and in blocks.
 
-    Raises ValueError for a policy that has no kernel here.
+    Raises InputError for a policy without a kernel here.
     """
     if policy.kind not in SPARSE:
         raise InputError(
-            "This policy has no kernel.", f"policy: {policy.kind}", say("Choose one of: {}.", ", ".join(SPARSE))
+            "This policy has no attention kernel.",
+            f"policy: {policy.kind}",
+            say("Choose one of: {}.", ", ".join(SPARSE)),
         )
-    found = []
+    rows = []
     for at, T in enumerate(lengths):
         progress(at, len(lengths), "")
         generator = torch.Generator().manual_seed(T)
@@ -147,18 +156,18 @@ def timed(
         for each in ways.values():
             each()  # the first call of a shape is slower
         for _ in range(ROUNDS):
-            for name, each in ways.items():  # in turn, so that a busy moment hits all alike
+            for name, each in ways.items():  # alternate, so that a load spike affects all ways alike
                 began = time.perf_counter()
                 each()
                 times[name].append(time.perf_counter() - began)
         middle = {name: statistics.median(each) for name, each in times.items()}
-        found.append(Timed(T, middle["full"], middle.get("masked"), middle["sparse"]))
+        rows.append(Timed(T, middle["full"], middle.get("masked"), middle["sparse"]))
     progress(len(lengths), len(lengths), "")
-    return tuple(found)
+    return tuple(rows)
 
 
 def _check_kernel(policy: Policy) -> None:
-    """Raise InputError for a policy that only a mask can follow."""
+    """Raise InputError for a policy without a kernel here."""
     if policy.kind not in SPARSE:
         hint = say("Choose one of: {}.", ", ".join(SPARSE))
-        raise InputError("This policy has no kernel.", f"policy: {policy.kind}", hint)
+        raise InputError("This policy has no attention kernel.", f"policy: {policy.kind}", hint)

@@ -1,4 +1,4 @@
-"""Beam search: extends several texts in parallel and keeps the likeliest ones."""
+"""Beam search: extends several texts in parallel and keeps the most likely ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -44,9 +44,9 @@ class Beams:
     """Beam search by sum of log-probabilities over length^penalty, with the stopping rule of transformers
     (early_stopping=False).
 
-    Each step considers the likeliest continuations of all running texts, (1 + the number of ending tokens) times as
+    Each step considers the most likely continuations of all running texts, (1 + the number of ending tokens) times as
     many as there are beams, at least twice as many. Those among the first `beams` that end a text are finished; the
-    likeliest others run on. The search ends when as many texts are finished as there are beams and the best running
+    most likely others run on. The search ends when as many texts are finished as there are beams and the best running
     one, divided by its current length, is worse than all of them; or when no text is running. Ties are broken by the
     earlier beam, then by the smaller id. The shown text is the best so far, finished or running, by score.
     """
@@ -100,7 +100,7 @@ class Beams:
         return torch.stack([run_steps(row, steps, context) for row, context in zip(rows.logits, contexts, strict=True)])
 
     def candidates(self, totals: Tensor) -> Sequence[tuple[int, int, float]]:
-        """Return the likeliest continuations: beam, token, and the new sum. totals [n, V]"""
+        """Return the most likely continuations: beam, token, and the new sum. totals [n, V]"""
         count = max(2, 1 + len(self.setup.plan.ending)) * self.width
         flat = totals.flatten()
         places = top_ids(flat, count)

@@ -47,14 +47,14 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Row:
+class TokenTimes:
     """Times of one more token at a context of `length` tokens, that token included."""
 
     length: int
     cached: Times  # one token is run, the others are cached
     whole: Times | None = None  # all tokens are run; None if the time did not suffice
     gap: float | None = None  # largest |difference| between the two ways' logits of the next token
-    agree: bool | None = None  # whether both have the same likeliest token
+    agree: bool | None = None  # whether both have the same most likely token
 
     @property
     def ratio(self) -> float | None:
@@ -63,10 +63,10 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredCosts:
     """The measurements and their setup."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[TokenTimes, ...]
     prompt: int  # tokens of the prompt
     prefill: Times  # all tokens of the prompt at once, into an empty cache
     step: Times  # one more token after it
@@ -140,7 +140,7 @@ def lengths_of(limit: int) -> tuple[int, ...]:
 @torch.inference_mode()
 def measure(
     model: Transformer, ids: Sequence[int], limit: int, progress: Progress = silent, budget: float = BUDGET
-) -> Measured:
+) -> MeasuredCosts:
     """Time one more token with and without the cache, at growing context lengths, and compare the logits of both ways.
 
     The text is `ids`, the prompt, repeated. The two ways take turns, after one warm-up step. If `budget` seconds are
@@ -160,7 +160,7 @@ def measure(
     cache = KVCache.empty(model.config, 1, most)
     bench = Bench(model, text, cache, start + budget, report)
     prefill, step = _prompt(bench, min(len(ids), limit), start + _PROMPT * budget)
-    rows: list[Row] = []
+    rows: list[TokenTimes] = []
     for at, length in enumerate(lengths):
         done += 1
         report()
@@ -168,7 +168,7 @@ def measure(
         began = time.perf_counter()
         rows.append(_row(bench, length, rows, began + part * max(bench.until - began, 0)))
     waiting = os.environ.get("OMP_WAIT_POLICY", "")
-    return Measured(tuple(rows), min(len(ids), limit), prefill, step, torch.get_num_threads(), waiting)
+    return MeasuredCosts(tuple(rows), min(len(ids), limit), prefill, step, torch.get_num_threads(), waiting)
 
 
 def last_logits(model: Transformer, ids: Tensor, cache: KVCache | None = None) -> Tensor:
@@ -219,7 +219,7 @@ def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
     return times
 
 
-def _row(bench: Bench, length: int, before: Sequence[Row], until: float) -> Row:
+def _row(bench: Bench, length: int, before: Sequence[TokenTimes], until: float) -> TokenTimes:
     """Measure one context length: fill the cache up to the token before the last, then let both ways take turns."""
     cached = bench.cache.length
     if cached < length - 1:
@@ -232,14 +232,14 @@ def _row(bench: Bench, length: int, before: Sequence[Row], until: float) -> Row:
         return last_logits(bench.model, bench.ids[:, :length])
 
     if not _whole_fits(bench, length, before):
-        return Row(length, Times(tuple(_turns(bench, [step, step], until)[0])))
+        return TokenTimes(length, Times(tuple(_turns(bench, [step, step], until)[0])))
     with_cache, without = step(), all_tokens()
     both = [Times(tuple(seconds)) for seconds in _turns(bench, [step, step, all_tokens], until)]
     gap = float((with_cache - without).abs().max())
-    return Row(length, *both, gap, bool(with_cache.argmax() == without.argmax()))
+    return TokenTimes(length, *both, gap, bool(with_cache.argmax() == without.argmax()))
 
 
-def _whole_fits(bench: Bench, length: int, before: Sequence[Row]) -> bool:
+def _whole_fits(bench: Bench, length: int, before: Sequence[TokenTimes]) -> bool:
     """Return True if the time probably suffices for all tokens at this context length, judging by the previous one."""
     if not before:
         return True

@@ -28,11 +28,12 @@ PARAMETERS = (Parameter("candidates", 1, 16, 4, 1, whole=True), Parameter("alpha
 
 @dataclass(eq=False)
 class Contrastive:
-    """Choose, of the k likeliest tokens v, the one with the largest (1 - alpha) p(v) - alpha max_j cos(h_v, h_j).
+    """Choose, of the k most likely tokens v, the one with the largest (1 - alpha) p(v) - alpha max_j cos(h_v, h_j).
 
     h are the final normed states, j runs over all earlier tokens, the prompt's included. Su et al. 2022, eq. 5. Each
     candidate's state takes a forward pass of its own, one row each. A token is therefore known one step later than in
-    other methods, and it must fit into the context. With alpha 0 it is greedy. Ties are broken by the likelier token.
+    other methods, and it must fit into the context. With alpha 0 it is greedy. Ties are broken by the more likely
+    token.
     """
 
     strategy: Strategy

@@ -42,12 +42,12 @@ class GeneratedToken:
 
     id: int
     log_probability: float  # log-probability in the model itself, without warps, nats
-    rank: int  # rank in the model itself; 1 is the likeliest
+    rank: int  # rank in the model itself; 1 is the most likely
     entropy: float  # entropy of the model's distribution, nats
     probability: float  # probability after the warps; NaN if the method does not draw
     kept: int  # tokens left by the warps
     uniform: float  # the random number; NaN without a draw
-    top: tuple[tuple[int, float, float], ...]  # likeliest tokens: id, probability, probability after the warps
+    top: tuple[tuple[int, float, float], ...]  # most likely tokens: id, probability, probability after the warps
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DecodingPlan:
     """Settings besides the prompt and the strategies."""
 
     max_new_tokens: int = 40
@@ -89,7 +89,7 @@ class Setup:
     """Shared inputs of all decoders of a run."""
 
     ids: tuple[int, ...]  # [T]
-    plan: Plan
+    plan: DecodingPlan
     size: int  # vocabulary size
     text: Callable[[Sequence[int]], str] | None
     room: int = 1 << 30  # tokens that still fit into the context; the last new one is never read and need not fit
@@ -130,7 +130,7 @@ class Rows:
 
     logits: Tensor  # float32 [N, V], -inf for rows without a token
     sums: np.ndarray  # the largest logit, mass = sum exp(x - max) and sum exp(x - max) (x - max). float64 [N, 3]
-    top: Tensor  # the likeliest tokens. int64 [N, TOP]
+    top: Tensor  # the most likely tokens. int64 [N, TOP]
 
     def between(self, start: int, stop: int) -> Self:
         """Return rows `start` to `stop` (excluded) as views."""
@@ -169,8 +169,8 @@ def rows_of(logits: Tensor) -> Rows:
 def check_finite(number: float) -> None:
     """Raise CheckpointError for a number from the model that is NaN or infinite."""
     if not math.isfinite(number):
-        hint = "Its weights may be broken, or its training went astray."
-        raise CheckpointError("The model computes numbers that are not finite.", "", hint)
+        hint = "Its weights may be damaged, or its training diverged."
+        raise CheckpointError("The model's outputs are not finite.", "", hint)
 
 
 def _compiled_sums(loops: ModuleType, logits: Tensor) -> tuple[np.ndarray, Tensor]:
@@ -207,9 +207,9 @@ class WarpedRow:
         """The probabilities of all tokens. float64 [V]"""
         if self.ids is None:
             return self.shares
-        whole = np.zeros(self.size)
-        whole[self.ids] = self.shares
-        return whole
+        full = np.zeros(self.size)
+        full[self.ids] = self.shares
+        return full
 
     def of(self, tokens: np.ndarray) -> np.ndarray:
         """Return the probabilities of some tokens, 0 for an excluded one."""

@@ -159,7 +159,7 @@ def summary(comparison: Compared) -> Summary:
     weighted = zip(each_draft, drafting, strict=True)
     draft = sum(seconds * len(one.proposals) for seconds, one in weighted) / proposed if proposed else nothing
     check = sum(unstalled([one.target_seconds for one in rounds])) / calls
-    whole = ((draft * proposed if proposed else 0.0) + check * calls) / written
+    per_token = ((draft * proposed if proposed else 0.0) + check * calls) / written
     c, v, gamma = (draft / a_step if proposed else 0.0), check / a_step, proposed / calls
     a = min(expected, 1.0) if n else 0.0
     per_call = sum(tokens_per_call(a, len(one.proposals)) for one in rounds) / calls
@@ -176,12 +176,12 @@ def summary(comparison: Compared) -> Summary:
         written / calls,
         per_call,
         a_step,
-        whole,
+        per_token,
         draft,
         check,
         c,
         v,
-        a_step / whole,
+        a_step / per_token,
         per_call / (gamma * c + 1),
         per_call / (gamma * c + v),
         covered,

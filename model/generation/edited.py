@@ -47,16 +47,16 @@ def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = F
     for edit in edits:
         kind = EDITS[edit.kind]
         if kind.takes == "mean":
-            what = "A mean over the prompt cannot be held while a text is written."
+            what = "A mean over the prompt cannot be applied while text is generated."
             raise InputError(what, edit.kind, "Switch it off, or multiply it by a factor.")
         windows = "sliding_window" in (
             model.config.mixers if edit.layer is None else (model.config.mixers[edit.layer],)
         )
         if kind.site in ATTENTION and (forgetful or windows):
             raise InputError(
-                "Attention cannot be edited where keys are forgotten.",
+                "Attention cannot be edited while keys are evicted.",
                 edit.kind,
-                "Let the strategies keep all keys, or leave this edit out.",
+                "Let the strategies keep all keys, or remove this edit.",
             )
     directions = directions_of(edits, model.unembed.weight)
     return Edited(tuple(edits), tap_of(edits, {}, directions))
@@ -87,10 +87,10 @@ def tap_of_rows(several: Sequence[Edited | None], counts: Sequence[int]) -> Tap 
         return None
 
     def tap(site: str, layer: int, x: Tensor) -> Tensor:
-        here = [each is not None and site in sites_edited(each.edits, layer) for each in several]
-        if not any(here):
+        affected = [each is not None and site in sites_edited(each.edits, layer) for each in several]
+        if not any(affected):
             return x
-        parts = zip(several, here, x.split(list(counts)), strict=True)
+        parts = zip(several, affected, x.split(list(counts)), strict=True)
         return torch.cat([each.tap(site, layer, rows) if each and edited else rows for each, edited, rows in parts])
 
     return tap

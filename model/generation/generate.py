@@ -23,7 +23,7 @@ from model.generation.strategies import (
     Change,
     Decision,
     Decoder,
-    Plan,
+    DecodingPlan,
     Setup,
     Strategy,
     check_strategy,
@@ -58,7 +58,7 @@ def generate(
     model: Transformer,
     ids: Sequence[int],
     strategies: Sequence[Strategy],
-    plan: Plan,
+    plan: DecodingPlan,
     size: int,
     text: Callable[[Sequence[int]], str] | None = None,
 ) -> Iterator[Tick]:
@@ -76,13 +76,13 @@ def generate(
     """
     if not hasattr(model, "trunk"):
         raise InputError(
-            "An argument is of the wrong kind.", f"model: {shown(model)}", say("Expected: {}.", "Transformer")
+            "An argument has the wrong type.", f"model: {shown(model)}", say("Expected: {}.", "Transformer")
         )
     return _single_ticks(model, course_of(model, ids, strategies, plan, size, text))
 
 
 @dataclass(frozen=True, eq=False)
-class Need:
+class ForwardNeed:
     """A request of a course for a forward pass on these tokens, which continue its cache."""
 
     ids: Tensor  # [n, T]: the prompt, [1, T], then one token per row
@@ -92,7 +92,7 @@ class Need:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class ForwardResult:
     """The model's answer to a need."""
 
     logits: Tensor  # logits of each row's last token. float32 [n, V], the rows of the model
@@ -107,7 +107,7 @@ class Course:
     Its steps alternate: a need, and, once the result was sent, a tick.
     """
 
-    steps: Generator[Need | Tick, Found | None, None]
+    steps: Generator[ForwardNeed | Tick, ForwardResult | None, None]
     rows: int  # maximum rows of the batch
 
 
@@ -115,7 +115,7 @@ def course_of(
     model: Transformer,
     ids: Sequence[int],
     strategies: Sequence[Strategy],
-    plan: Plan,
+    plan: DecodingPlan,
     size: int,
     text: Callable[[Sequence[int]], str] | None = None,
 ) -> Course:
@@ -148,23 +148,23 @@ def _course(
     decoders: Sequence[Decoder],
     memories: Sequence[Policy | None],
     edits: Edited | None,
-) -> Generator[Need | Tick, Found | None, None]:
+) -> Generator[ForwardNeed | Tick, ForwardResult | None, None]:
     """Yield the steps of a run with valid arguments."""
     memory = BoundedMemory(memories) if any(memories) else None
     T, plan = len(setup.ids), setup.plan
     cache = KVCache.empty(config, 1, T + min(plan.max_new_tokens, setup.room))
-    found = yield Need(torch.tensor([setup.ids]), cache, memory, edits)
+    result = yield ForwardNeed(torch.tensor([setup.ids]), cache, memory, edits)
     began = time.perf_counter()
-    rows = rows_of(usable(found.logits, setup.size))  # of one row, the start of all
+    rows = rows_of(usable(result.logits, setup.size))  # of one row, the start of all
     places = dict.fromkeys(range(len(decoders)), (0, 1))  # each decoder's first row and the one after its last
     step = 0
     while True:
         decisions = {
-            number: decoders[number].decide(rows.between(*span), _states(found, span if step else None))
+            number: decoders[number].decide(rows.between(*span), _states(result, span if step else None))
             for number, span in places.items()
         }
         changes = tuple(decisions[n].change if n in decisions else None for n in range(len(decoders)))
-        yield Tick(plan.first_step + step, changes, found.seconds + time.perf_counter() - began)
+        yield Tick(plan.first_step + step, changes, result.seconds + time.perf_counter() - began)
         alive = {number: decision for number, decision in decisions.items() if not decision.change.ended}
         if not alive:
             return
@@ -174,14 +174,14 @@ def _course(
         if memory is not None:
             memory.follow(source, [memories[number] for number, decision in alive.items() for _ in decision.ids])
         new = torch.tensor([token for decision in alive.values() for token in decision.ids])
-        found = yield Need(new[:, None], cache, memory, edits)
+        result = yield ForwardNeed(new[:, None], cache, memory, edits)
         began = time.perf_counter()
-        rows = rows_of(usable(found.logits, setup.size))
+        rows = rows_of(usable(result.logits, setup.size))
         step += 1
 
 
 @torch.inference_mode()
-def forward(model: Transformer, need: Need) -> Found:
+def forward(model: Transformer, need: ForwardNeed) -> ForwardResult:
     """Run the model for one course's need."""
     began = time.perf_counter()
     if need.edited is None:
@@ -189,7 +189,7 @@ def forward(model: Transformer, need: Need) -> Found:
     else:
         stream = edited.trunk(model, need.ids, need.cache, need.edited, need.memory)
     logits = model.logits(stream[:, -1:], cached=need.edited is None)[:, 0].float()
-    return Found(logits, normed(model, stream), time.perf_counter() - began)
+    return ForwardResult(logits, normed(model, stream), time.perf_counter() - began)
 
 
 def normed(model: Transformer, stream: Tensor) -> Callable[[], Tensor]:
@@ -197,9 +197,9 @@ def normed(model: Transformer, stream: Tensor) -> Callable[[], Tensor]:
     return functools.cache(torch.inference_mode()(functools.partial(model.normed, stream)))
 
 
-def _states(found: Found, rows: tuple[int, int] | None) -> Callable[[], Tensor]:
+def _states(result: ForwardResult, rows: tuple[int, int] | None) -> Callable[[], Tensor]:
     """Return a function for the states of a decoder's last tokens [n, D]; for None those of the whole prompt [T, D]."""
-    return lambda: found.hidden()[0] if rows is None else found.hidden()[slice(*rows), -1]
+    return lambda: result.hidden()[0] if rows is None else result.hidden()[slice(*rows), -1]
 
 
 @torch.inference_mode()
@@ -241,20 +241,20 @@ def following(cache: KVCache, source: Sequence[int], shared: int) -> KVCache:
     return cache.like(cache.k[:, :n], cache.v[:, :n], index)
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: DecodingPlan) -> None:
     """Raise InputError for a number of new tokens or a seed out of range, and for an invalid stop text."""
     check_whole("max_new_tokens", plan.max_new_tokens, 1, MOST_TOKENS)
     check_whole("seed", plan.seed, 0, MOST_SEED)
     for text in plan.stop:
         if not isinstance(text, str):
-            raise InputError("A text that ends the writing is no text.", shown(text), "Give a string.")
+            raise InputError("A stop text is not a string.", shown(text), "Give a string.")
 
 
 def check_size(strategies: Sequence[Strategy], widths: list[int]) -> None:
     """Raise InputError for more strategies or rows than fit into one batch."""
     if not strategies:
-        raise InputError("There is no strategy.", "", say("From 1 to {}.", MOST_STRATEGIES))
+        raise InputError("No strategy was given.", "", say("From 1 to {}.", MOST_STRATEGIES))
     if len(strategies) > MOST_STRATEGIES:
         raise InputError("There are too many strategies.", str(len(strategies)), say("From 1 to {}.", MOST_STRATEGIES))
     if sum(widths) > MOST_ROWS:
-        raise InputError("Together the strategies need too many rows.", str(sum(widths)), say("At most {}.", MOST_ROWS))
+        raise InputError("The strategies need too many rows in total.", str(sum(widths)), say("At most {}.", MOST_ROWS))

@@ -32,11 +32,11 @@ class Draft:
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind not in DRAFTS:
             hint = say("Choose one of: {}.", ", ".join(DRAFTS))
-            raise InputError("There is no such draft.", shown(self.kind), hint)
+            raise InputError("No draft has this name.", shown(self.kind), hint)
         check_whole("n", self.n, 0, _MOST_SUFFIX)
         if self.kind == "model" and not isinstance(self.model, Transformer):
             got = "" if self.model is None else shown(self.model)
-            raise InputError("There is no other model to draft with.", got, "Choose another draft.")
+            raise InputError("No other model can draft.", got, "Choose another draft.")
 
 
 PLAIN = Draft("ngram", 0)  # empty suffixes never match: plain decoding
@@ -55,10 +55,12 @@ class Request:
 
     def __post_init__(self) -> None:
         if not (is_whole(self.size) and self.size > 0):
-            raise InputError("This is no size of a vocabulary.", shown(self.size), "Give its number of tokens.")
+            raise InputError(
+                "This is not the size of a vocabulary.", shown(self.size), "Give the number of its tokens."
+            )
         if not (is_whole(self.gamma) and 1 <= self.gamma <= MOST_DRAFTED):
             hint = say("Choose a value from 1 to {}.", MOST_DRAFTED)
-            raise InputError("That many tokens cannot be proposed at a time.", shown(self.gamma), hint)
+            raise InputError("This is too many tokens for one proposal.", shown(self.gamma), hint)
         check_whole("max_new_tokens", self.max_new_tokens, 1, MOST_TOKENS)
         check_whole("seed", self.seed, 0, MOST_SEED)
         checked(self.steps, WARPS, self.size)
@@ -89,8 +91,8 @@ def _check_other(config: ModelConfig, T: int, size: int) -> None:
     """
     need_rewinding(config)
     if config.vocab_size < size:
-        what = "The model that drafts has other tokens."
-        raise InputError(what, f"{config.vocab_size} rows", "Choose a draft of the same vocabulary.")
+        what = "The draft model has another vocabulary."
+        raise InputError(what, f"{config.vocab_size} rows", "Choose a draft with the same vocabulary.")
     if config.n_ctx < T:
         hint = say("Shorten it to {} tokens or fewer.", config.n_ctx)
-        raise InputError("The prompt is too long for the model that drafts.", f"{T} tokens", hint)
+        raise InputError("The prompt is too long for the draft model.", f"{T} tokens", hint)

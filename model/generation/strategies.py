@@ -17,9 +17,9 @@ from model.generation.decoder import (
     Change,
     Decision,
     Decoder,
+    DecodingPlan,
     GeneratedToken,
     Method,
-    Plan,
     Rows,
     Setup,
     Strategy,
@@ -39,9 +39,9 @@ __all__ = [
     "Change",
     "Decision",
     "Decoder",
+    "DecodingPlan",
     "GeneratedToken",
     "Method",
-    "Plan",
     "Rows",
     "Sampler",
     "Setup",
@@ -116,10 +116,10 @@ def option(strategy: Strategy, name: str) -> float:
 def check_strategy(strategy: Strategy, size: int) -> None:
     """Raise InputError unless the method, its options, its memory and every step are known and within their bounds."""
     if not isinstance(strategy, Strategy):
-        raise InputError("This is no strategy.", shown(strategy), say("Choose one of: {}.", ", ".join(STRATEGIES)))
+        raise InputError("This is not a strategy.", shown(strategy), say("Choose one of: {}.", ", ".join(STRATEGIES)))
     if not isinstance(strategy.method, str) or strategy.method not in METHODS:
         hint = say("Choose one of: {}.", ", ".join(METHODS))
-        raise InputError("This method is not known.", shown(strategy.method), hint)
+        raise InputError("This method is unknown.", shown(strategy.method), hint)
     if strategy.memory is not None:
         check_memory(strategy.memory)
     check_numbers(strategy.method, strategy.options, METHODS[strategy.method].parameters)

@@ -12,7 +12,7 @@ from model.public import public, whole
 
 
 @dataclass(frozen=True)
-class Measured:
+class TextStatistics:
     """Statistics of one text; NaN for those that need more tokens."""
 
     length: int  # tokens
@@ -41,7 +41,7 @@ class Written:
 
 
 @public()
-def measure_text(tokens: Sequence[GeneratedToken]) -> Measured:
+def measure_text(tokens: Sequence[GeneratedToken]) -> TextStatistics:
     """Compute the statistics of a text.
 
     Distinct-n: Li et al. 2016, section 5. Repeated n-grams: seq-rep-n of Welleck et al. 2020, which is 1 - distinct-n.
@@ -49,7 +49,7 @@ def measure_text(tokens: Sequence[GeneratedToken]) -> Measured:
     """
     ids = [each.id for each in tokens]
     log_probability = mean([each.log_probability for each in tokens])
-    return Measured(
+    return TextStatistics(
         length=len(ids),
         log_probability=log_probability,
         surprisal=-log_probability / math.log(2),

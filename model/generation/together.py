@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from model.generation.edited import tap_of_rows, through
-from model.generation.generate import Course, Found, Need, Tick, course_of, forward, normed
-from model.generation.strategies import Plan, Strategy
-from model.gpt.decode_step import Place, pack_where_needed
+from model.generation.generate import Course, ForwardNeed, ForwardResult, Tick, course_of, forward, normed
+from model.generation.strategies import DecodingPlan, Strategy
+from model.gpt.decode_step import CacheRows, pack_where_needed
 from model.gpt.decode_ways import way
 from model.gpt.passes import Attend, Pass, attend_fused
 from model.gpt.transformer import Transformer
@@ -34,8 +34,8 @@ _MAKING = threading.Lock()
 class _Seat:
     """A text in progress: its pending need, and the result if another client's forward pass computed it."""
 
-    need: Need | None = None
-    found: Found | None = None
+    need: ForwardNeed | None = None
+    result: ForwardResult | None = None
     rows: int = 1
 
 
@@ -58,7 +58,7 @@ class SharedBatch:
         self,
         ids: Sequence[int],
         strategies: Sequence[Strategy],
-        plan: Plan,
+        plan: DecodingPlan,
         size: int,
         text: Callable[[Sequence[int]], str] | None = None,
     ) -> Iterator[Tick]:
@@ -91,32 +91,32 @@ class SharedBatch:
             with self.lock:
                 self.seats.remove(seat)
 
-    def _answer(self, model: Transformer, seat: _Seat) -> Found:
+    def _answer(self, model: Transformer, seat: _Seat) -> ForwardResult:
         """Return the result of this seat's need, from another client's forward pass or from one for all seats that wait
         now.
         """
         with self.lock:
-            if seat.found is None:
+            if seat.result is None:
                 self._serve(model, seat)
-            found, seat.found, seat.need = seat.found, None, None
-        return found
+            result, seat.result, seat.need = seat.result, None, None
+        return result
 
     def _serve(self, model: Transformer, first: _Seat) -> None:
         """Run one forward pass for the first seat and as many waiting ones as fit."""
         served, rows = [first], len(first.need.ids)
         for seat in self.seats:
             fits = seat.need is not None and rows + len(seat.need.ids) <= self.most_rows
-            if seat is not first and seat.found is None and fits:
+            if seat is not first and seat.result is None and fits:
                 served.append(seat)
                 rows += len(seat.need.ids)
-        for seat, found in zip(served, forward_all(model, [seat.need for seat in served]), strict=True):
-            seat.found = found
+        for seat, result in zip(served, forward_all(model, [seat.need for seat in served]), strict=True):
+            seat.result = result
             self.seats.remove(seat)
             self.seats.append(seat)
 
 
 @torch.inference_mode()
-def forward_all(model: Transformer, needs: Sequence[Need]) -> list[Found]:
+def forward_all(model: Transformer, needs: Sequence[ForwardNeed]) -> list[ForwardResult]:
     """Run `forward` for each need, one token per row, in one forward pass for all if the model's layers allow it."""
     if len(needs) == 1 or model.config.stateful:
         return [forward(model, need) for need in needs]
@@ -131,7 +131,7 @@ def forward_all(model: Transformer, needs: Sequence[Need]) -> list[Found]:
     x = torch.cat([model.embed_tokens(need.ids, need.cache.length, run) for need, run in zip(needs, own, strict=True)])
     if compiled:  # x [N, 1, D]
         step, how = compiled
-        places = [Place.of(need.cache, 1, run.rope) for need, run in zip(needs, own, strict=True)]
+        places = [CacheRows.of(need.cache, 1, run.rope) for need, run in zip(needs, own, strict=True)]
         x = step.blocks(x[:, 0], places, how)[:, None]
     else:
         run = Pass(_angles([run.rope for run in own], counts), _attend_each(needs, counts))
@@ -143,10 +143,10 @@ def forward_all(model: Transformer, needs: Sequence[Need]) -> list[Found]:
     logits = model.logits(x, cached=plain)[:, 0].float()
     seconds = time.perf_counter() - began
     parts = zip(logits.split(counts), x.split(counts), strict=True)
-    return [Found(each, normed(model, stream), seconds) for each, stream in parts]
+    return [ForwardResult(each, normed(model, stream), seconds) for each, stream in parts]
 
 
-def _attend_each(needs: Sequence[Need], counts: Sequence[int]) -> Attend:
+def _attend_each(needs: Sequence[ForwardNeed], counts: Sequence[int]) -> Attend:
     """Return the attention kernel of a batch whose rows have caches of their own."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

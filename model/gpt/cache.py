@@ -103,9 +103,9 @@ class KVCache:
                 self.states = {}
             else:
                 raise InputError(
-                    "This model does not keep all that it has read, so that no token can be taken back.",
+                    "This model's state does not keep every token, so tokens cannot be removed from it again.",
                     f"{self.length} tokens, back to {length}",
-                    "Choose a model all of whose layers have full attention.",
+                    "Choose a model with full attention in every layer.",
                 )
             self.before = None
         self.length = length

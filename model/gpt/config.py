@@ -216,7 +216,7 @@ def from_dict(values: dict) -> ModelConfig:
     """Return a config from plain values; an unknown or missing key raises CheckpointError naming it."""
     fields = {field.name: field for field in dataclasses.fields(ModelConfig)}
     if unknown := sorted(set(values) - set(fields)):
-        raise CheckpointError("The model config has keys that are not known.", ", ".join(unknown), "Remove them.")
+        raise CheckpointError("The model config has unknown keys.", ", ".join(unknown), "Remove them.")
     required = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
     if missing := sorted(required - set(values)):
         raise CheckpointError("The model config lacks keys.", ", ".join(missing), "Add them.")
@@ -226,9 +226,7 @@ def from_dict(values: dict) -> ModelConfig:
             **{**values, "rope_scaling": RopeScaling(**scaling) if isinstance(scaling, dict) else scaling}
         )
     except (TypeError, ValueError) as error:
-        raise CheckpointError(
-            "The model config does not describe a model.", str(error), "Correct the config."
-        ) from error
+        raise CheckpointError("The model config is invalid.", str(error), "Correct the config.") from error
 
 
 def _gpt2(n_layer: int, d_model: int, n_head: int) -> ModelConfig:
@@ -331,5 +329,5 @@ PRESETS: dict[str, ModelConfig] = {
 def preset(name: str) -> ModelConfig:
     """Return the preset of that name; raises InputError with the list of names for an unknown one."""
     if name not in PRESETS:
-        raise InputError("There is no preset of that name.", name, say("Choose one of: {}.", ", ".join(PRESETS)))
+        raise InputError("No preset has this name.", name, say("Choose one of: {}.", ", ".join(PRESETS)))
     return PRESETS[name]

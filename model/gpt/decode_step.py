@@ -41,7 +41,7 @@ Named = Callable[[str, nn.Module], Matrix | None]  # a matrix by its name, see `
 
 
 @dataclass(frozen=True)
-class Place:
+class CacheRows:
     """The rows of a step that belong to one cache: a number of tokens for each of its texts, after those
     that it holds.
     """
@@ -52,10 +52,10 @@ class Place:
     sin: np.ndarray
 
     @staticmethod
-    def of(cache: KVCache, tokens: int, rope: tuple[Tensor, Tensor] | None) -> "Place":
+    def of(cache: KVCache, tokens: int, rope: tuple[Tensor, Tensor] | None) -> "CacheRows":
         """Return the place of the next tokens, with the rotary angles of their positions from `rope_table`."""
         none = np.empty((tokens, 0), np.float32)
-        return Place(cache, tokens, *((none, none) if rope is None else (part.numpy() for part in rope)))
+        return CacheRows(cache, tokens, *((none, none) if rope is None else (part.numpy() for part in rope)))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class _FromCodes:
 
     def __init__(self, codes: Codes | None, weights: Sequence[np.ndarray], model: "weakref.ref[nn.Module]") -> None:
         self._codes, self._weights, self._model = codes, weights, model
-        self.told = codes is not None  # False if there will be no codes
+        self.has_codes = codes is not None  # False if there will be no codes
         self._numbers: _Numbers | None = None
         self._digest = ""  # digest of the weights they belong to
         self._lock = threading.Lock()
@@ -89,7 +89,7 @@ class _FromCodes:
     def __call__(self) -> _Numbers | None:
         with self._lock:
             if self._codes is not None and self._numbers is None:
-                self._numbers = self._made(self._codes)
+                self._numbers = self._build(self._codes)
                 self._codes = self._codes if self._numbers else None
             return self._numbers
 
@@ -98,7 +98,7 @@ class _FromCodes:
         if self._numbers is not None and digest(self._weights) != self._digest:
             self._numbers = self._codes = None
 
-    def _made(self, codes: Codes) -> _Numbers | None:
+    def _build(self, codes: Codes) -> _Numbers | None:
         model, self._digest = self._model(), digest(self._weights)
         if model is None or codes.digest not in ("", self._digest):
             return None
@@ -129,7 +129,7 @@ class DecodeStep:
         ...".
         """
         named = [f"{each.dtype} {'x'.join(map(str, each.shape))}" for each in _weights(self.plain)]
-        of = f"{rows} row(s){' with codes' if self.coded.told else ''}: "
+        of = f"{rows} row(s){' with codes' if self.coded.has_codes else ''}: "
         return of + ", ".join(f"{count} x {each}" for each, count in Counter(named).items())
 
     def ways(self) -> Sequence[str]:
@@ -139,7 +139,7 @@ class DecodeStep:
     def _numbers(self, way: str) -> _Numbers:
         return (self.coded() if way.startswith("codes") else None) or self.plain
 
-    def blocks(self, x: Tensor, places: Sequence[Place], way: str) -> Tensor:
+    def blocks(self, x: Tensor, places: Sequence[CacheRows], way: str) -> Tensor:
         """Compute all layers, appending keys and values to the caches. x: the tokens of the places [N, D] -> [N, D]"""
         self._check(x, places)
         stream = np.array(x.numpy(), order="C")
@@ -161,9 +161,9 @@ class DecodeStep:
 
     def following(self, x: Tensor, rope: tuple[Tensor, Tensor] | None, cache: KVCache, way: str) -> Tensor:
         """Compute `blocks` for the next tokens of one cache's texts. x [B, T, D] -> [B, T, D]"""
-        return self.blocks(x.flatten(0, 1), [Place.of(cache, x.shape[1], rope)], way).view_as(x)
+        return self.blocks(x.flatten(0, 1), [CacheRows.of(cache, x.shape[1], rope)], way).view_as(x)
 
-    def _check(self, x: Tensor, places: Sequence[Place]) -> None:
+    def _check(self, x: Tensor, places: Sequence[CacheRows]) -> None:
         """Raise ValueError for arguments that the loops would read or write out of bounds: they check no bounds
         themselves.
         """
@@ -217,7 +217,7 @@ def _built(model: nn.Module) -> DecodeStep | None:
     """Return a decode step for the model's current weights; None if the loops cannot read them as they are stored."""
     memory = _memory(model)
     plain = _numbers_of(model, lambda name, layer: _matrix(layer))
-    if plain is None or not _is_whole(plain, model.config):
+    if plain is None or not _is_complete(plain, model.config):
         return None
     codes = _CODES.get(model)
     coded = _FromCodes(codes, [] if codes is None else weights_of(model), weakref.ref(model))
@@ -229,7 +229,7 @@ def _memory(model: nn.Module) -> tuple:
     return tuple((x.data_ptr(), x.shape, x.stride()) for x in (*model.parameters(), *model.buffers()))
 
 
-def _is_whole(numbers: _Numbers, config: ModelConfig) -> bool:
+def _is_complete(numbers: _Numbers, config: ModelConfig) -> bool:
     """Return whether all weights are present and contiguous. The loops check no bounds; parameters can be replaced."""
     D, M, (read, z) = config.d_model, config.d_mlp, numbers.sizes
     block = [(read, D), (D, z), (2 * M if config.mlp == "swiglu" else M, D), (D, M)]
@@ -270,19 +270,19 @@ def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
         if qkv is None or up is None:  # a model that was not joined, or has a part replaced since
             return None
         named = {"qkv": qkv, "o": attn.o, "up": up, "down": mlp.down}
-        found = {name: matrix(f"{i}.{name}", layer) for name, layer in named.items()}
-        if None in found.values():
+        matrices = {name: matrix(f"{i}.{name}", layer) for name, layer in named.items()}
+        if None in matrices.values():
             return None
-        if len({(each.dtype, each.ndim) for each in (found[name][0] for name in _WRITE)}) > 1:  # one kind of product
-            found |= {name: _matrix(named[name]) for name in _WRITE}
+        if len({(each.dtype, each.ndim) for each in (matrices[name][0] for name in _WRITE)}) > 1:  # one kind of product
+            matrices |= {name: _matrix(named[name]) for name in _WRITE}
         gains = [_NONE if each is None else each.weight.detach().numpy() for each in (attn.q_norm, attn.k_norm)]
         norm1, norm2 = _norm(block.norm1), _norm(block.norm2)
-        mlp_of = (*found["up"], [*MLPS].index(config.mlp), *found["down"])
+        mlp_of = (*matrices["up"], [*MLPS].index(config.mlp), *matrices["down"])
         layers.append(
             _Layer(
-                (not block.post_norm, *norm1, *found["qkv"]),
+                (not block.post_norm, *norm1, *matrices["qkv"]),
                 (*gains, block.norm1.eps),
-                (*found["o"], *norm1, *norm2, *mlp_of, block.post_norm, block.parallel),
+                (*matrices["o"], *norm1, *norm2, *mlp_of, block.post_norm, block.parallel),
             )
         )
     final = (False, _NONE, _NONE, 0.0, False) if model.final_norm is None else (True, *_norm(model.final_norm))
@@ -322,8 +322,8 @@ def _bfloat16(of: "weakref.ref[nn.Module]") -> dict[str, Strips]:
     if not have_room(sum(weight.nbytes // 2 for weight in weights)):
         return {}
     coded = ((name, shortened(weight)) for name, weight in zip(names, weights, strict=True))
-    found = {name: in_strips(each) for name, each in coded if each is not None}
-    return {name: each for name, each in found.items() if each is not None}
+    strips = {name: in_strips(each) for name, each in coded if each is not None}
+    return {name: each for name, each in strips.items() if each is not None}
 
 
 def without_codes(model: nn.Module) -> nn.Module:

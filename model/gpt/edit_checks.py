@@ -17,10 +17,12 @@ def edit_of(value: object, config: ModelConfig, T: int) -> Edit:
     `edit_of(dataclasses.asdict(edit), config, T) == edit`. Raises InputError for anything invalid.
     """
     if not isinstance(value, Mapping):
-        raise InputError("An edit must be named fields.", type(value).__name__, "Give a kind, a layer and a head.")
+        raise InputError(
+            "An edit must be an object with named fields.", type(value).__name__, "Give its kind, layer and head."
+        )
     fields = {name: field for name, field in value.items() if field is not None}
     if unknown := [name for name in fields if name not in ("kind", *FIELDS)]:
-        raise InputError("An edit has a field that is not known.", shown(unknown[0]), "Remove it.")
+        raise InputError("An edit has an unknown field.", shown(unknown[0]), "Remove it.")
     edit = Edit(fields.get("kind"), *(fields.get(name) for name in FIELDS))
     check_edits([edit], config, T)
     real = {name: float(getattr(edit, name)) for name in ("factor", "value") if getattr(edit, name) is not None}
@@ -40,7 +42,7 @@ def _check_fields(edit: Edit) -> None:
     """Raise InputError unless the kind is known and has its required fields and no others."""
     if not isinstance(edit.kind, str) or edit.kind not in EDITS:
         raise InputError(
-            "There is no such kind of edit.", shown(edit.kind), say("Choose one of: {}.", ", ".join(EDITS))
+            "No kind of edit has this name.", shown(edit.kind), say("Choose one of: {}.", ", ".join(EDITS))
         )
     kind = EDITS[edit.kind]
     present = [name for name in FIELDS if getattr(edit, name) is not None]
@@ -56,33 +58,37 @@ def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
     """Raise InputError unless every field is in its range."""
     if not _within(edit.layer, config.n_layer):
         raise InputError(
-            "There is no such layer.", shown(edit.layer), say("Layers run from 0 to {}.", config.n_layer - 1)
+            "This layer does not exist.", shown(edit.layer), say("Layers run from 0 to {}.", config.n_layer - 1)
         )
     if not _within(edit.head, config.n_head):
-        raise InputError("There is no such head.", shown(edit.head), say("Heads run from 0 to {}.", config.n_head - 1))
+        raise InputError(
+            "This head does not exist.", shown(edit.head), say("Heads run from 0 to {}.", config.n_head - 1)
+        )
     for position in (edit.query, edit.key):
         if not _within(position, T):
-            raise InputError("There is no such position.", shown(position), say("Positions run from 0 to {}.", T - 1))
+            raise InputError(
+                "This position does not exist.", shown(position), say("Positions run from 0 to {}.", T - 1)
+            )
     if edit.query is not None and edit.key > edit.query:
-        what = "A token cannot look at a later one."
+        what = "A query token cannot attend to a later token."
         raise InputError(what, f"query {edit.query}, key {edit.key}", "Choose a key at or before the query.")
     if edit.neuron is not None:
         require_dense(config)
     if not _within(edit.neuron, config.d_mlp):
         raise InputError(
-            "There is no such neuron.", shown(edit.neuron), say("Neurons run from 0 to {}.", config.d_mlp - 1)
+            "This neuron does not exist.", shown(edit.neuron), say("Neurons run from 0 to {}.", config.d_mlp - 1)
         )
     if edit.token is not None:
         check_token(edit.token, config.vocab_size)
     if not _usable(edit.factor, MAX_FACTOR):
         raise InputError(
-            "The factor is not a number that can be used.",
+            "The factor must be a finite number.",
             shown(edit.factor),
             say("Choose a value from {} to {}.", f"{-MAX_FACTOR:g}", f"{MAX_FACTOR:g}"),
         )
     if not _usable(edit.value, MAX_VALUE):
         raise InputError(
-            "The value is not a number that can be used.",
+            "The value must be a finite number.",
             shown(edit.value),
             say("Choose a value from {} to {}.", f"{-MAX_VALUE:g}", f"{MAX_VALUE:g}"),
         )
@@ -107,7 +113,7 @@ def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
                 keys.add(edit.key)
                 first = max(edit.query - config.window + 1, 0) if config.mixer_of(layer) == "sliding_window" else 0
                 if keys.issuperset(range(first, edit.query + 1)):  # the visible keys of row q
-                    what = "A token would have nothing left to read."
+                    what = "A token would have no key left to attend to."
                     raise InputError(what, f"query {edit.query}", "Leave it at least one key.")
 
 

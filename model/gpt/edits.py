@@ -176,11 +176,11 @@ def tap_of(edits: Sequence[Edit], means: Means, directions: Directions = NO_DIRE
         return means[edit.layer, edit.head] if takes == "mean" else directions[edit.token]
 
     def tap(site: str, layer: int, x: Tensor) -> Tensor:
-        here = [edit for edit in edits if EDITS[edit.kind].site == site and edit.layer in (None, layer)]
-        if not here:
+        active = [edit for edit in edits if EDITS[edit.kind].site == site and edit.layer in (None, layer)]
+        if not active:
             return x
         x = x.clone()
-        for edit in here:
+        for edit in active:
             EDITS[edit.kind].function(x, edit, vector(edit))
         return x
 

@@ -29,21 +29,19 @@ class Routing:
     """The router's decisions for n tokens."""
 
     probabilities: Tensor  # [n, N] softmax of the router's logits
-    experts: Tensor  # [n, k] the likeliest experts of each token, the likeliest first
+    experts: Tensor  # [n, k] the most likely experts of each token, the most likely first
     weights: Tensor  # [n, k] their probabilities over the sum of these: each row sums to 1; for k = 1 the probability
     kept: Tensor  # [n, k] bool: false if the expert was full
 
 
 def route(logits: Tensor, k: int, capacity_factor: float | None = None) -> Routing:
-    """Choose the k likeliest experts of each token, and note whether each had room. logits [n, N]
+    """Choose the k most likely experts of each token, and note whether each had room. logits [n, N]
 
     With a capacity factor an expert takes at most `capacity` tokens: earlier rows first, and every first choice before
     any second one; a token over the capacity skips that expert. Fedus et al. 2021, "Switch Transformers", 2.2.
     """
     if capacity_factor is not None and not 0 < capacity_factor < math.inf:
-        raise InputError(
-            "A setting is out of its range.", f"capacity_factor: {capacity_factor}", "Give a number above 0."
-        )
+        raise InputError("A setting is out of range.", f"capacity_factor: {capacity_factor}", "Give a number above 0.")
     probabilities = logits.float().softmax(-1)
     weights, experts = probabilities.topk(k, -1)
     kept = torch.ones_like(experts, dtype=torch.bool)
@@ -93,7 +91,7 @@ def require_dense(config: ModelConfig) -> None:
 def has_experts(n_expert: int) -> InputError:
     """Return the error for functions that need a single MLP per layer."""
     return InputError(
-        "This model has several experts in each layer instead of one MLP, and this reads that MLP.",
+        "This needs one MLP per layer; this model has several experts instead.",
         f"{n_expert} experts",
         "Choose a model without experts.",
     )
@@ -158,6 +156,6 @@ class Experts(nn.Module):
         for expert in range(logits.shape[-1]):
             token, choice = ((routing.experts == expert) & routing.kept).nonzero(as_tuple=True)
             if len(token):
-                made = self.experts.one(expert, flat[token]) * routing.weights[token, choice, None].to(x.dtype)
-                out.index_add_(0, token, made)
+                output = self.experts.one(expert, flat[token]) * routing.weights[token, choice, None].to(x.dtype)
+                out.index_add_(0, token, output)
         return run.at("mlp_out", layer, out.view_as(x))

@@ -80,10 +80,10 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     a rotated k depends on their positions only through the difference.
     """
     half = cos.shape[-1]
-    first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    first, second, unrotated = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
     turned = torch.cat((first, second), -1) * torch.cat((cos, cos), -1)
     turned = turned.addcmul_(torch.cat((second, first), -1), torch.cat((-sin, sin), -1))
-    return torch.cat((turned, rest), -1) if rest.shape[-1] else turned
+    return torch.cat((turned, unrotated), -1) if unrotated.shape[-1] else turned
 
 
 # --- attention -------------------------------------------------------------------------------------

@@ -95,11 +95,11 @@ def digest(weights: Iterable[np.ndarray]) -> str:
     values of any one key make them equal. The hash is SHA-256 of the shapes and the sums, in order. It takes about as
     long as reading the weights.
     """
-    found = hashlib.sha256()
+    combined = hashlib.sha256()
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        for told in pool.map(_sums, _pieces(weights)):
-            found.update(told)
-    return found.hexdigest()
+        for sums in pool.map(_sums, _pieces(weights)):
+            combined.update(sums)
+    return combined.hexdigest()
 
 
 def _pieces(weights: Iterable[np.ndarray]) -> Iterator[np.ndarray | bytes]:
@@ -107,9 +107,9 @@ def _pieces(weights: Iterable[np.ndarray]) -> Iterator[np.ndarray | bytes]:
     for weight in weights:
         yield repr(weight.shape).encode()
         words = weight.reshape(-1).view(np.uint32)
-        whole = len(words) // len(_KEYS) * len(_KEYS)
-        yield from (words[start : min(start + _WORDS, whole)] for start in range(0, whole, _WORDS))
-        yield words[whole:]
+        aligned = len(words) // len(_KEYS) * len(_KEYS)
+        yield from (words[start : min(start + _WORDS, aligned)] for start in range(0, aligned, _WORDS))
+        yield words[aligned:]
 
 
 def _sums(words: np.ndarray | bytes) -> bytes:

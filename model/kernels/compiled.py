@@ -332,22 +332,22 @@ def _exp(x):
 @njit(**FAST)
 def _largest(row, values, ids):
     """Find the largest numbers of a row and their indices, largest first, ties by the smaller index. values, ids [n]"""
-    n, found = len(ids), 0
+    n, count = len(ids), 0
     for start in range(0, len(row), TOGETHER):
         end, most = min(start + TOGETHER, len(row)), row[start]
         for i in range(start, end):
             most = max(most, row[i])
-        if found == n and most <= values[n - 1]:
+        if count == n and most <= values[n - 1]:
             continue
         for i in range(start, end):
-            if found == n and row[i] <= values[n - 1]:
+            if count == n and row[i] <= values[n - 1]:
                 continue
-            at = min(found, n - 1)
+            at = min(count, n - 1)
             while at and row[i] > values[at - 1]:
                 values[at], ids[at] = values[at - 1], ids[at - 1]
                 at -= 1
             values[at], ids[at] = row[i], i
-            found = min(found + 1, n)
+            count = min(count + 1, n)
 
 
 @njit(f"void({_ROWS}, float64[:, ::1], int64[:, ::1])", **FAST, cache=True)

@@ -97,7 +97,7 @@ def row_class(rows: int) -> int:
 
 
 def candidates(rows: int) -> dict[str, Product]:
-    """Return those of PRODUCTS that are tried for a number of rows."""
+    """Return the entries of PRODUCTS to try for a number of rows."""
     return {name: product for name, product in PRODUCTS.items() if rows <= _MOST_ROWS.get(name, rows)}
 
 

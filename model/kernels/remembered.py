@@ -49,10 +49,10 @@ def read(path: Path) -> Choices:
 def entries(path: Path) -> dict[str, object]:
     """Return a file's entries by name; empty without a valid file of `write_entries`."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return stored if isinstance(stored, dict) else {}
 
 
 def _names(names: list[str]) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def read_config(path: Path) -> tuple[Family, ModelConfig]:
     """Read the config.json of a folder, without weights. Raises the errors of `load_folder`."""
     path = Path(path)
     if not (path / CONFIG).is_file():
-        raise CheckpointError("The folder has no config.json.", path.name, "Point to the folder of a checkpoint.")
+        raise CheckpointError("The folder has no config.json.", path.name, "Give the folder of a checkpoint.")
     values = read_json(path / CONFIG, MAX_CONFIG_BYTES, constants=True)
     family = family_of(values)
     return family, family.to_config(values)
@@ -70,7 +70,9 @@ def build(config: ModelConfig, state: dict[str, Tensor]) -> Transformer:
     try:
         model.load_state_dict(state | tied, strict=True, assign=True)
     except RuntimeError as error:
-        raise CheckpointError("The weights do not fit the config.", str(error), "Load both from one place.") from error
+        raise CheckpointError(
+            "The weights do not fit the config.", str(error), "Load both from the same source."
+        ) from error
     model.tie()
     return model.eval()
 

@@ -44,7 +44,7 @@ def make_config(fields: dict) -> ModelConfig:
     try:
         return ModelConfig(**fields)
     except ValueError as error:
-        raise CheckpointError("The config does not describe a model.", str(error), "Correct the config.") from error
+        raise CheckpointError("The config is invalid.", str(error), "Correct the config.") from error
 
 
 def skeleton(config: ModelConfig) -> Transformer:
@@ -57,7 +57,7 @@ def skeleton(config: ModelConfig) -> Transformer:
     except (RuntimeError, OverflowError, TypeError) as error:  # the choice depends on the sizes
         sizes = ("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "d_head", "d_mlp")
         got = ", ".join(f"{name} {getattr(config, name)}" for name in sizes)
-        raise CheckpointError("The config's sizes are absurd.", got, "Correct the config.") from error
+        raise CheckpointError("The config's sizes are implausible.", got, "Correct the config.") from error
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -106,7 +106,7 @@ def convert(
     head = state.pop("unembed.weight") if config.tie_embeddings and "unembed.weight" in state else None
     if head is not None and not torch.equal(head, state["embed.weight"]):
         got = "the head's weights differ from the embedding's"
-        raise CheckpointError("The config ties the head to the embedding.", got, "Correct tie_word_embeddings.")
+        raise CheckpointError("The config ties the unembedding to the embedding.", got, "Correct tie_word_embeddings.")
     return state
 
 
@@ -127,7 +127,7 @@ def plan(
                 raise _unknown(theirs)
             if name in source:
                 got = f"{theirs} and {source[name]}"
-                raise CheckpointError("Two weights have the same meaning.", got, "Remove one of them.")
+                raise CheckpointError("Two weights map to the same parameter.", got, "Remove one of them.")
             source[name] = theirs
         steps[theirs] = (ours, None if isinstance(rule, str) else rule.change)
     if missing := sorted(shapes.keys() - source.keys()):
@@ -151,8 +151,8 @@ def _rule(theirs: str, layout: Layout) -> tuple[str | Into | None, str]:
 
 
 def _unknown(theirs: str) -> CheckpointError:
-    hint = "It belongs to an architecture, or to a config, other than this one."
-    return CheckpointError("The checkpoint has a weight that does not belong to the model.", theirs, hint)
+    hint = "It belongs to another architecture or config."
+    return CheckpointError("The checkpoint has a weight that the model does not use.", theirs, hint)
 
 
 def _their_name(ours: str, layout: Layout) -> str:

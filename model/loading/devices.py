@@ -23,15 +23,15 @@ SPARE = 10  # percent of a device's free memory that is left for activations
 
 def available() -> tuple[str, ...]:
     """Return the members of KINDS that torch supports on this machine."""
-    found = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    return tuple(kind for kind in KINDS if found[kind])
+    supported = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    return tuple(kind for kind in KINDS if supported[kind])
 
 
 def check(kind: str) -> None:
     """Raise InputError for an unavailable device."""
     if kind not in available():
         hint = say("Choose one of: {}.", ", ".join(available()))
-        raise InputError("torch finds no such device on this machine.", f"device: {shown(kind)}", hint)
+        raise InputError("torch does not find this device on this machine.", f"device: {shown(kind)}", hint)
 
 
 def free(kind: str) -> dict[str, int]:
@@ -87,8 +87,8 @@ def streamed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transfo
         for path, layer in [(path, each) for path, each in model.named_modules() if isinstance(each, StoredLinear)]:
             layer.dtype, layer.device = dtype, names[-1]
             if (device := _of(path, chosen)) != "cpu":
-                there = layer._parameters["weight"].to(device).to(dtype)
-                kept = HalfLinear(torch.nn.Parameter(there, requires_grad=False), layer.bias)
+                weight = layer._parameters["weight"].to(device).to(dtype)
+                kept = HalfLinear(torch.nn.Parameter(weight, requires_grad=False), layer.bias)
                 model.set_submodule(path, kept)
     return model, ", ".join(names)
 
@@ -123,5 +123,5 @@ def _memory_errors(kind: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
-        hint = "Take weights of 16 bits, --dtype bfloat16, or the CPU."
+        hint = "Use 16-bit weights (--dtype bfloat16) or the CPU."
         raise CheckpointError("The model's weights do not fit on the device.", kind, hint) from error

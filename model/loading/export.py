@@ -39,7 +39,7 @@ def gpt2_config(config: ModelConfig, end_of_text: int) -> dict:
     shared = config.n_kv_head != config.n_head or config.d_head * config.n_head != config.d_model
     if other or shared or activation is None:
         got = ", ".join(other) or config.mlp
-        raise UnsupportedModel("The model is not of GPT-2's shape.", got, "Keep its folder as it was saved.")
+        raise UnsupportedModel("The model does not have GPT-2's architecture.", got, "Keep its folder as it was saved.")
     return {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],

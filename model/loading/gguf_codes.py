@@ -38,11 +38,11 @@ def codes_of(path: Path, model: Transformer) -> Codes | None:
     def strips() -> dict[str, Strips]:
         if not have_room(size):
             return {}
-        found = {name: _strips(codes, layers) for name, layers in matrices.items()}
+        joined = {name: _strips(codes, layers) for name, layers in matrices.items()}
         now = path.stat()
         if (now.st_size, now.st_mtime_ns) != (state.st_size, state.st_mtime_ns):
-            raise CheckpointError("The file was changed since it was loaded.", path.name, "Load the model again.")
-        return {name: each for name, each in found.items() if each is not None}
+            raise CheckpointError("The file has changed since it was loaded.", path.name, "Load the model again.")
+        return {name: each for name, each in joined.items() if each is not None}
 
     return Codes(digest(weights), strips)
 
@@ -52,8 +52,8 @@ def _strips(codes: Named, layers: Sequence[str]) -> Strips | None:
     make no strips.
     """
     parts = [codes(f"{layer}.weight") for layer in layers]
-    whole = None if None in parts else below(parts)
-    return None if whole is None else in_strips(whole)
+    joined = None if None in parts else below(parts)
+    return None if joined is None else in_strips(joined)
 
 
 def _codes_in(path: Path) -> Named:
@@ -81,9 +81,9 @@ def _read(file: GgufFile, name: str) -> Coded | None:
     info = file.tensors[name]
     if info.type not in KINDS or len(info.shape) != 2:
         return None
-    whole, scale, offset = KINDS[info.type](file.stored(name))
+    integers, scale, offset = KINDS[info.type](file.stored(name))
     blocks = info.shape[0], -1
-    return Coded(whole.reshape(info.shape), *(part.astype(np.float32).reshape(blocks) for part in (scale, offset)))
+    return Coded(integers.reshape(info.shape), *(part.astype(np.float32).reshape(blocks) for part in (scale, offset)))
 
 
 def _changed(coded: Coded, change: Change, config: ModelConfig, at: int) -> Coded:
@@ -125,12 +125,12 @@ def _q4_k(data: np.ndarray) -> Parts:
     m minimum.
     """
     blocks = data.reshape(-1, 144)
-    told = blocks[:, 4:16].reshape(-1, 3, 4)
-    high = told[:, :2] >> 6 << 4
-    scales = np.concatenate((told[:, 0] & 63, told[:, 2] & 15 | high[:, 0]), 1)
-    minima = np.concatenate((told[:, 1] & 63, told[:, 2] >> 4 | high[:, 1]), 1)
-    whole = _nibbles(blocks[:, 16:].reshape(-1, 32))
-    return whole, _halves(blocks, 0) * scales, -(_halves(blocks, 2) * minima)
+    packed = blocks[:, 4:16].reshape(-1, 3, 4)
+    high = packed[:, :2] >> 6 << 4
+    scales = np.concatenate((packed[:, 0] & 63, packed[:, 2] & 15 | high[:, 0]), 1)
+    minima = np.concatenate((packed[:, 1] & 63, packed[:, 2] >> 4 | high[:, 1]), 1)
+    integers = _nibbles(blocks[:, 16:].reshape(-1, 32))
+    return integers, _halves(blocks, 0) * scales, -(_halves(blocks, 2) * minima)
 
 
 def _q6_k(data: np.ndarray) -> Parts:
@@ -140,9 +140,9 @@ def _q6_k(data: np.ndarray) -> Parts:
     blocks = data.reshape(-1, 210)
     low = _nibbles(blocks[:, :128].reshape(-1, 64)).reshape(-1, 2, 4, 32)
     high = blocks[:, 128:192].reshape(-1, 2, 1, 32) >> np.array([0, 2, 4, 6], np.uint8)[:, None] & 3
-    whole = (low | (high << 4).view(np.int8)) - np.int8(32)
+    integers = (low | (high << 4).view(np.int8)) - np.int8(32)
     scale = _halves(blocks, 208) * np.ascontiguousarray(blocks[:, 192:208]).view(np.int8)
-    return whole, scale, np.zeros_like(scale)
+    return integers, scale, np.zeros_like(scale)
 
 
 KINDS: dict[Kind, Callable[[np.ndarray], Parts]] = {

@@ -101,7 +101,7 @@ def read_gguf(path: Path) -> GgufFile:
 
 
 def _broken(path: Path, detail: str) -> CheckpointError:
-    return CheckpointError("The GGUF file is broken or cut short.", f"{path.name}: {detail}", "Fetch the file again.")
+    return CheckpointError("The GGUF file is damaged or truncated.", f"{path.name}: {detail}", "Fetch the file again.")
 
 
 def _parse(path: Path, data: mmap.mmap) -> GgufFile:
@@ -109,7 +109,7 @@ def _parse(path: Path, data: mmap.mmap) -> GgufFile:
         raise _broken(path, f"it starts with {data[:4]!r}, not with b'GGUF'")
     (version,) = _U32.unpack_from(data, 4)
     if version not in VERSIONS:
-        raise UnsupportedModel("This version of the GGUF format is not read.", str(version), "Use version 2 or 3.")
+        raise UnsupportedModel("This version of the GGUF format is not supported.", str(version), "Use version 2 or 3.")
     (n_tensors,), (n_values,) = _U64.unpack_from(data, 8), _U64.unpack_from(data, 16)
     position, metadata = 24, {}
     # Every entry takes at least this many bytes, so an absurd count is refused before anything is allocated for it.
@@ -209,7 +209,7 @@ def _located(path: Path, name: str, info: tuple[tuple[int, ...], int, int], star
     shape, kind, offset = info
     if kind not in GGML_QUANT_SIZES:
         raise UnsupportedModel(
-            "A tensor is stored in a type that is not read.", f"{name}, type {kind}", "Use a file of another type."
+            "A tensor has a type that is not supported.", f"{name}, type {kind}", "Use a file of another type."
         )
     block, block_bytes = GGML_QUANT_SIZES[kind]
     n_elements = math.prod(shape)
@@ -238,7 +238,7 @@ def dequantize(data: np.ndarray, kind: GGMLQuantizationType, shape: tuple[int, .
         values = gguf.quants.dequantize(rows, kind)
     except NotImplementedError as error:
         hint = "Use Q8_0, Q4_0, Q4_1, F16 or K-quants."
-        raise UnsupportedModel("A tensor is stored in a type that cannot be read.", kind.name, hint) from error
+        raise UnsupportedModel("A tensor has a type that cannot be read.", kind.name, hint) from error
     return torch.from_numpy(np.ascontiguousarray(values, np.float32)).reshape(shape)
 
 

@@ -144,7 +144,7 @@ def _with_rope(file: GgufFile, meta: dict, fields: dict) -> ModelConfig:
         if expected.shape == factors.shape and torch.allclose(factors, expected, rtol=1e-5, atol=0):
             return config
     hint = "Use the safetensors files of this model."
-    raise UnsupportedModel("The rotary factors are not those of Llama 3.", ROPE_FACTORS, hint)
+    raise UnsupportedModel("The RoPE factors are not those of Llama 3.", ROPE_FACTORS, hint)
 
 
 # --- names -----------------------------------------------------------------------------------------

@@ -95,31 +95,31 @@ def _read(source: Path) -> Opened:
             raise ValueError("it belongs to another file")
         _write_seal(path, seal | {"source": _state(source)})
     with safe_open(path, framework="pt") as file:
-        told = {name: json.loads(text) for name, text in file.metadata().items() if name != "format"}
+        metadata = {name: json.loads(text) for name, text in file.metadata().items() if name != "format"}
         stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    state = {name: _part(stored[held], at, shape) for name, (held, at, shape) in told["index"].items()}
-    model = build(from_dict(told["config"]), state)
+    state = {name: _part(stored[held], at, shape) for name, (held, at, shape) in metadata["index"].items()}
+    model = build(from_dict(metadata["config"]), state)
     model.join()
-    return model, from_vocabulary(_vocabulary(told["vocabulary"])), _codes(stored, told["codes"])
+    return model, from_vocabulary(_vocabulary(metadata["vocabulary"])), _codes(stored, metadata["codes"])
 
 
-def _codes(stored: Mapping[str, Tensor], told: dict | None) -> Codes | None:
-    if told is None:
+def _codes(stored: Mapping[str, Tensor], entry: dict | None) -> Codes | None:
+    if entry is None:
         return None
-    kept = {name: tuple(stored[each].numpy() for each in _code_names(name)) for name in told["names"]}
-    return Codes(told["digest"], lambda: kept)
+    kept = {name: tuple(stored[each].numpy() for each in _code_names(name)) for name in entry["names"]}
+    return Codes(entry["digest"], lambda: kept)
 
 
 def _part(stored: Tensor, at: int, shape: list[int]) -> Tensor:
     return stored[at : at + torch.Size(shape).numel()].view(shape)
 
 
-def _vocabulary(told: dict) -> Vocabulary:
-    raw = tuple(None if text is None else text.encode("latin-1") for text in told.pop("raw"))
-    ranks = {text.encode("latin-1"): rank for rank, text in enumerate(told.pop("ranks"))}
-    added = tuple(AddedToken(**each) for each in told.pop("added"))
-    several = {key: tuple(told[key]) for key in ("rank_ids", "end_ids", "rows_that_end")}
-    return Vocabulary(**told | several | {"raw": raw, "ranks": ranks, "added": added})
+def _vocabulary(entry: dict) -> Vocabulary:
+    raw = tuple(None if text is None else text.encode("latin-1") for text in entry.pop("raw"))
+    ranks = {text.encode("latin-1"): rank for rank, text in enumerate(entry.pop("ranks"))}
+    added = tuple(AddedToken(**each) for each in entry.pop("added"))
+    several = {key: tuple(entry[key]) for key in ("rank_ids", "end_ids", "rows_that_end")}
+    return Vocabulary(**entry | several | {"raw": raw, "ranks": ranks, "added": added})
 
 
 # --- writing ---------------------------------------------------------------------------------------
@@ -128,15 +128,15 @@ def _vocabulary(told: dict) -> Vocabulary:
 def _write(source: Path, model: Transformer, tokenizer: Tokenizer, codes: Codes | None) -> None:
     """Store a model and its vocabulary. Raises OSError if the disk refuses them."""
     state = {name: tensor.detach() for name, tensor in model.state_dict().items()}
-    whole = {tensor.untyped_storage().data_ptr(): tensor for tensor in state.values()}
-    size = sum(tensor.untyped_storage().nbytes() for tensor in whole.values())
+    storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in state.values()}
+    size = sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
     if not LEAST <= size <= MOST or any(tensor.dtype != torch.float32 for tensor in state.values()):
         return
     path, vocabulary = kept_at(source), tokenizer.vocabulary
     make_private(path.parent)
     if shutil.disk_usage(path.parent).free < ROOM * size:
         return
-    before, names = _state(source), {at: f"weights.{n:05}" for n, at in enumerate(whole)}
+    before, names = _state(source), {at: f"weights.{n:05}" for n, at in enumerate(storages)}
     index = {
         name: (names[tensor.untyped_storage().data_ptr()], tensor.storage_offset(), list(tensor.shape))
         for name, tensor in state.items()
@@ -146,14 +146,14 @@ def _write(source: Path, model: Transformer, tokenizer: Tokenizer, codes: Codes 
         "ranks": [raw.decode("latin-1") for raw in sorted(vocabulary.ranks, key=vocabulary.ranks.__getitem__)],
         "rank_ids": vocabulary.rank_ids,
     }
-    stored, told = {names[at]: _flat(tensor) for at, tensor in whole.items()}, None
+    stored, code_entry = {names[at]: _flat(tensor) for at, tensor in storages.items()}, None
     if codes is not None:
         with contextlib.suppress(CheckpointError):
             strips = codes.strips()
-            told = {"digest": codes.digest, "names": [*strips]}
+            code_entry = {"digest": codes.digest, "names": [*strips]}
             for name, parts in strips.items():
                 stored |= {each: torch.from_numpy(part) for each, part in zip(_code_names(name), parts, strict=True)}
-    about = {"index": index, "config": to_dict(model.config), "vocabulary": words, "codes": told}
+    about = {"index": index, "config": to_dict(model.config), "vocabulary": words, "codes": code_entry}
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
     os.close(handle)
     part = Path(name)

@@ -73,7 +73,7 @@ def read_json(path: Path, most: int = MAX_JSON_BYTES, *, constants: bool = False
     try:
         if (size := path.stat().st_size) > most:
             got, hint = f"{path.name}: {size:,} bytes", say("At most {} bytes.", f"{most:,}")
-            raise CheckpointError("The file is too large for what its name says.", got, hint)
+            raise CheckpointError("The file is too large for its name.", got, hint)
         value = parse(path.read_text(encoding="utf-8"), constants=constants)
     except (OSError, ValueError) as error:
         raise CheckpointError("The file cannot be read as JSON.", f"{path.name}: {error}", "Fetch it again.") from error
@@ -83,7 +83,7 @@ def read_json(path: Path, most: int = MAX_JSON_BYTES, *, constants: bool = False
 
 
 def _broken(file: str, error: Exception) -> CheckpointError:
-    return CheckpointError("A weights file is broken or cut short.", f"{file}: {error}", "Fetch the file again.")
+    return CheckpointError("A weights file is damaged or truncated.", f"{file}: {error}", "Fetch the file again.")
 
 
 def _names(path: Path, file: str) -> list[str]:

@@ -90,7 +90,7 @@ def resolve(
     if allow_paths and (local := _local(model_id)):
         return local
     known = ", ".join([*labels, "hub:OWNER/NAME"] + (["a folder", "a .gguf file"] if allow_paths else []))
-    raise InputError("There is no model of that name.", _short(model_id), say("Choose one of: {}.", known))
+    raise InputError("No model has this name.", _short(model_id), say("Choose one of: {}.", known))
 
 
 def _local(model_id: str) -> Resolved | None:

@@ -109,8 +109,8 @@ def leave_stored(
 
 def stored_bytes(model: nn.Module) -> int:
     """Return the bytes of the weights in files, with shared ones counted once."""
-    found = [module._parameters["weight"] for module in model.modules() if type(module) in STORED]
-    return sum({weight.data_ptr(): weight.nbytes for weight in found}.values())
+    weights = [module._parameters["weight"] for module in model.modules() if type(module) in STORED]
+    return sum({weight.data_ptr(): weight.nbytes for weight in weights}.values())
 
 
 def are_of(model: Transformer, dtype: torch.dtype) -> bool:
@@ -121,5 +121,5 @@ def are_of(model: Transformer, dtype: torch.dtype) -> bool:
 
 def stored_dtype(model: nn.Module) -> str:
     """Return the types of the weights in files, such as "bfloat16"; several names if they differ."""
-    found = {module._parameters["weight"].dtype for module in model.modules() if type(module) in STORED}
-    return ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))
+    dtypes = {module._parameters["weight"].dtype for module in model.modules() if type(module) in STORED}
+    return ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))

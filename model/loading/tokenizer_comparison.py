@@ -55,8 +55,8 @@ def counted(tokens: Cut) -> Counted:
     text, n = b"".join(tokens.raw), len(tokens.raw)
     if not n:
         return Counted(0, 0.0, 0.0, 0.0)
-    alone = sum(len(raw) == 1 and raw[0] >= 0x80 for raw in tokens.raw)
-    return Counted(n, len(text) / n, len(text.decode("utf-8", "replace")) / n, alone / len(text))
+    single = sum(len(raw) == 1 and raw[0] >= 0x80 for raw in tokens.raw)
+    return Counted(n, len(text) / n, len(text.decode("utf-8", "replace")) / n, single / len(text))
 
 
 @public(name=one_of(("tinygpt", "smollm2-135m")))

@@ -94,11 +94,11 @@ def _begin(vocabulary: Vocabulary, tokens: list[str]) -> dict:
     """Return the post-processor that puts the beginning-of-text token first."""
     number = vocabulary.bos_id
     text = tokens[number]
-    begin, whole = {"SpecialToken": {"id": text, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
+    begin, sequence = {"SpecialToken": {"id": text, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}
     return {
         "type": "TemplateProcessing",
-        "single": [begin, whole],
-        "pair": [begin, whole, begin, {"Sequence": {"id": "B", "type_id": 1}}],
+        "single": [begin, sequence],
+        "pair": [begin, sequence, begin, {"Sequence": {"id": "B", "type_id": 1}}],
         "special_tokens": {text: {"id": text, "ids": [number], "tokens": [text]}},
     }
 

@@ -28,7 +28,7 @@ from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.gpt.transformer import Transformer
 from model.public import array, public, unchecked, whole
-from model.tracing.one_token import alone
+from model.tracing.one_token import single_token_pass
 from model.tracing.trace import Trace
 
 _SITES = ("z", "mlp_post", "norm1_scale", "norm2_scale")
@@ -89,8 +89,8 @@ class Attribution:
             for kind, values in (("o_bias", self.o_bias), ("norm1_bias", self.norm1_bias), *after):
                 rows.append((kind, layer, -1, None if values is None else values[layer]))
         rows.append(("final_bias", L, -1, self.final_bias))
-        there = [row for row in rows if row[3] is not None]
-        return pd.DataFrame(there, columns=["kind", "layer", "head", "value"])
+        present = [row for row in rows if row[3] is not None]
+        return pd.DataFrame(present, columns=["kind", "layer", "head", "value"])
 
     @property
     def total(self) -> float:
@@ -136,13 +136,13 @@ def components(run: Trace, position: int = -1) -> Components:
     model.embed_tokens(ids, at, Pass(None, attend_fused, None, tap))
     if model.final_norm is not None:
         model.final_norm.tapped(run.residuals[-1][at], "final", L, Pass(None, attend_fused, None, tap))
-    z, mlp, scales, whole, added = [], [], {}, [], {}
+    z, mlp, scales, unsplit, added = [], [], {}, [], {}
     for layer, block in enumerate(model.blocks):
         changed = sites_edited(run.key.edits, layer)
         sites = _edited(run, layer, at) if changed else _one_token(run, layer, at)
         z.append(sites["z"])
         if "mlp_out" in changed:
-            whole.append(layer)
+            unsplit.append(layer)
         mlp.append(sites["mlp_out"] if "mlp_out" in changed else F.linear(sites["mlp_post"], block.mlp.down.weight))
         if "resid_post" in changed:
             before = sites["norm2_out"] if block.post_norm else sites["resid_mid"] + sites["mlp_out"]
@@ -159,7 +159,7 @@ def components(run: Trace, position: int = -1) -> Components:
         torch.stack(mlp),
         scales,
         logits,
-        tuple(whole),
+        tuple(unsplit),
         added,
     )
 
@@ -167,7 +167,7 @@ def components(run: Trace, position: int = -1) -> Components:
 def _one_token(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
     """Return the sites of a block without edits, for one token alone."""
     store: dict[tuple[str, int], Tensor] = {}
-    each = alone(run.model, run.residuals[layer], layer, at, record(_SITES, store))
+    each = single_token_pass(run.model, run.residuals[layer], layer, at, record(_SITES, store))
     run.model.blocks[layer](run.residuals[layer][None, at : at + 1], layer, each)
     return _last(store)
 

@@ -32,7 +32,7 @@ RIDGE = 1e-4  # ridge of the least squares, relative to the mean square of the s
 
 
 @dataclass(frozen=True)
-class Settings:
+class FitSettings:
     """Settings of a fit."""
 
     rank: int = 64
@@ -54,10 +54,10 @@ def streams(model: Transformer, ids: Tensor) -> Tensor:
     return torch.stack(residuals).flatten(1, 2)
 
 
-def batches(lm: LanguageModel, texts: Sequence[str], settings: Settings, *, held_out: bool) -> Iterator[Tensor]:
-    """Yield windows of the texts without end, each text equally often. [rows, length] ids
+def batches(lm: LanguageModel, texts: Sequence[str], settings: FitSettings, *, held_out: bool) -> Iterator[Tensor]:
+    """Yield an endless stream of windows of the texts, each text equally often. [rows, length] ids
 
-    Raises InputError where no text is long enough.
+    Raises InputError if no text is long enough.
     """
     rng = np.random.default_rng((settings.seed, held_out))
     parts = [[t[i : i + CHUNK] for i in range(0, len(t), CHUNK)] for t in texts]
@@ -80,7 +80,7 @@ def batches(lm: LanguageModel, texts: Sequence[str], settings: Settings, *, held
         yield torch.from_numpy(np.stack(rows))
 
 
-def least_squares(lm: LanguageModel, source: Iterator[Tensor], settings: Settings) -> TunedLens:
+def least_squares(lm: LanguageModel, source: Iterator[Tensor], settings: FitSettings) -> TunedLens:
     """Return the best affine maps of a rank, by the squared error of the last stream scaled to length 1.
 
     The first token of each sequence is excluded: its stream is often hundreds of times as long as the others'.
@@ -135,7 +135,7 @@ def step(model: Transformer, lens: TunedLens, h: Tensor, target: Tensor, tell: b
     return divergences
 
 
-def fit(lm: LanguageModel, texts: Sequence[str], settings: Settings, checkpoint: Path | None = None) -> TunedLens:
+def fit(lm: LanguageModel, texts: Sequence[str], settings: FitSettings, checkpoint: Path | None = None) -> TunedLens:
     """Return a lens for a model; with a checkpoint file, an interrupted fit is continued from there.
 
     The model's own weights stay frozen.
@@ -194,12 +194,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("model", help="model id, a folder or a .gguf file")
     parser.add_argument("texts", nargs="+", type=Path, help="UTF-8 text files; each counts the same")
     parser.add_argument("--out", type=Path, help="the file to write; beside the model's weights unless given")
-    parser.add_argument("--rank", type=int, default=Settings.rank)
-    parser.add_argument("--steps", type=int, default=Settings.steps, help="of Adam")
+    parser.add_argument("--rank", type=int, default=FitSettings.rank)
+    parser.add_argument("--steps", type=int, default=FitSettings.steps, help="of Adam")
     parser.add_argument("--judged", type=int, default=16, help="batches of held-out text that it is judged by")
-    parser.add_argument("--rate", type=float, default=Settings.rate, help="learning rate of Adam")
+    parser.add_argument("--rate", type=float, default=FitSettings.rate, help="learning rate of Adam")
     options = parser.parse_args(argv)
-    settings = Settings(rank=options.rank, steps=options.steps, rate=options.rate)
+    settings = FitSettings(rank=options.rank, steps=options.steps, rate=options.rate)
     try:
         lm = load_model(options.model)
         out = options.out or WEIGHTS / options.model / FILE

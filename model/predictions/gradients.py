@@ -45,12 +45,12 @@ class Gradients:
 
     @property
     def moved(self) -> float:
-        """What integrated gradients add up to, but for the gap: f(x) - f(baseline)."""
+        """The sum of the integrated gradients without the gap: f(x) - f(baseline)."""
         return self.value - self.baseline
 
     @property
     def rough(self) -> bool:
-        """Whether the gap is so large that no single number of integrated gradients is to be trusted."""
+        """True if the gap is too large to trust any single number of the integrated gradients."""
         return abs(self.gap) > _ROUGH * max(1.0, abs(self.moved))
 
     @property
@@ -98,7 +98,9 @@ class _Step:
 
 @dataclass(eq=False)
 class _Tried:
-    """A step and, where it was halved, its halves: a middle on a spike misses by more than the whole step did."""
+    """A step of the path and, once it is split, its halves. A midpoint on a spike can make the halves worse than the
+    step.
+    """
 
     step: _Step
     halves: "list[_Tried]" = field(default_factory=list)
@@ -161,15 +163,15 @@ def gradients(
             run, _embedded(run, at), _baseline(run), _direction(run, token, distractor), _counter(progress, total)
         )
         _, last = _slopes(path, [1.0], path.x)
-        whole, taken = _Tried(_nothing(), _first_steps(path, first)), first
-        value, baseline = whole.halves[-1].step.f_b, whole.halves[0].step.f_a
-        miss, best = whole.best()
+        root, taken = _Tried(_nothing(), _first_steps(path, first)), first
+        value, baseline = root.halves[-1].step.f_b, root.halves[0].step.f_a
+        miss, best = root.best()
         while taken + 2 <= most and miss > _ENOUGH * max(1.0, abs(value - baseline)):
             # halving a step takes two gradients
             count = min(_HALVED, (most - taken) // 2, max(1, _TOKENS // (2 * at + 2)), len(best))
             best.sort(key=lambda part: -part.step.miss)
             _halve(path, [part.worst() for part in best[:count]])
-            miss, best = whole.best()
+            miss, best = root.best()
             taken += 2 * count
         integrated = sum(part.step.slope * (part.step.b - part.step.a) for part in best)
     return Gradients(last[0].numpy(), integrated.numpy(), value, baseline, taken)
@@ -193,9 +195,9 @@ def _halve(path: _Path, tried: Sequence[_Tried]) -> None:
     steps = [each.step for each in tried]
     halves = [half for s in steps for half in ((s.a, s.middle, s.f_a, s.f_middle), (s.middle, s.b, s.f_middle, s.f_b))]
     middles, slopes = _slopes(path, [(a + b) / 2 for a, b, _, _ in halves], path.x - path.base)
-    made = [_Tried(_Step(*half, middles[n], slopes[n])) for n, half in enumerate(halves)]
+    refined = [_Tried(_Step(*half, middles[n], slopes[n])) for n, half in enumerate(halves)]
     for n, each in enumerate(tried):
-        each.halves = made[2 * n : 2 * n + 2]
+        each.halves = refined[2 * n : 2 * n + 2]
 
 
 # --- f and its gradient at places of the path -------------------------------------------------------

@@ -12,13 +12,13 @@ from model.public import array, between, nonempty, public, unit, whole
 
 @dataclass(frozen=True, eq=False)
 class NextToken:
-    """The likeliest tokens of one prediction, and for each temperature the sum over all others.
+    """The most likely tokens of one prediction, and for each temperature the sum over all others.
 
     p_i(T) = exp(l_i / T - log_sums[T]) for the shifted logits l (Hinton et al. 2015, eq. 1; T = 0 is its limit, the
-    likeliest token alone).
+    most likely token alone).
     """
 
-    ids: np.ndarray  # the likeliest tokens, ties by the smaller id, int64 [n]
+    ids: np.ndarray  # the most likely tokens, ties by the smaller id, int64 [n]
     logits: np.ndarray  # of these, the largest logit subtracted, float64 [n]
     temperatures: np.ndarray  # float64 [K]
     log_sums: np.ndarray  # ln of the sum of exp(l / T) over the whole vocabulary; 0 at T = 0, float64 [K]
@@ -28,7 +28,7 @@ class NextToken:
 
 @public(logits=array("V"), temperatures=between(0, 1e6), u=unit, top=whole(1))
 def next_token(logits: np.ndarray, temperatures: Sequence[float], u: float, top: int = 10) -> NextToken:
-    """Return the `top` likeliest tokens of finite logits [V], and the token that `u` draws at each temperature;
+    """Return the `top` most likely tokens of finite logits [V], and the token that `u` draws at each temperature;
     temperatures are at least 0.
 
     Raises ValueError for a negative temperature, no token, or `u` outside [0, 1).
@@ -36,7 +36,7 @@ def next_token(logits: np.ndarray, temperatures: Sequence[float], u: float, top:
     nonempty("temperatures", temperatures)
     values = torch.from_numpy(np.asarray(logits, dtype=np.float64))
     values = values - values.max()
-    ranked, order = torch.sort(values, descending=True, stable=True)  # of the likeliest first, at every temperature
+    ranked, order = torch.sort(values, descending=True, stable=True)  # of the most likely first, at every temperature
     sums, drawn = [], []
     for T in temperatures:
         if T == 0:

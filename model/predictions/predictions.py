@@ -1,4 +1,4 @@
-"""Next-token predictions at every position of a run: the likeliest tokens, and the surprisal of the actual one.
+"""Next-token predictions at every position of a run: the most likely tokens, and the surprisal of the actual one.
 
 Position t predicts token t + 1. The first token has no context and is not scored.
 """
@@ -31,13 +31,13 @@ class Predictions:
 
     normalizer: np.ndarray  # [T] log sum exp of the logits, float64
     entropy: np.ndarray  # [T] -sum p ln p, nats, float64
-    ids: np.ndarray  # [T, top] the likeliest first, ties by the smaller id
+    ids: np.ndarray  # [T, top] the most likely first, ties by the smaller id
     logits: np.ndarray  # [T, top] float32
     probabilities: np.ndarray  # [T, top] float64
     # Of the actual next token; entry t is position t's prediction of token t + 1, the last position has none.
     next_logit: np.ndarray  # [T - 1] float32
     next_log_probability: np.ndarray  # [T - 1] natural logarithm, float64
-    rank: np.ndarray  # [T - 1] 1 is the likeliest; ties are broken by the smaller id
+    rank: np.ndarray  # [T - 1] 1 is the most likely; ties are broken by the smaller id
 
     @property
     def surprisal(self) -> np.ndarray:
@@ -68,7 +68,7 @@ class Followed:
 
     logit: np.ndarray  # [T] float32
     probability: np.ndarray  # [T] float64
-    rank: np.ndarray  # [T] 1 is the likeliest; ties are broken by the smaller id
+    rank: np.ndarray  # [T] 1 is the most likely; ties are broken by the smaller id
 
     @property
     def nbytes(self) -> int:

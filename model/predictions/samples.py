@@ -8,7 +8,7 @@ import numpy as np
 from model.api import LanguageModel
 from model.generation.generate import MOST_STRATEGIES, MOST_TOKENS, Tick
 from model.generation.strategies import Strategy
-from model.generation.text_statistics import Measured, Written, measure_text, written
+from model.generation.text_statistics import TextStatistics, Written, measure_text, written
 from model.progress import Progress, silent
 from model.public import MOST_SEED, nonempty, public, unchecked, whole
 from model.sampling.warps import values_of
@@ -37,7 +37,7 @@ class Sample:
     text: str  # without the token that ended it
     entropies: np.ndarray  # [n] float32, of the model before each token, nats
     ended: str  # "end", "stop", "length", "context"
-    measured: Measured
+    measured: TextStatistics
 
     @property
     def nbytes(self) -> int:

@@ -46,7 +46,7 @@ class TunedLens:
 
 @public()
 def load_lens(model_id: str, config: ModelConfig) -> TunedLens | None:
-    """Return the bundled lens of a model, or None; raises CheckpointError where it does not fit."""
+    """Return the bundled lens of a model, or None. Raises CheckpointError if it does not fit the model."""
     if not model_id or Path(model_id).name != model_id:
         return None  # only built-in ids are names of folders here
     path = WEIGHTS / model_id / FILE
@@ -70,7 +70,7 @@ def read_lens(path: Path, config: ModelConfig) -> TunedLens:
     if (down.shape, up.shape, bias.shape) != ((L, D, R), (L, R, D), (L, D)):
         got = ", ".join(f"{name} {list(t.shape)}" for name, t in zip(_NAMES, (down, up, bias), strict=True))
         hint = "Fit it again with python -m model.predictions.fit_lens."
-        raise CheckpointError("The tuned lens is of another model.", got, hint)
+        raise CheckpointError("The tuned lens belongs to another model.", got, hint)
     return TunedLens(down, up, bias, about)
 
 

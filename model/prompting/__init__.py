@@ -1,1 +1,3 @@
-"""Prompts as programs: question sets, strategies that make prompts of them, tools, and how many answers are right."""
+"""Prompts as programs: question sets, strategies that build prompts from them, tools, and the accuracy of
+the answers.
+"""

@@ -1,6 +1,6 @@
-"""Log-probabilities of answers to choose from, for many prompts at once over one cached beginning.
+"""Log-probabilities of multiple-choice answers, for many prompts at once over one cached prefix.
 
-Axis letters of this folder: N rows of a batch, P tokens of the beginning that all rows share, n choices.
+Axis letters of this folder: N rows of a batch, P tokens of the prefix that all rows share, n choices.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ MOST_ROWS = 32
 
 @dataclass(frozen=True)
 class Asked:
-    """A prompt and the answers to choose from, as ids."""
+    """A prompt and its multiple-choice answers, as token ids."""
 
     prompt: tuple[int, ...]  # [T]
     choices: tuple[tuple[int, ...], ...]  # at least one token each
@@ -36,26 +36,26 @@ class Asked:
 def choice_log_probs(
     model: Transformer, asked: Sequence[Asked], size: int, progress: Progress = silent
 ) -> list[list[list[float]]]:
-    """Return ln p of each token of each choice after its prompt, in nats, as nested lists: prompts, choices, tokens.
+    """Compute ln p of each token of each choice after its prompt, in nats, as nested lists: prompts, choices, tokens.
 
-    The sum over a choice's tokens is ln p(choice | prompt). What all prompts begin with is read once; rows that would
-    read the same are read once, too, as for choices of one token. Rows are padded at the end, which no earlier token
-    sees. `size` is the vocabulary size; `progress` counts rows. Raises InputError for an empty prompt or choice, one
-    beyond the context, and ids outside the vocabulary.
+    The sum over a choice's tokens is ln p(choice | prompt). The common prefix of all prompts is read once, and so are
+    rows with the same tokens, such as those of single-token choices. Rows are padded at the end, where causal attention
+    ignores the padding. `size` is the vocabulary size; `progress` counts rows. Raises InputError for an empty prompt or
+    choice, for one that exceeds the context, and for ids outside the vocabulary.
     """
     rows = _rows(model, asked, min(size, model.config.vocab_size))
     read = sorted(rows, key=len)
-    shared = min(common_prefix(read), *(len(each.prompt) - 1 for each in asked))  # a prompt's last token is read here
+    shared = min(common_prefix(read), *(len(each.prompt) - 1 for each in asked))  # keep a prompt's last token unread
     before = prefilled(model, read[0][:shared])
-    found: dict[tuple[int, ...], dict[tuple[int, int], float]] = {}
+    log_probs: dict[tuple[int, ...], dict[tuple[int, int], float]] = {}
     done = 0
     for batch in batches(read, model.config):
-        found |= _read(model, batch, shared, before, rows, size)
+        log_probs |= _read(model, batch, shared, before, rows, size)
         done += len(batch)
         progress(done, len(read), "")
     return [
         [
-            [found[each.prompt + choice[:-1]][len(each.prompt) + at, id] for at, id in enumerate(choice)]
+            [log_probs[each.prompt + choice[:-1]][len(each.prompt) + at, id] for at, id in enumerate(choice)]
             for choice in each.choices
         ]
         for each in asked
@@ -63,14 +63,14 @@ def choice_log_probs(
 
 
 def common_prefix(rows: Sequence[Sequence[int]]) -> int:
-    """Return how many tokens all rows begin with, each row's last one left to be read."""
+    """Return the length of the prefix that all rows share, leaving at least the last token of each row unread."""
     most = min(map(len, rows)) - 1
     first = rows[0]
     return next((at for at in range(most) if any(row[at] != first[at] for row in rows)), most)
 
 
 def prefilled(model: Transformer, ids: Sequence[int]) -> KVCache | None:
-    """Return the cache after the shared beginning; None where there is none. [L, 1, G, P, E]"""
+    """Run the shared prefix and return its cache [L, 1, G, P, E]; None for an empty prefix."""
     if not ids:
         return None
     cache = KVCache.empty(model.config, 1, len(ids))
@@ -79,7 +79,7 @@ def prefilled(model: Transformer, ids: Sequence[int]) -> KVCache | None:
 
 
 def spread(model: Transformer, before: KVCache | None, n: int, room: int) -> KVCache:
-    """Return a cache for n rows that continue the shared beginning, with room for so many positions in all."""
+    """Return a cache in which n rows continue the shared prefix, with capacity for `room` positions in total."""
     cache = KVCache.empty(model.config, n, room)
     if before is None:
         return cache
@@ -90,7 +90,7 @@ def spread(model: Transformer, before: KVCache | None, n: int, room: int) -> KVC
 
 
 def batches(rows: Sequence[Sequence[int]], config: ModelConfig) -> Iterator[list]:
-    """Yield the rows in order, as many at once as MOST_ROWS and MOST_CACHE allow."""
+    """Yield the rows in order, in batches within the limits MOST_ROWS and MOST_CACHE."""
     token = 8 * config.n_layer * config.n_kv_head * config.d_head  # bytes of keys and values of one position
     batch: list = []
     for row in rows:
@@ -102,10 +102,10 @@ def batches(rows: Sequence[Sequence[int]], config: ModelConfig) -> Iterator[list
         yield batch
 
 
-def _rows(model: Transformer, asked: Sequence[Asked], vocab: int) -> dict[tuple[int, ...], set[tuple[int, int]]]:
-    """Return the rows to read, each with the (place, token) pairs to look up in it: the token expected at a place."""
+def _rows(model: Transformer, questions: Sequence[Asked], vocab: int) -> dict[tuple[int, ...], set[tuple[int, int]]]:
+    """Return the rows to run, each with the (position, token) pairs whose log-probabilities are needed."""
     rows: dict[tuple[int, ...], set[tuple[int, int]]] = {}
-    for each in asked:
+    for each in questions:
         if not each.prompt or not each.choices or not all(each.choices):
             raise InputError("A prompt or an answer is empty.", "", "Give each of them at least one token.")
         for token in {*each.prompt}.union(*each.choices):
@@ -126,7 +126,7 @@ def _read(
     rows: dict[tuple[int, ...], set[tuple[int, int]]],
     size: int,
 ) -> dict[tuple[int, ...], dict[tuple[int, int], float]]:
-    """Return one batch: the log-probability of every wanted pair of every row."""
+    """Run one batch and return, for every row, the log-probability of each (position, token) pair in `rows`."""
     longest = max(map(len, batch))
     ids = torch.zeros(len(batch), longest - shared, dtype=torch.long)
     for at, row in enumerate(batch):
@@ -142,6 +142,8 @@ def _read(
 
 
 def _log_probs(model: Transformer, stream: Tensor, tokens: Tensor, size: int) -> Tensor:
-    """Return ln p of a token at each place. The stream after the last layer [n, D], tokens [n] -> [n] float64"""
+    """Compute ln p of one token at each position from the stream after the last layer. [n, D], tokens [n] -> [n]
+    float64
+    """
     logits = usable(model.logits(stream[None])[0].float(), size).double()
     return logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0]

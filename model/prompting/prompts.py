@@ -1,6 +1,7 @@
-"""From a question to a prompt: examples, their order and labels, chains of thought, calls of tools, chat templates.
+"""Construction of prompts from a question: examples, their order and labels, chains of thought, tool calls, chat
+messages.
 
-A prompt is a program for the model that reads it. Everything here is text in, text out; no model runs.
+A prompt is a program for the model that reads it. Everything here maps text to text; no model runs.
 """
 
 import random
@@ -8,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from model.prompting.answers import ANSWER_IS
-from model.prompting.question_sets import Example, Group, Question, QuestionSet
+from model.prompting.question_sets import Question, QuestionGroup, QuestionSet, WorkedQuestion
 from model.prompting.tools import Tool, observe, parse_call
 from model.public import MOST_SEED, public, whole
 
@@ -20,17 +21,17 @@ STRATEGIES = ("zero", "few", "chain", "votes", "react", "chat", "system")
 @public(count=whole(0, MOST_EXAMPLES), order=whole(0, MOST_SEED))
 @dataclass(frozen=True)
 class Shots:
-    """Which examples stand before a question."""
+    """The selection of examples that precede a question."""
 
     count: int = 4
-    order: int = 0  # 0: as in the set; any other number shuffles which ones are taken and how they stand
-    shuffled: bool = False  # whether the answers are dealt out anew among the examples (Min et al. 2022)
+    order: int = 0  # 0: as in the set; any other number is the seed of a random selection and order
+    shuffled: bool = False  # True to permute the answers among the examples (Min et al. 2022)
 
 
-def chosen_examples(group: Group, shots: Shots) -> tuple[Example, ...]:
-    """Return the examples of a group in their order, their answers dealt out anew where they are shuffled.
+def chosen_examples(group: QuestionGroup, shots: Shots) -> tuple[WorkedQuestion, ...]:
+    """Select the examples of a group in order, with their answers permuted if `shots.shuffled`.
 
-    Shuffled answers go round by one place in a random order, so that, where all answers differ, none is right.
+    The permutation is a single random cycle: if all answers differ, every example gets a wrong one.
     """
     rng = random.Random(f"{shots.order} {shots.count}")
     examples = list(group.examples)
@@ -40,28 +41,32 @@ def chosen_examples(group: Group, shots: Shots) -> tuple[Example, ...]:
     if shots.shuffled and len(examples) > 1:
         ring = rng.sample(range(len(examples)), len(examples))
         answers = {at: examples[ring[n - 1]].answer for n, at in enumerate(ring)}
-        examples = [Example(each.text, answers[at]) for at, each in enumerate(examples)]
+        examples = [WorkedQuestion(each.text, answers[at]) for at, each in enumerate(examples)]
     return tuple(examples)
 
 
-def few_shot(asked: QuestionSet, examples: Sequence[Example], question: Question) -> str:
-    """Return instruction, examples with their answers, and the question; without examples, a zero-shot prompt."""
-    solved = [f"{_framed(asked, each.text)} {each.answer}" for each in examples]
-    return _whole(asked, [*solved, _framed(asked, question.text)])
-
-
-def chain_of_thought(asked: QuestionSet, examples: Sequence[Example], question: Question) -> str:
-    """Return the same with the way to each answer (Wei et al. 2022); without examples, a request to think
-    step by step.
+def few_shot(question_set: QuestionSet, examples: Sequence[WorkedQuestion], question: Question) -> str:
+    """Build a few-shot prompt: instruction, examples with their answers, and the question. Without examples it is
+    zero-shot.
     """
-    solved = [f"{_framed(asked, each.text)} {each.worked} {ANSWER_IS} {each.answer}." for each in examples]
-    last = _framed(asked, question.text)
-    return _whole(asked, [*solved, last] if solved else [f"{last}{STEP_BY_STEP}"])
+    solved = [f"{_framed(question_set, each.text)} {each.answer}" for each in examples]
+    return _with_instruction(question_set, [*solved, _framed(question_set, question.text)])
 
 
-def react(asked: QuestionSet, examples: Sequence[Example], question: Question, tools: Mapping[str, Tool]) -> str:
-    """Return thought, action and observation in turn (Yao et al. 2022); the observations of examples are
-    computed, too.
+def chain_of_thought(question_set: QuestionSet, examples: Sequence[WorkedQuestion], question: Question) -> str:
+    """Build a few-shot prompt with worked solutions (Wei et al. 2022); without examples, ask the model to think step by
+    step.
+    """
+    solved = [f"{_framed(question_set, each.text)} {each.worked} {ANSWER_IS} {each.answer}." for each in examples]
+    last = _framed(question_set, question.text)
+    return _with_instruction(question_set, [*solved, last] if solved else [f"{last}{STEP_BY_STEP}"])
+
+
+def react(
+    question_set: QuestionSet, examples: Sequence[WorkedQuestion], question: Question, tools: Mapping[str, Tool]
+) -> str:
+    """Build a prompt that alternates thoughts, actions and observations (Yao et al. 2022). The examples' observations
+    are computed by the tools.
     """
     solved = []
     for each in examples:
@@ -74,33 +79,33 @@ def react(asked: QuestionSet, examples: Sequence[Example], question: Question, t
     return "\n\n".join([*solved, f"Question: {question.text}\nThought:"])
 
 
-def messages(asked: QuestionSet, question: Question, system: str = "") -> list[dict[str, str]]:
-    """Return the question for a chat template: what is asked of the model stands before it, or in a system message.
+def messages(question_set: QuestionSet, question: Question, system: str = "") -> list[dict[str, str]]:
+    """Build the chat messages for a question; without `system`, the set's instruction precedes the question.
 
-    With `system`, that text is the system message and the user's message the question alone.
+    With `system`, that text is the system message and the user's message is the question by itself.
     """
     if system:
         return [{"role": "system", "content": system}, {"role": "user", "content": question.text}]
-    return [{"role": "user", "content": f"{asked.instruction} {question.text}".strip()}]
+    return [{"role": "user", "content": f"{question_set.instruction} {question.text}".strip()}]
 
 
-def system_prompt(asked: QuestionSet) -> str:
-    """Return the system message of a set: its instruction, and that the answer shall be short."""
-    what = "number" if asked.kind == "number" else "word"
-    return f"{asked.instruction} Answer with one {what} and nothing else.".strip()
+def system_prompt(question_set: QuestionSet) -> str:
+    """Build the system message of a set: its instruction, and a request for a short answer."""
+    what = "number" if question_set.kind == "number" else "word"
+    return f"{question_set.instruction} Answer with one {what} and nothing else.".strip()
 
 
-def fits(strategy: str, asked: QuestionSet) -> bool:
-    """Return whether a set has what a strategy needs: worked examples, calls of tools, or an instruction."""
-    needs = {"chain": asked.chains, "votes": asked.chains, "react": asked.tools}
-    needs |= dict.fromkeys(("chat", "system"), bool(asked.instruction))
+def fits(strategy: str, question_set: QuestionSet) -> bool:
+    """Return whether a set has what a strategy needs: worked examples, tool calls, or an instruction."""
+    needs = {"chain": question_set.chains, "votes": question_set.chains, "react": question_set.tools}
+    needs |= dict.fromkeys(("chat", "system"), bool(question_set.instruction))
     return needs.get(strategy, True)
 
 
-def _framed(asked: QuestionSet, text: str) -> str:
-    return asked.frame.replace("{question}", text)
+def _framed(question_set: QuestionSet, text: str) -> str:
+    return question_set.frame.replace("{question}", text)
 
 
-def _whole(asked: QuestionSet, parts: Sequence[str]) -> str:
-    body = asked.join.join(parts)
-    return f"{asked.instruction}\n\n{body}" if asked.instruction else body
+def _with_instruction(question_set: QuestionSet, parts: Sequence[str]) -> str:
+    body = question_set.join.join(parts)
+    return f"{question_set.instruction}\n\n{body}" if question_set.instruction else body

@@ -1,4 +1,4 @@
-"""The loop of ReAct: the model writes a thought and an action, the tool is really called, the model reads what it said.
+"""The ReAct loop: the model writes a thought and an action, the tool runs, and the model reads its output.
 
 Yao et al. 2022, "ReAct: Synergizing Reasoning and Acting in Language Models".
 """
@@ -9,16 +9,16 @@ from typing import Literal
 
 from model.prompting.tools import CALL, Tool, observe, parse_call
 
-MOST_STEPS = 4  # calls of tools
-OBSERVATION = "\nObservation:"  # where the model stops writing, and the tool speaks
+MOST_STEPS = 4  # tool calls per question
+OBSERVATION = "\nObservation:"  # where generation stops and the tool's output is inserted
 STOPS = (OBSERVATION, "\nQuestion:", "\n\n")
 
-Write = Callable[[Sequence[str], Sequence[int]], list[str]]  # (prompts, which questions these are) -> what follows each
+Write = Callable[[Sequence[str], Sequence[int]], list[str]]  # (prompts, indices of their questions) -> continuations
 
 
 @dataclass(frozen=True)
-class Step:
-    """A stretch of a transcript and who wrote it."""
+class TranscriptStep:
+    """A section of a transcript, with its author."""
 
     by: Literal["model", "tool"]
     text: str
@@ -26,32 +26,32 @@ class Step:
 
 @dataclass(frozen=True)
 class Episode:
-    """One question worked on."""
+    """The transcript and answer of one question."""
 
-    answer: str  # "" where it did not finish
-    steps: tuple[Step, ...]
+    answer: str  # "" if it did not finish
+    steps: tuple[TranscriptStep, ...]
     ended: Literal["finished", "no action", "too many steps"]
 
     @property
     def calls(self) -> int:
-        """How often a tool was called."""
+        """The number of tool calls."""
         return sum(step.by == "tool" for step in self.steps)
 
 
 def run(prompts: Sequence[str], write: Write, tools: Mapping[str, Tool], most: int = MOST_STEPS) -> list[Episode]:
     """Work on all questions side by side; each prompt ends where the first thought begins.
 
-    In each round `write` continues the texts that are not finished, all in one call. Only a text's first call counts:
-    everything that the model wrote after it, such as an invented observation, is cut off. The tool's real observation
-    is put into the text before the next round. After `most` calls an episode ends.
+    In each round `write` continues all unfinished texts in one call. Only the first tool call of a continuation counts:
+    everything the model wrote after it, such as an invented observation, is discarded. The tool's actual observation is
+    appended before the next round. An episode ends after `most` calls.
     """
     texts = list(prompts)
-    steps: list[list[Step]] = [[] for _ in prompts]
+    steps: list[list[TranscriptStep]] = [[] for _ in prompts]
     ended: dict[int, Episode] = {}
     while alive := [at for at in range(len(texts)) if at not in ended]:
         for at, new in zip(alive, write([texts[at] for at in alive], alive), strict=True):
             own, call = first_call(new)
-            steps[at].append(Step("model", own))
+            steps[at].append(TranscriptStep("model", own))
             calls = sum(step.by == "tool" for step in steps[at])
             if call is None:
                 ended[at] = Episode("", tuple(steps[at]), "no action")
@@ -60,16 +60,16 @@ def run(prompts: Sequence[str], write: Write, tools: Mapping[str, Tool], most: i
             elif calls == most:
                 ended[at] = Episode("", tuple(steps[at]), "too many steps")
             else:
-                said = f"{OBSERVATION} {observe(tools, call)}\n"
-                steps[at].append(Step("tool", said))
-                texts[at] += own + said
+                observation = f"{OBSERVATION} {observe(tools, call)}\n"
+                steps[at].append(TranscriptStep("tool", observation))
+                texts[at] += own + observation
     return [ended[at] for at in range(len(texts))]
 
 
 def first_call(text: str) -> tuple[str, tuple[str, str] | None]:
-    """Return a text up to and with the bracket that closes its first call, and that call; all of it where there is
-    none.
+    """Return a text up to the closing bracket of its first tool call, and that call; the complete text and None without
+    one.
     """
     text = text.partition(OBSERVATION)[0]
-    found = CALL.search(text)
-    return (text[: found.end()], parse_call(found[0])) if found else (text, None)
+    match = CALL.search(text)
+    return (text[: match.end()], parse_call(match[0])) if match else (text, None)

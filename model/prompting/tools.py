@@ -1,6 +1,6 @@
-"""The tools that a model may call: a calculator and a look-up in a small table. Both answer in a line of text.
+"""The tools that a model may call: a calculator and a lookup in a small table. Both answer with one line of text.
 
-What a model writes is never run: an expression is parsed, and only numbers and the four operations are computed.
+Generated text is never executed: an expression is parsed, and only numbers and the four operations are computed.
 """
 
 import ast
@@ -12,7 +12,7 @@ from fractions import Fraction
 MOST_EXPRESSION = 100  # characters
 MOST_NUMBER = 10**15
 MOST_ANSWER = 200  # characters of a table's entry
-NO_RESULT = "no result"  # where a calculation has none
+NO_RESULT = "no result"  # the observation of an invalid calculation
 NOT_FOUND = "not found"
 NO_TOOL = "no such tool"
 
@@ -22,15 +22,15 @@ _BINARY: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-CALL = re.compile(r"([A-Za-z_]+)\s*\[([^\[\]\n]*)\]")  # a name and what is in its brackets
+CALL = re.compile(r"([A-Za-z_]+)\s*\[([^\[\]\n]*)\]")  # a name and a bracketed argument
 
 Tool = Callable[[str], str]
 
 
 def calculate(expression: str) -> str:
-    """Return the value of an expression of numbers, + - * / and brackets, exact; NO_RESULT for anything else.
+    """Compute the exact value of an expression of numbers, + - * / and parentheses; NO_RESULT for anything else.
 
-    Whole values are written as such, others as decimals with up to six digits behind the point. Names, calls, powers
+    Integers are written as such, other values as decimals with up to six digits after the point. Names, calls, powers
     and numbers beyond MOST_NUMBER have no result.
     """
     text = expression.strip().replace("×", "*").replace("÷", "/").replace("−", "-")
@@ -44,7 +44,7 @@ def calculate(expression: str) -> str:
 
 
 def _value(node: ast.expr) -> Fraction:
-    """Return the value of a parsed expression; raises ValueError for what is none, or too large."""
+    """Evaluate a parsed expression. Raises ValueError for unsupported syntax and for values that are too large."""
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             value = Fraction(str(number))
@@ -60,7 +60,7 @@ def _value(node: ast.expr) -> Fraction:
 
 
 def look_up(table: Mapping[str, str], name: str) -> str:
-    """Return the entry of a name, whatever its case and spaces; NOT_FOUND where there is none."""
+    """Return the table's entry for a name, ignoring case and spaces; NOT_FOUND for an unknown name."""
     known = {_plain(key): value for key, value in table.items()}
     return known.get(_plain(name), NOT_FOUND)[:MOST_ANSWER]
 
@@ -70,18 +70,20 @@ def _plain(name: str) -> str:
 
 
 def toolbox(table: Mapping[str, str]) -> dict[str, Tool]:
-    """Return the tools by the names that a model calls them by; the look-up only where there is a table."""
+    """Return the tools by the names under which a model calls them; the lookup is included only if there is a table."""
     tools: dict[str, Tool] = {"calculate": calculate}
     return tools | ({"lookup": lambda name: look_up(table, name)} if table else {})
 
 
 def parse_call(text: str) -> tuple[str, str] | None:
-    """Return the first call in a text, as "calculate[2 + 3]": its name in small letters and what is in the brackets."""
-    found = CALL.search(text)
-    return (found[1].lower(), found[2].strip()) if found else None
+    """Parse the first call in a text, such as "calculate[2 + 3]", into its lower-case name and its
+    bracketed argument.
+    """
+    match = CALL.search(text)
+    return (match[1].lower(), match[2].strip()) if match else None
 
 
 def observe(tools: Mapping[str, Tool], call: tuple[str, str]) -> str:
-    """Return the answer of the called tool; NO_TOOL for an unknown name."""
+    """Run the called tool and return its output; NO_TOOL for an unknown name."""
     name, argument = call
     return tools[name](argument) if name in tools else NO_TOOL

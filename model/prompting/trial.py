@@ -1,4 +1,4 @@
-"""Prompt variants in, right answers out: one set of questions asked in several ways."""
+"""Accuracy of prompt variants: one question set, answered under several strategies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,20 +9,28 @@ import numpy as np
 from model.api import LanguageModel
 from model.errors import InputError
 from model.progress import Progress, silent
-from model.prompting import prompts as made
+from model.prompting import prompts as prompt_builders
 from model.prompting import react
 from model.prompting.answers import Vote, is_right, read_answer, vote
 from model.prompting.choices import Asked, choice_log_probs
 from model.prompting.prompts import STRATEGIES, Shots
-from model.prompting.question_sets import Group, Question, QuestionSet
+from model.prompting.question_sets import Question, QuestionGroup, QuestionSet
 from model.prompting.tools import toolbox
-from model.prompting.writing import Writing, write
+from model.prompting.writing import WritingSettings, write
 from model.public import MOST_SEED, between, nonempty, one_of, public, whole
 from model.shares import wilson
 
 SCORES = ("sum", "mean", "text")
-BY_CHOICE = ("zero", "few")  # strategies whose answers can be scored; the others are read in what the model writes
-TOKENS = {"zero": 12, "few": 12, "chain": 96, "votes": 96, "react": 64, "chat": 24, "system": 24}  # of an answer
+BY_CHOICE = ("zero", "few")  # strategies whose choices can be scored; the others need generated text
+TOKENS = {
+    "zero": 12,
+    "few": 12,
+    "chain": 96,
+    "votes": 96,
+    "react": 64,
+    "chat": 24,
+    "system": 24,
+}  # generated per answer
 
 
 @public(
@@ -34,39 +42,41 @@ TOKENS = {"zero": 12, "few": 12, "chain": 96, "votes": 96, "react": 64, "chat": 
 )
 @dataclass(frozen=True)
 class Variant:
-    """A way to ask. Raises InputError for an unknown one and for numbers out of range."""
+    """A prompting strategy with its settings. Raises InputError for an unknown strategy and for numbers out
+    of range.
+    """
 
     strategy: str
     shots: Shots = field(default_factory=Shots)
-    score: Literal["sum", "mean", "text"] = "sum"  # of zero-shot and few-shot prompts where there are choices
+    score: Literal["sum", "mean", "text"] = "sum"  # of zero-shot and few-shot prompts with choices
     samples: int = 5  # of self-consistency
-    temperature: float = 0.7  # of the same
+    temperature: float = 0.7  # of self-consistency
     system: str = ""  # the system message; "" for the set's own
     seed: int = 0
 
     @property
     def examples(self) -> int:
-        """Examples in its prompt."""
+        """The number of examples in its prompt."""
         return 0 if self.strategy in ("zero", "chat", "system") else self.shots.count
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What the model made of one question."""
+    """The model's answer to one question, with everything that led to it."""
 
     question: Question
     prompt: str
-    said: str  # the answer that was read or chosen; "" where there is none
+    said: str  # the extracted or selected answer; "" without one
     right: bool
-    written: str = ""  # what the model wrote
-    scores: tuple[float, ...] = ()  # of the choices, in nats, or nats a token
+    written: str = ""  # the generated text
+    scores: tuple[float, ...] = ()  # of the choices, in nats or nats per token
     samples: tuple[str, ...] = ()  # texts of self-consistency
     votes: Vote | None = None
     episode: react.Episode | None = None
 
 
 @dataclass(frozen=True)
-class Row:
+class VariantRow:
     """One variant on all questions."""
 
     variant: Variant
@@ -74,7 +84,7 @@ class Row:
 
     @property
     def right(self) -> tuple[bool, ...]:
-        """Which answers are right."""
+        """For each question, True if its answer is correct."""
         return tuple(each.right for each in self.answers)
 
     @property
@@ -84,12 +94,12 @@ class Row:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the accuracy: Wilson 1927."""
+        """The 95% interval of the accuracy: Wilson 1927."""
         return wilson(self.share, len(self.right))
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class AccuracyCurve:
     """Accuracy of few-shot prompts against the number of examples."""
 
     counts: tuple[int, ...]
@@ -99,26 +109,26 @@ class Curve:
 
 def answered(
     lm: LanguageModel, asked: QuestionSet, variant: Variant, most: int = 1000, progress: Progress = silent
-) -> Row:
-    """Ask the first `most` questions of a set in one way. `progress` counts questions.
+) -> VariantRow:
+    """Answer the first `most` questions of a set under one variant. `progress` counts questions.
 
-    Raises InputError where the set lacks what the strategy needs, the model has no chat template, or a prompt does not
-    fit into the context.
+    Raises InputError if the set lacks what the strategy needs, the model has no chat template, or a prompt exceeds the
+    context.
     """
-    if not made.fits(variant.strategy, asked):
+    if not prompt_builders.fits(variant.strategy, asked):
         hint = "Choose another strategy or another set."
-        raise InputError("This set has nothing for this strategy.", f"{asked.key}, {variant.strategy}", hint)
+        raise InputError("This set does not have what this strategy needs.", f"{asked.key}, {variant.strategy}", hint)
     total = min(most, len(asked.questions))
     answers: list[Answered] = []
     for group in asked.groups:
         questions = group.questions[: total - len(answers)]
 
-        def told(done: int, all_: int | None, what: str, before: int = len(answers), n: int = len(questions)) -> None:
+        def report(done: int, all_: int | None, what: str, before: int = len(answers), n: int = len(questions)) -> None:
             progress(before + n * done // (all_ or 1), total, what)
 
         if questions:
-            answers += _of_group(lm, asked, group, questions, variant, told)
-    return Row(variant, tuple(answers))
+            answers += _of_group(lm, asked, group, questions, variant, report)
+    return VariantRow(variant, tuple(answers))
 
 
 @public(variants=nonempty, most=whole(1))
@@ -128,16 +138,16 @@ def trial(
     variants: Sequence[Variant],
     most: int = 1000,
     progress: Progress = silent,
-) -> list[Row]:
-    """Do `answered` for several variants; `progress` counts questions over all of them, and names the last result."""
-    rows: list[Row] = []
+) -> list[VariantRow]:
+    """Run `answered` for several variants; `progress` counts the questions of all variants together."""
+    rows: list[VariantRow] = []
     total = min(most, len(asked.questions))
     for variant in variants:
 
-        def told(done: int, all_: int | None, what: str, before: int = len(rows) * total) -> None:
+        def report(done: int, all_: int | None, what: str, before: int = len(rows) * total) -> None:
             progress(before + done, len(variants) * total, what)
 
-        rows.append(answered(lm, asked, variant, most, told))
+        rows.append(answered(lm, asked, variant, most, report))
     return rows
 
 
@@ -150,10 +160,10 @@ def curve(
     score: Literal["sum", "mean", "text"] = "sum",
     most: int = 1000,
     progress: Progress = silent,
-) -> Curve:
-    """Return the accuracy by number of examples, in several orders, with their own and with shuffled answers.
+) -> AccuracyCurve:
+    """Measure accuracy against the number of examples, in several orders, with correct and with shuffled answers.
 
-    Without examples nothing can be shuffled: that prompt is asked once. `progress` counts questions.
+    Without examples there is nothing to shuffle, so that prompt runs only once. `progress` counts questions.
     """
     n = min(most, len(asked.questions))
     shots = [
@@ -166,151 +176,160 @@ def curve(
     shares = np.full((2, len(counts), orders), np.nan)
     for done, (labels, at, order, chosen) in enumerate(shots):
 
-        def told(part: int, all_: int | None, what: str, before: int = done * n) -> None:
+        def report(part: int, all_: int | None, what: str, before: int = done * n) -> None:
             progress(before + part, len(shots) * n, what)
 
-        shares[labels, at, order] = answered(lm, asked, Variant("few", chosen, score), most, told).share
+        shares[labels, at, order] = answered(lm, asked, Variant("few", chosen, score), most, report).share
     for at, count in enumerate(counts):
         if not count:
             shares[:, at] = shares[0, at, 0]
         elif count == 1:
             shares[1, at] = np.nan  # one answer cannot be shuffled
-    return Curve(tuple(counts), n, shares)
+    return AccuracyCurve(tuple(counts), n, shares)
 
 
-# --- one group of questions, one way -----------------------------------------------------------------------
+# --- one group of questions under one variant -----------------------------------------------------------------------
 
 
 def _of_group(
     lm: LanguageModel,
-    asked: QuestionSet,
-    group: Group,
+    question_set: QuestionSet,
+    group: QuestionGroup,
     questions: Sequence[Question],
     variant: Variant,
     progress: Progress,
 ) -> list[Answered]:
-    examples = made.chosen_examples(group, variant.shots) if variant.examples else ()
+    examples = prompt_builders.chosen_examples(group, variant.shots) if variant.examples else ()
     if variant.strategy == "react":
-        return _react(lm, asked, examples, questions, progress)
+        return _react(lm, question_set, examples, questions, progress)
     if variant.strategy in ("chat", "system"):
-        return _chat(lm, asked, questions, variant, progress)
-    build = made.few_shot if variant.strategy in BY_CHOICE else made.chain_of_thought
-    texts = [build(asked, examples, question) for question in questions]
-    if variant.strategy in BY_CHOICE and variant.score != "text" and asked.choosable:
+        return _chat(lm, question_set, questions, variant, progress)
+    build = prompt_builders.few_shot if variant.strategy in BY_CHOICE else prompt_builders.chain_of_thought
+    texts = [build(question_set, examples, question) for question in questions]
+    if variant.strategy in BY_CHOICE and variant.score != "text" and question_set.choosable:
         return _chosen(lm, questions, texts, variant, progress)
     ids = [_ids(lm, text) for text in texts]
     if variant.strategy == "votes":
-        return _voted(lm, asked, questions, texts, ids, variant, progress)
-    written = write(lm, ids, Writing(TOKENS[variant.strategy], _stops(asked, variant)), progress)
-    return _read(asked, questions, texts, written, chain=variant.strategy == "chain")
+        return _voted(lm, question_set, questions, texts, ids, variant, progress)
+    written = write(lm, ids, WritingSettings(TOKENS[variant.strategy], _stops(question_set, variant)), progress)
+    return _read(question_set, questions, texts, written, chain=variant.strategy == "chain")
 
 
 def _ids(lm: LanguageModel, text: str) -> list[int]:
     return lm.encode(text).ids.tolist()
 
 
-def _stops(asked: QuestionSet, variant: Variant) -> tuple[str, ...]:
+def _stops(question_set: QuestionSet, variant: Variant) -> tuple[str, ...]:
     """Return the texts that end an answer: the end of its line; for a chain of thought, the next question."""
-    return ("\n",) if variant.strategy in BY_CHOICE else ("\n\n", "\n" + asked.frame.partition("{")[0])
+    return ("\n",) if variant.strategy in BY_CHOICE else ("\n\n", "\n" + question_set.frame.partition("{")[0])
 
 
 def _chosen(
     lm: LanguageModel, questions: Sequence[Question], texts: Sequence[str], variant: Variant, progress: Progress
 ) -> list[Answered]:
-    """Return the choice with the highest log-probability, in all or a token; of equal ones the first."""
+    """Answer each question with the choice of highest log-probability, summed or per token; ties go to the first
+    choice.
+    """
     rows = [
         Asked(tuple(_ids(lm, text)), tuple(tuple(lm.tokenizer.encode_ids(f" {choice}")) for choice in question.choices))
         for question, text in zip(questions, texts, strict=True)
     ]
-    found = choice_log_probs(lm.model, rows, lm.tokenizer.vocab_size, progress)
+    log_probs = choice_log_probs(lm.model, rows, lm.tokenizer.vocab_size, progress)
     answers = []
-    for question, text, by_choice in zip(questions, texts, found, strict=True):
+    for question, text, by_choice in zip(questions, texts, log_probs, strict=True):
         scores = [sum(each) / (len(each) if variant.score == "mean" else 1) for each in by_choice]
-        said = question.choices[int(np.argmax(scores))]
-        answers.append(Answered(question, text, said, is_right(said, question), scores=tuple(scores)))
+        reply = question.choices[int(np.argmax(scores))]
+        answers.append(Answered(question, text, reply, is_right(reply, question), scores=tuple(scores)))
     return answers
 
 
 def _read(
-    asked: QuestionSet, questions: Sequence[Question], texts: Sequence[str], written: Sequence[str], *, chain: bool
+    question_set: QuestionSet,
+    questions: Sequence[Question],
+    texts: Sequence[str],
+    written: Sequence[str],
+    *,
+    chain: bool,
 ) -> list[Answered]:
-    """Return the answers in what was written."""
+    """Extract the answers from the generated texts."""
     answers = []
     for question, text, new in zip(questions, texts, written, strict=True):
-        said = _answer(asked, question, new, chain=chain)
-        answers.append(Answered(question, text, said, is_right(said, question), new))
+        reply = _answer(question_set, question, new, chain=chain)
+        answers.append(Answered(question, text, reply, is_right(reply, question), new))
     return answers
 
 
-def _answer(asked: QuestionSet, question: Question, text: str, *, chain: bool) -> str:
-    return read_answer(text, asked.kind, (*question.right, *question.choices), chain=chain)
+def _answer(question_set: QuestionSet, question: Question, text: str, *, chain: bool) -> str:
+    return read_answer(text, question_set.kind, (*question.right, *question.choices), chain=chain)
 
 
 def _voted(
     lm: LanguageModel,
-    asked: QuestionSet,
+    question_set: QuestionSet,
     questions: Sequence[Question],
     texts: Sequence[str],
     ids: Sequence[list[int]],
     variant: Variant,
     progress: Progress,
 ) -> list[Answered]:
-    """Return several samples of every chain of thought, and what most of them say."""
+    """Sample several chains of thought per question, and answer by majority vote."""
     n = variant.samples
-    writing = Writing(TOKENS["votes"], _stops(asked, variant), variant.temperature, variant.seed)
+    writing = WritingSettings(TOKENS["votes"], _stops(question_set, variant), variant.temperature, variant.seed)
     written = write(lm, [each for each in ids for _ in range(n)], writing, progress)
     answers = []
     for at, (question, text) in enumerate(zip(questions, texts, strict=True)):
         samples = tuple(written[at * n : (at + 1) * n])
-        votes = vote([_answer(asked, question, each, chain=True) for each in samples])
+        votes = vote([_answer(question_set, question, each, chain=True) for each in samples])
         right = is_right(votes.answer, question)
         answers.append(Answered(question, text, votes.answer, right, samples=samples, votes=votes))
     return answers
 
 
 def _react(
-    lm: LanguageModel, asked: QuestionSet, examples: Sequence, questions: Sequence[Question], progress: Progress
+    lm: LanguageModel, question_set: QuestionSet, examples: Sequence, questions: Sequence[Question], progress: Progress
 ) -> list[Answered]:
-    """Answer all questions together by thoughts and tool calls."""
-    tools = toolbox(dict(asked.table))
-    texts = [made.react(asked, examples, question, tools) for question in questions]
+    """Answer all questions together in the ReAct loop."""
+    tools = toolbox(dict(question_set.table))
+    texts = [prompt_builders.react(question_set, examples, question, tools) for question in questions]
     rounds = react.MOST_STEPS + 1
 
     def continued(prompts: Sequence[str], which: Sequence[int]) -> list[str]:
         nonlocal round_
 
-        def told(done: int, all_: int | None, what: str) -> None:
+        def report(done: int, all_: int | None, what: str) -> None:
             progress(round_ * len(questions) + done * len(questions) // (all_ or 1), rounds * len(questions), what)
 
-        new = write(lm, [_ids(lm, text) for text in prompts], Writing(TOKENS["react"], react.STOPS), told)
+        new = write(lm, [_ids(lm, text) for text in prompts], WritingSettings(TOKENS["react"], react.STOPS), report)
         round_ += 1
         return new
 
     round_ = 0
     answers = []
     for question, text, episode in zip(questions, texts, react.run(texts, continued, tools), strict=True):
-        said = _answer(asked, question, episode.answer, chain=False)
+        reply = _answer(question_set, question, episode.answer, chain=False)
         written = "".join(step.text for step in episode.steps)
-        answers.append(Answered(question, text, said, is_right(said, question), written, episode=episode))
+        answers.append(Answered(question, text, reply, is_right(reply, question), written, episode=episode))
     return answers
 
 
 def _chat(
-    lm: LanguageModel, asked: QuestionSet, questions: Sequence[Question], variant: Variant, progress: Progress
+    lm: LanguageModel, question_set: QuestionSet, questions: Sequence[Question], variant: Variant, progress: Progress
 ) -> list[Answered]:
     """Answer the questions through the model's chat template, with or without a system message."""
-    system = (variant.system.strip() or made.system_prompt(asked)) if variant.strategy == "system" else ""
-    ids = chat_prompts(lm, [made.messages(asked, question, system) for question in questions])
+    system = ""
+    if variant.strategy == "system":
+        system = variant.system.strip() or prompt_builders.system_prompt(question_set)
+    ids = chat_prompts(lm, [prompt_builders.messages(question_set, question, system) for question in questions])
     texts = [lm.decode(each) for each in ids]
-    written = write(lm, ids, Writing(TOKENS[variant.strategy]), progress)
-    return _read(asked, questions, texts, written, chain=False)
+    written = write(lm, ids, WritingSettings(TOKENS[variant.strategy]), progress)
+    return _read(question_set, questions, texts, written, chain=False)
 
 
 def chat_prompts(lm: LanguageModel, conversations: Sequence[list[dict[str, str]]]) -> list[list[int]]:
-    """Return the ids of conversations that differ in their last message alone.
+    """Tokenize conversations that differ only in their last message.
 
-    A template is rendered in a process of its own, which takes a moment, so that it is rendered once where what it
-    writes around that message can be told from the message itself.
+    Rendering a template starts a separate process, which is slow. So it is rendered only once if the text around the
+    last message can be separated from the message itself.
     """
     first = conversations[0]
     ids, turns = lm.chat(first).ids.tolist(), lm.turns(first).tolist()

@@ -1,7 +1,7 @@
-"""Texts after many prompts at once: the likeliest token each time, or samples at a temperature.
+"""Generation for many prompts at once: the most likely token at each step, or samples at a temperature.
 
-All rows advance together over one cache, whose common beginning is read once; a row whose prompt is longer reads it
-while the others already write, as in model.alignment.reinforcement.rollouts, which shares the drawing of a token.
+All rows advance together over one cache, whose common prefix is read once. A row with a longer prompt keeps reading
+while the others already generate, as in model.alignment.reinforcement.rollouts, which shares the sampling of a token.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from model.text.chat import ending
 
 
 @dataclass(frozen=True)
-class Writing:
-    """How a text is written. Raises InputError for a number out of range."""
+class WritingSettings:
+    """Settings of generation. Raises InputError for a number out of range."""
 
     new_tokens: int = 32
-    stop: tuple[str, ...] = ()  # a text ends with the first of these that is complete; it is not part of the text
-    temperature: float = 0.0  # 0: the likeliest token
+    stop: tuple[str, ...] = ()  # a text ends before the first of these
+    temperature: float = 0.0  # 0: the most likely token
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -36,32 +36,34 @@ class Writing:
 
 
 def write(
-    lm: LanguageModel, prompts: Sequence[Sequence[int]], writing: Writing, progress: Progress = silent
+    lm: LanguageModel, prompts: Sequence[Sequence[int]], writing: WritingSettings, progress: Progress = silent
 ) -> list[str]:
-    """Return the text after each prompt, in their order. `progress` counts texts that are complete.
+    """Generate a text after each prompt, returned in the prompts' order. `progress` counts finished texts.
 
-    A text's random numbers follow from the seed and its place among the prompts, whatever stands beside it. Raises
-    InputError for an empty prompt and one that leaves no room.
+    The random numbers of a text depend only on the seed and on its index among the prompts, not on the other texts.
+    Raises InputError for an empty prompt and for one that leaves no room in the context.
     """
     most = lm.config.n_ctx - writing.new_tokens
     for prompt in prompts:
         if not prompt:
             raise InputError("A prompt is empty.", "", "Give each prompt at least one token.")
         if len(prompt) > most:
-            hint = say("A prompt and what is written after it take at most {} tokens.", lm.config.n_ctx)
-            raise InputError("A prompt leaves no room to write.", f"{len(prompt)} + {writing.new_tokens} tokens", hint)
+            hint = say("A prompt with its continuation has at most {} tokens.", lm.config.n_ctx)
+            raise InputError(
+                "A prompt leaves no room for a continuation.", f"{len(prompt)} + {writing.new_tokens} tokens", hint
+            )
     order = sorted(range(len(prompts)), key=lambda at: len(prompts[at]))
     texts, done = [""] * len(prompts), 0
-    room = [range(len(prompts[at]) + writing.new_tokens) for at in order]  # what a row takes in all
+    room = [range(len(prompts[at]) + writing.new_tokens) for at in order]  # positions that each row needs in total
     start = 0
     for batch in batches(room, lm.config):
         chosen, start = order[start : start + len(batch)], start + len(batch)
         rows = [tuple(prompts[at]) for at in chosen]
 
-        def told(ended: int, total: int | None, what: str, before: int = done) -> None:
+        def report(ended: int, total: int | None, what: str, before: int = done) -> None:
             progress(before + ended, len(prompts), what)
 
-        for at, text in zip(chosen, _write(lm, rows, writing, chosen, told), strict=True):
+        for at, text in zip(chosen, _write(lm, rows, writing, chosen, report), strict=True):
             texts[at] = text
         done += len(batch)
     return texts
@@ -71,11 +73,11 @@ def write(
 def _write(
     lm: LanguageModel,
     rows: Sequence[tuple[int, ...]],
-    writing: Writing,
+    writing: WritingSettings,
     places: Sequence[int],
     progress: Progress,
 ) -> list[str]:
-    """Return one batch; `places`: which of all prompts these are."""
+    """Generate the texts of one batch; `places` are the indices of its rows among all prompts."""
     model, N = lm.model, len(rows)
     shared = common_prefix(rows)
     starts = [len(row) for row in rows]
@@ -104,19 +106,19 @@ def _write(
     return [text or "" for text in texts]
 
 
-def _next(lm: LanguageModel, stream: Tensor, writing: Writing, numbers: np.ndarray) -> Tensor:
-    """Return the next token of each row. The stream after the last block [N, D], random numbers [N] -> [N]"""
+def _next(lm: LanguageModel, stream: Tensor, writing: WritingSettings, numbers: np.ndarray) -> Tensor:
+    """Choose the next token of each row from the stream after the last block. [N, D], random numbers [N] -> [N]"""
     log_p = next_log_probs(lm.model, stream, lm.tokenizer.vocab_size)
     if not writing.temperature:
         return log_p.argmax(-1)
     return draw((log_p / writing.temperature).log_softmax(-1), torch.from_numpy(numbers))
 
 
-def _ended(lm: LanguageModel, written: list[int], writing: Writing, closing: frozenset[int]) -> str | None:
-    """Return the text that was written, where it has ended; None where it goes on."""
+def _ended(lm: LanguageModel, written: list[int], writing: WritingSettings, closing: frozenset[int]) -> str | None:
+    """Return the generated text if it is finished; None if it continues."""
     if written[-1] in closing:
         return lm.decode(written[:-1])
     text = lm.decode(written)
-    if found := [at for stop in writing.stop if (at := text.find(stop)) >= 0]:
-        return text[: min(found)]
+    if ends := [at for stop in writing.stop if (at := text.find(stop)) >= 0]:
+        return text[: min(ends)]
     return text if len(written) >= writing.new_tokens else None

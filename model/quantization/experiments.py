@@ -22,7 +22,7 @@ from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
 from model.public import nonempty, one_of, public
 from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
-from model.tracing.divergence import Reading, Sample, read, sample
+from model.tracing.divergence import PredictionDivergence, StreamSample, read, sample
 
 KINDS = ("q", "k", "v", "o", "gate", "up", "down")  # the matrices of a block; gate only where the MLP is SwiGLU
 MAP, MAPS = 48, 12 << 20  # most tokens of a stored attention map, and bytes of all maps together
@@ -37,8 +37,8 @@ class Outcome:
     key: str
     error: WeightError  # over all rounded matrices
     kept16: int  # number of matrices that stay float16 because their rows do not fit
-    prompt: Reading
-    text: Reading
+    prompt: PredictionDivergence
+    text: PredictionDivergence
     moved: np.ndarray  # mean total variation distance of each head's rows on the prompt, [L, H]
     speed: float | None = None  # measured tokens per second, of the formats that really run
 
@@ -183,7 +183,7 @@ def with_format(model: Transformer, kind: Format, *, head: bool = False) -> Tran
 def outcome(
     model: Transformer,
     kind: Format,
-    texts: tuple[Sample, Sample],
+    texts: tuple[StreamSample, StreamSample],
     *,
     head: bool = False,
     size: int = MAP,
@@ -279,7 +279,7 @@ def measure(
 
 
 def map_size(model: Transformer, T: int, formats: int) -> int:
-    """Return the number of tokens in the stored attention maps: MAP, or fewer where all maps would not fit."""
+    """Return the number of tokens in the stored attention maps: MAP, or fewer if the maps would not fit in memory."""
     heads = model.config.n_layer * model.config.n_head
     return max(min(T, MAP, math.isqrt(MAPS // (2 * heads * max(formats, 1)))), 1)
 

@@ -71,8 +71,8 @@ class Levels:
 def check_finite(weight: Tensor) -> None:
     """Raise InputError for a matrix with NaN or an infinite number: no scale fits it."""
     if weight.numel() and not all(each.isfinite() for each in weight.detach().aminmax()):  # NaN passes through both
-        hint = "Check the weights, or fetch the model again."
-        raise InputError("A weight is not finite, so that it cannot be rounded.", "", hint)
+        hint = "Check the weights, or download the model again."
+        raise InputError("A weight is not finite, so it cannot be rounded.", "", hint)
 
 
 def levels(weight: Tensor, scheme: Scheme) -> Levels:
@@ -95,8 +95,8 @@ def levels(weight: Tensor, scheme: Scheme) -> Levels:
         least, most = parts.amin(-1).clamp(max=0), parts.amax(-1).clamp(min=0)
         scale = _stored_scale((most - least) / m, scheme)
         zero, low = (-least / _safe(scale)).round().clamp(0, m), 0
-    whole = ((parts / _safe(scale)[..., None]).round() + zero[..., None]).clamp(low, m)
-    return Levels(whole.to(torch.int16), scale, zero.to(torch.int16), tuple(weight.shape))
+    integers = ((parts / _safe(scale)[..., None]).round() + zero[..., None]).clamp(low, m)
+    return Levels(integers.to(torch.int16), scale, zero.to(torch.int16), tuple(weight.shape))
 
 
 def _grouped(weight: Tensor, scheme: Scheme) -> Tensor:
@@ -268,7 +268,7 @@ class WeightError:
 
     @property
     def relative(self) -> float:
-        """Relative Frobenius error, |W - W'| / |W|; 0 where all weights are 0."""
+        """Relative Frobenius error, |W - W'| / |W|; 0 if all weights are 0."""
         return math.sqrt(self.missed / self.squares) if self.squares else 0.0
 
     @property

@@ -32,8 +32,8 @@ class Effect:
 
     positions: int  # compared positions
     kl: float  # mean KL(float32 || int8), nats
-    agree: float  # share of positions with the same likeliest token
-    largest: float  # largest difference of a log-probability among each position's ten likeliest tokens
+    agree: float  # share of positions with the same most likely token
+    largest: float  # largest difference of a log-probability among each position's ten most likely tokens
     nbytes: int  # of the 8-bit weights and their scales
     full: int  # of the same weights in float32
 
@@ -41,9 +41,9 @@ class Effect:
 class Int8Linear(nn.Module):
     """y = x W^T + b with W[i, j] = scale[i] * whole[i, j]. x [..., in] -> [..., out]"""
 
-    def __init__(self, whole: Tensor, scale: Tensor, bias: Tensor | None, products: Sequence[Product] = ()) -> None:
+    def __init__(self, integers: Tensor, scale: Tensor, bias: Tensor | None, products: Sequence[Product] = ()) -> None:
         super().__init__()
-        self.whole = nn.Parameter(whole, requires_grad=False)  # int8 [out, in]
+        self.whole = nn.Parameter(integers, requires_grad=False)  # int8 [out, in]
         self.bias = bias
         self.products = products or (F.linear,) * len(ROW_CLASSES)  # of float32 matrices of this shape, see `tune`
         self.register_buffer("scale", scale)  # [out]
@@ -123,18 +123,18 @@ def _joined(layers: Sequence[nn.Module], joint: Sequence[nn.Module]) -> tuple[li
     """Return the layers of the same input, and one layer that computes them all, with shared memory;
     `joint` is theirs.
     """
-    whole, scale = rounded(torch.cat([layer.weight.detach() for layer in layers]))
+    integers, scale = rounded(torch.cat([layer.weight.detach() for layer in layers]))
     bias = None
     if any(layer.bias is not None for layer in layers):
         bias = torch.cat([scale.new_zeros(len(x.weight)) if x.bias is None else x.bias.detach() for x in layers])
     parts, start = [], 0
     for layer in layers:
         end = start + len(layer.weight)
-        parts.append(Int8Linear(whole[start:end], scale[start:end], layer.bias, layer.products))
+        parts.append(Int8Linear(integers[start:end], scale[start:end], layer.bias, layer.products))
         start = end
-    whole_layer = Int8Linear(whole, scale, bias, joint[0].products if joint else ())
-    whole_layer.held = held_by((whole_layer, *parts))
-    return parts, (whole_layer,)
+    joined = Int8Linear(integers, scale, bias, joint[0].products if joint else ())
+    joined.held = held_by((joined, *parts))
+    return parts, (joined,)
 
 
 @public()

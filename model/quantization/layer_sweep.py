@@ -13,7 +13,7 @@ from model.progress import Progress, silent
 from model.public import nonempty, one_of, public
 from model.quantization.experiments import changed_block, kinds_of
 from model.quantization.formats import Format, stored
-from model.tracing.divergence import Reading, read, sample
+from model.tracing.divergence import PredictionDivergence, read, sample
 
 ATTENTION, MLP, BLOCK = "attention", "mlp", "block"
 
@@ -25,8 +25,8 @@ class Sweep:
     parts: tuple[str, ...]  # the columns: matrices, or "attention", "mlp"; the last one is "block"
     kl: np.ndarray  # mean KL(float32 || changed), nats, [L, parts]
     loss: np.ndarray | None  # change of the mean -log p(next token), nats, [L, parts]; None for one token
-    agree: np.ndarray  # share of positions with the same likeliest token, [L, parts]
-    together: Reading  # every block rounded at once
+    agree: np.ndarray  # share of positions with the same most likely token, [L, parts]
+    together: PredictionDivergence  # every block rounded at once
 
     @property
     def single(self) -> np.ndarray:
@@ -96,7 +96,7 @@ def _weight(model: Transformer, layer: int, name: str) -> Tensor:
     return getattr(block.attn if name in "qkvo" else block.mlp, name).weight
 
 
-def _swept(parts: tuple[str, ...], readings: list[list[Reading]], together: Reading) -> Sweep:
+def _swept(parts: tuple[str, ...], readings: list[list[PredictionDivergence]], together: PredictionDivergence) -> Sweep:
     """Return the readings of all layers as arrays."""
 
     def array(value) -> np.ndarray:

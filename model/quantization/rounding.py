@@ -23,7 +23,7 @@ from model.progress import Progress, silent
 from model.public import public, unchecked
 from model.quantization.experiments import KINDS, changed_block, layer_of
 from model.quantization.formats import Scheme, levels, rounded, scheme_bytes
-from model.tracing.divergence import Reading, Sample, read, sample
+from model.tracing.divergence import PredictionDivergence, StreamSample, read, sample
 
 METHODS = ("nearest", "scaled", "compensated", "both")
 POWERS = 21  # tried exponents of the activations, 0 to 1
@@ -41,7 +41,7 @@ class Outcome:
     held_out: float  # output error on held-out text
     weight: float  # error of the weights, Frobenius, relative
     kl: float  # mean KL(original || rounded) of the model's next token on the held-out text, nats
-    agree: float  # share of its positions with the same likeliest token
+    agree: float  # share of its positions with the same most likely token
     seconds: float  # to round
 
 
@@ -160,8 +160,8 @@ def _on_grid(column: Tensor, scale: Tensor, zero: Tensor, scheme: Scheme) -> Ten
     """Return a column rounded to the levels of its rows. [out] each"""
     safe = torch.where(scale > 0, scale, torch.ones_like(scale))
     most = 2 ** (scheme.bits - 1) - 1 if scheme.symmetric else 2**scheme.bits - 1
-    whole = ((column / safe).round() + zero).clamp(-most if scheme.symmetric else 0, most)
-    return (whole - zero) * scale
+    level = ((column / safe).round() + zero).clamp(-most if scheme.symmetric else 0, most)
+    return (level - zero) * scale
 
 
 # --- one layer of a model --------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def _collect(
     matrix: str,
     scheme: Scheme,
     texts: Sequence[Sequence[int]],
-    other: Sample,
+    other: StreamSample,
     step: Callable[[], None],
 ) -> _Case:
     """Return the matrix with its inputs on `texts`, for fitting, and on the held-out text."""
@@ -348,7 +348,7 @@ def _moments(width: int, scheme: Scheme) -> list[int]:
     return ends[:: -math.ceil(len(ends) / POINTS)][::-1]
 
 
-def _effect(model: Transformer, layer: int, block: Block, text: Sample) -> Reading:
+def _effect(model: Transformer, layer: int, block: Block, text: StreamSample) -> PredictionDivergence:
     """Return the difference of the predictions on a text with another block in place of the layer's."""
     run = model.prepare(0, text.ids.shape[1])
     x = block(text.streams[layer], layer, run)

@@ -1,10 +1,10 @@
 """Cuts: warps that exclude some tokens, setting their logits to -inf, and leave the others unchanged.
 
-Rules for every cut. Excluded tokens stay excluded, the others keep their logits, and at least one token stays: the
-likeliest, except in `typical`. Equal logits are treated alike, except where `top_p` has to choose between them. Logits
-are float32, so probabilities are only known to float32: a threshold on logits is rounded to float32 before the
-comparison, and a sum of probabilities counts as having reached p at p (1 - 2^-23). Everything else is computed in
-float64, relative to the largest logit.
+Rules for every cut. Excluded tokens stay excluded, the others keep their logits, and at least one token stays: the most
+likely, except in `typical`. Equal logits are treated alike, except where `top_p` has to choose between them. Logits are
+float32, so probabilities are only known to float32: a threshold on logits is rounded to float32 before the comparison,
+and a sum of probabilities counts as having reached p at p (1 - 2^-23). Everything else is computed in float64, relative
+to the largest logit.
 """
 
 import math
@@ -56,7 +56,7 @@ def top_k(logits: Tensor, values: Mapping[str, float], context: Context, step: S
 
 
 def top_p(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Keep the fewest likeliest tokens with sum p_i >= p. Holtzman et al. 2020, section 3.1, eq. 2.
+    """Keep the smallest set of the most likely tokens with sum p_i >= p. Holtzman et al. 2020, section 3.1, eq. 2.
 
     Ties at the threshold are broken by the smaller ids. p = 1 changes nothing; p = 0 keeps one token, as in
     transformers and llama.cpp (vLLM refuses it).
@@ -92,7 +92,7 @@ def typical(logits: Tensor, values: Mapping[str, float], context: Context, step:
     """Keep the fewest tokens with sum p_i >= mass, in the order of the distance of -ln p_i from the entropy H.
 
     Locally typical sampling: Meister et al. 2023, the optimization problem of the set C(y_<t). Ties with the last kept
-    token stay. Where H is far from every likely token's -ln p, even the likeliest token can be excluded: this is the
+    token stay. Where H is far from every likely token's -ln p, even the most likely token can be excluded: this is the
     only cut that does not always keep it. mass = 1 changes nothing.
     """
     if values["mass"] >= 1:
@@ -111,7 +111,8 @@ def typical(logits: Tensor, values: Mapping[str, float], context: Context, step:
 def epsilon(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Keep p_i >= epsilon. Hewitt et al. 2022, epsilon sampling.
 
-    A token exactly at the threshold stays. Where all are below, the likeliest stays, with its ties. 0 changes nothing.
+    A token exactly at the threshold stays. Where all are below, the most likely stays, with its ties. 0 changes
+    nothing.
     """
     return cut_below(logits, -_ln(values["epsilon"]) - below_largest(logits)[1])
 
@@ -120,7 +121,7 @@ def eta(logits: Tensor, values: Mapping[str, float], context: Context, step: Ste
     """Keep p_i >= min(epsilon, sqrt(epsilon) exp(-H)), with epsilon = the value "eta". Hewitt et al. 2022.
 
     H is the entropy in nats: the flatter the distribution, the lower the threshold. A token exactly at the threshold
-    stays; where all are below, the likeliest stays, with its ties. 0 changes nothing.
+    stays; where all are below, the most likely stays, with its ties. 0 changes nothing.
     """
     shifted, least = below_largest(logits)
     surprisal = -_ln(values["eta"])  # of a token at the threshold, where the entropy does not lower it
@@ -142,7 +143,7 @@ def mirostat(logits: Tensor, values: Mapping[str, float], context: Context, step
     """Keep surprisals -log2 p_i <= mu, in bits; mu is the memory, 2 tau at the first token.
 
     Mirostat, version 2: the feedback of Basu et al. 2021, Algorithm 1, with a cut by surprisal instead of k, as in
-    llama.cpp. A token exactly at the threshold stays. Where all are above, the likeliest stays, with its ties.
+    llama.cpp. A token exactly at the threshold stays. Where all are above, the most likely stays, with its ties.
     """
     mu = 2 * values["tau"] if context.memory is None else context.memory
     return cut_below(logits, mu * math.log(2) - below_largest(logits)[1])

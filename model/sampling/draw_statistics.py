@@ -14,8 +14,10 @@ _NEXT = 2**192 - 1  # Philox has a counter of four 64-bit words; after one draw,
 
 
 @dataclass(frozen=True, eq=False)
-class Bar:
-    """A distribution as a bar from 0 to 1: adjacent intervals of the tokens that can be drawn, the likeliest first."""
+class UnitBar:
+    """A distribution as a bar from 0 to 1: adjacent intervals of the tokens that can be drawn, the most
+    likely first.
+    """
 
     ids: np.ndarray  # int64 [n]
     shares: np.ndarray  # float64 [n], descending
@@ -23,7 +25,7 @@ class Bar:
     total: float  # the length of the bar, 1 up to rounding
 
     def places(self, u: np.ndarray | float) -> np.ndarray:
-        """Index of the interval that contains each number, 0 the likeliest: `pipeline.draw` for many at once."""
+        """Index of the interval that contains each number, 0 the most likely: `pipeline.draw` for many at once."""
         return np.minimum(np.searchsorted(self.edges, u * self.total, side="right"), len(self.ids) - 1)
 
     def start(self, place: int) -> float:
@@ -46,10 +48,10 @@ class Fit:
 
 
 @public(probabilities=array("V"))
-def bar_of(probabilities: np.ndarray) -> Bar:
+def bar_of(probabilities: np.ndarray) -> UnitBar:
     """Return the bar of a distribution [V]; tokens of probability 0 have no interval."""
     ids = order(probabilities)
-    return Bar(ids, probabilities[ids], np.cumsum(probabilities[ids]), float(probabilities.sum()))
+    return UnitBar(ids, probabilities[ids], np.cumsum(probabilities[ids]), float(probabilities.sum()))
 
 
 @public(seed=whole(0, LARGEST), n=whole(0), first=whole(0, LARGEST), row=whole(0, LARGEST))

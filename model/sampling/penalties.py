@@ -20,7 +20,7 @@ def repetition_penalty(logits: Tensor, values: Mapping[str, float], context: Con
 
     Keskar et al. 2019, section 4.1, divides only; multiplying the negative ones, as in transformers, makes these less
     likely as well. The number of occurrences does not matter, and a logit of 0 does not change. 1 changes nothing; a
-    number between 0 and 1 makes tokens of the text likelier, as in transformers, llama.cpp and vLLM.
+    number between 0 and 1 makes tokens of the text more likely, as in transformers, llama.cpp and vLLM.
     """
     ids, _ = _token_counts(context.ids, len(logits))
     before = logits[ids]

@@ -117,8 +117,8 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     """Compute exp(x - max) / sum, in float64; -inf gives exactly 0. [..., V] -> [..., V]"""
     largest = logits.max(-1, keepdims=True)  # NaN where any is
     if not np.isfinite(largest).all():
-        hint = "Each has to be a number or -inf, and one of them finite."
-        raise InputError("These logits make no distribution.", "logits", hint)
+        hint = "Each must be a number or -inf, and at least one must be finite."
+        raise InputError("These logits do not define a distribution.", "logits", hint)
     shifted = np.exp(logits.astype(np.float64) - largest)
     return shifted / shifted.sum(-1, keepdims=True)
 
@@ -142,7 +142,7 @@ def uniform(seed: int, step: int, row: int = 0) -> float:
 
 
 def order(probabilities: np.ndarray) -> np.ndarray:
-    """Return the tokens that can be drawn, the likeliest first, ties by the smaller id. [V] -> ids [n]"""
+    """Return the tokens that can be drawn, the most likely first, ties by the smaller id. [V] -> ids [n]"""
     ids = np.flatnonzero(probabilities)
     ranking = np.argsort(-probabilities[ids])  # several times faster than a stable sort, but ties come in any order
     sorted_values = probabilities[ids[ranking]]
@@ -156,19 +156,20 @@ def order(probabilities: np.ndarray) -> np.ndarray:
 
 @public(probabilities=array("V", finite=False), u=unit)
 def draw(probabilities: np.ndarray, u: float) -> int:
-    """Return the token with the interval of the bar that contains u, the likeliest first. probabilities [V], u in [0,
+    """Return the token with the interval of the bar that contains u, the most likely first. probabilities [V], u in [0,
     1)
 
     Inversion of the cumulative distribution: P(draw = i) = p_i for a uniform u. Devroye 1986, section III.2. The bar
-    first has the likeliest tokens only, in the order of `order`: at most FIRST can have a share of 1 / FIRST, and u is
-    rarely beyond them. Raises InputError for a u outside [0, 1) and for invalid probabilities; their sum need not be 1.
+    first has the most likely tokens only, in the order of `order`: at most FIRST can have a share of 1 / FIRST, and u
+    is rarely beyond them. Raises InputError for a u outside [0, 1) and for invalid probabilities; their sum need not be
+    1.
     """
     mass = probabilities.sum()
     if not (0 < mass < np.inf and probabilities.min() >= 0):  # the sum is NaN where any is
         raise InputError(
-            "These are no probabilities.",
+            "These are not probabilities.",
             f"probabilities: {shown(mass)}",
-            "Give numbers from 0 up, one of them above 0.",
+            "Give numbers of at least 0, one of them above 0.",
         )
     if len(probabilities) == 1:
         return 0
@@ -198,7 +199,7 @@ def check_numbers(owner: str, numbers: tuple[tuple[str, float], ...], parameters
         parameter = bounds.get(name) if isinstance(name, str) else None
         if parameter is None:
             hint = say("Choose one of: {}.", ", ".join(bounds)) if bounds else "Remove it."
-            raise InputError("There is no such setting.", f"{owner}, {shown(name)[:20]}: {shown(value)}", hint)
+            raise InputError("No setting has this name.", f"{owner}, {shown(name)[:20]}: {shown(value)}", hint)
         check_number(f"{owner}, {name}", value, parameter.low, parameter.high)
         if parameter.whole and value % 1:
             got = f"{owner}, {name}: {value:g}"
@@ -215,7 +216,7 @@ def checked(steps: tuple[Step, ...], warps: Mapping[str, Warp], vocab_size: int)
         warp = warps.get(step.warp) if isinstance(step, Step) and isinstance(step.warp, str) else None
         if warp is None:
             name = step.warp if isinstance(step, Step) else step
-            raise InputError("This step is not known.", shown(name), say("Choose one of: {}.", ", ".join(warps)))
+            raise InputError("This step is unknown.", shown(name), say("Choose one of: {}.", ", ".join(warps)))
         check_numbers(step.warp, step.values, warp.parameters)
         for token, number in step.tokens:
             check_token(token, vocab_size)

@@ -17,13 +17,13 @@ LOWEST, HIGHEST, MANY = 0.05, 3.0, 40
 
 @dataclass(frozen=True, eq=False)
 class Heated:
-    """The tokens that are among the likeliest at some temperature, in the model's order, and statistics."""
+    """The tokens that are among the most likely at some temperature, in the model's order, and statistics."""
 
     temperatures: np.ndarray  # [N]
     ids: np.ndarray  # [C]
     probabilities: np.ndarray  # float64 [C, N], 0 for an excluded token
     entropy: np.ndarray  # nats, of the whole vocabulary [N]
-    largest: np.ndarray  # probability of the likeliest token [N]
+    largest: np.ndarray  # probability of the most likely token [N]
     kept: np.ndarray  # remaining tokens [N]
 
     @property

@@ -118,8 +118,8 @@ def checked_logits(logits: Tensor | np.ndarray) -> Tensor:
         raise InputError("These are not the logits of one position.", str(tuple(values.shape)), "Give one row.")
     largest = float(values.max())  # NaN where any is
     if not math.isfinite(largest):
-        hint = "Each has to be a number or -inf, and one of them finite."
-        raise InputError("These logits make no distribution.", f"{largest:g}", hint)
+        hint = "Each must be a number or -inf, and at least one must be finite."
+        raise InputError("These logits do not define a distribution.", f"{largest:g}", hint)
     return values
 
 

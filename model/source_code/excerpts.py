@@ -1,4 +1,4 @@
-"""Lines of the project's own code, found in the source by the names in them, so that what is shown cannot go stale."""
+"""Excerpts of the project's own code, located by the names in it, so that the excerpts shown cannot go stale."""
 
 import ast
 import functools
@@ -15,13 +15,14 @@ _TAPS = ("at", "tap")  # calls whose first argument names the site of a tensor
 
 @dataclass(frozen=True)
 class Span:
-    """Some lines of a function, by names that are in them.
+    """Some lines of a function, located by the names in them.
 
-    of: the function, or a file below the project's folder and the function's dotted name in it.
-    lines: which statements; none for all of it. "=x": those that assign x, or where none does, a keyword argument x;
-        "x": those that mention the name x, with quotes the text; "return": the last one of that kind; "if x" and
-        "else x": a branch of the condition that mentions x. A loop's or a condition's own line is never taken.
-    gives: (one of the same, the name of the tensor that it makes).
+    of: the function, or a file relative to the project's folder and the function's dotted name in it.
+    lines: the selected statements; empty for the complete function. "=x": those that assign x or, failing that,
+        pass a keyword argument x; "x": those that mention the name x, or a string literal if in quotes; "return": the
+        last return; "if x" and "else x": a branch of the condition that mentions x. The header line of a loop or
+        condition is excluded.
+    gives: pairs of such a selector and the name of the tensor that the line computes.
     """
 
     of: Callable | tuple[str, str]
@@ -31,7 +32,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Piece:
-    """Lines that stand together: the number of the first one, and their text without its indentation."""
+    """Consecutive lines: the number of the first one, and their text without common indentation."""
 
     line: int
     text: str
@@ -39,9 +40,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What a span is in the source. `shapes`: (line, what to say of the tensors that are made there)."""
+    """The source of a span. `shapes`: pairs of a line and the text about the shapes of the tensors computed there."""
 
-    file: str  # below the project's folder
+    file: str  # relative to the project's folder
     function: str  # its dotted name
     pieces: tuple[Piece, ...]
     shapes: tuple[tuple[int, str], ...]
@@ -54,7 +55,7 @@ class Excerpt:
 
 @dataclass(frozen=True)
 class Code:
-    """The code of one part: the project's own, and where it computes the same, that of docs/mini_gpt.py."""
+    """The code of one part: the project's own and, if it computes the same, that of docs/mini_gpt.py."""
 
     own: tuple[Excerpt, ...]
     mini: tuple[Excerpt, ...] = ()
@@ -65,34 +66,34 @@ _Node = ast.stmt | ast.keyword
 
 
 def excerpts(spans: Iterable[Span], sizes: Sizes) -> tuple[Excerpt, ...]:
-    """Return the lines of all spans that can be found: an installation without sources, or without docs/, has none."""
-    found = []
+    """Return the excerpts of all spans that can be located; an installation without sources, or without docs/, has
+    none.
+    """
+    results = []
     for span in spans:
         try:
-            found.append(excerpt(span, sizes))
+            results.append(excerpt(span, sizes))
         except (LookupError, OSError):
             continue
-    return tuple(found)
+    return tuple(results)
 
 
 def excerpt(span: Span, sizes: Sizes) -> Excerpt:
-    """Return the lines of one span; raises LookupError for a name that is not there, OSError where there is
-    no source.
-    """
+    """Return the excerpt of one span. Raises LookupError for an unknown name, OSError if there is no source."""
     file, name = span.of if isinstance(span.of, tuple) else _place(span.of)
     lines, tree = _source(file)
     function = _function(tree, name)
     nodes: list[_Node] = _in_order(function, span.lines) if span.lines else [function]
     shapes: dict[int, list[str]] = {}
-    for line, tensor in (*_tapped(nodes), *_given(function, span.gives)):
+    for line, tensor in (*_tapped(nodes), *_shapes_by_line(function, span.gives)):
         if tensor in sizes and any(node.lineno <= line <= _end(node) for node in nodes):
             shapes.setdefault(line, []).append(tensor)
-    said = tuple((line, _said(tensors, sizes)) for line, tensors in sorted(shapes.items()))
-    return Excerpt(file, name, tuple(_pieces(nodes, lines)), said)
+    shape_notes = tuple((line, _shape_text(tensors, sizes)) for line, tensors in sorted(shapes.items()))
+    return Excerpt(file, name, tuple(_pieces(nodes, lines)), shape_notes)
 
 
 def _place(function: Callable) -> tuple[str, str]:
-    """Return the file of a function below the project's folder, and its dotted name."""
+    """Return the file of a function, relative to the project's folder, and its dotted name."""
     plain = inspect.unwrap(function)
     if not inspect.isfunction(plain):
         raise LookupError(f"{plain!r} is not written in Python")
@@ -110,45 +111,45 @@ def _source(file: str) -> tuple[tuple[str, ...], ast.Module]:
 
 
 def _function(tree: ast.Module, name: str) -> ast.FunctionDef:
-    """Return a function by its dotted name."""
+    """Find a function by its dotted name. Raises LookupError if it does not exist."""
     body: list[ast.stmt] = tree.body
-    found: ast.stmt | None = None
+    node: ast.stmt | None = None
     for part in name.split("."):
-        found = next((each for each in body if getattr(each, "name", None) == part), None)
-        body = getattr(found, "body", [])
-    if not isinstance(found, ast.FunctionDef):
+        node = next((each for each in body if getattr(each, "name", None) == part), None)
+        body = getattr(node, "body", [])
+    if not isinstance(node, ast.FunctionDef):
         raise LookupError(f"there is no function {name}")
-    return found
+    return node
 
 
-# --- which statements ----------------------------------------------------------------------------------
+# --- selection of statements ----------------------------------------------------------------------------------
 
 
 def _in_order(function: ast.FunctionDef, anchors: Iterable[str]) -> list[_Node]:
-    """Return the nodes that the anchors name, each once, from top to bottom."""
-    found = {(node.lineno, node.col_offset): node for anchor in anchors for node in _found(function, anchor)}
-    return [found[place] for place in sorted(found)]
+    """Return the nodes that match the anchors, without duplicates, from top to bottom."""
+    nodes = {(node.lineno, node.col_offset): node for anchor in anchors for node in _matching(function, anchor)}
+    return [nodes[place] for place in sorted(nodes)]
 
 
-def _found(function: ast.FunctionDef, anchor: str) -> list[_Node]:
-    """Return the statements that one anchor names; raises LookupError where there are none."""
+def _matching(function: ast.FunctionDef, anchor: str) -> list[_Node]:
+    """Find the statements that match one anchor. Raises LookupError if none does."""
     simple = [node for node in ast.walk(function) if isinstance(node, ast.stmt) and not isinstance(node, _COMPOUND)]
     word, _, name = anchor.rpartition(" ")
-    found: list[_Node]
+    matches: list[_Node]
     if word:
         branches = (node for node in ast.walk(function) if isinstance(node, ast.If) and name in _names(node.test))
-        found = [each for node in branches for each in (node.body if word == "if" else node.orelse)]
+        matches = [each for node in branches for each in (node.body if word == "if" else node.orelse)]
     elif anchor == "return":
-        found = [*sorted((node for node in simple if isinstance(node, ast.Return)), key=_start)[-1:]]
+        matches = [*sorted((node for node in simple if isinstance(node, ast.Return)), key=_start)[-1:]]
     elif anchor.startswith("="):
-        found = [node for node in simple if anchor[1:] in _assigned(node)]
-        if not found:
-            found = [each for each in ast.walk(function) if isinstance(each, ast.keyword) and each.arg == anchor[1:]]
+        matches = [node for node in simple if anchor[1:] in _assigned(node)]
+        if not matches:
+            matches = [each for each in ast.walk(function) if isinstance(each, ast.keyword) and each.arg == anchor[1:]]
     else:
-        found = [node for node in simple if anchor in _names(node)]
-    if not found:
+        matches = [node for node in simple if anchor in _names(node)]
+    if not matches:
         raise LookupError(f"{function.name} has no {anchor!r}")
-    return found
+    return matches
 
 
 def _start(node: _Node) -> int:
@@ -166,7 +167,7 @@ def _assigned(node: ast.stmt) -> set[str]:
 
 
 def _names(node: ast.AST) -> set[str]:
-    """Return the names and attributes below a node, and its texts in quotes."""
+    """Return the names, attributes and quoted string literals below a node."""
     names = set()
     for each in ast.walk(node):
         if isinstance(each, ast.Name):
@@ -179,7 +180,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _pieces(nodes: list[_Node], lines: tuple[str, ...]) -> Iterator[Piece]:
-    """Yield the text of the statements; those that follow one another stay together."""
+    """Yield the text of the statements, with consecutive ones joined."""
     groups: list[tuple[int, int]] = []
     for node in nodes:
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
@@ -208,14 +209,14 @@ def _tapped(nodes: Iterable[_Node]) -> Iterator[tuple[int, str]]:
                 yield call.lineno, site.value
 
 
-def _given(function: ast.FunctionDef, gives: Iterable[tuple[str, str]]) -> Iterator[tuple[int, str]]:
+def _shapes_by_line(function: ast.FunctionDef, gives: Iterable[tuple[str, str]]) -> Iterator[tuple[int, str]]:
     for anchor, tensor in gives:
-        for node in _found(function, anchor):
+        for node in _matching(function, anchor):
             yield node.lineno, tensor
 
 
-def _said(tensors: list[str], sizes: Sizes) -> str:
-    """Return shapes as text, [1, 8, 10, 32]; if they differ, each with the name of its tensor."""
+def _shape_text(tensors: list[str], sizes: Sizes) -> str:
+    """Format shapes as text, such as [1, 8, 10, 32]; if they differ, each with the name of its tensor."""
     shapes = {tensor: f"[{', '.join(map(str, sizes[tensor]))}]" for tensor in tensors}
     if len(set(shapes.values())) == 1:
         return next(iter(shapes.values()))

@@ -1,6 +1,6 @@
-"""Which lines of the project compute a part of a model, as the model is wired.
+"""The lines of the project that compute each part of a model, given its wiring.
 
-The parts are those of `model.anatomy.blueprint`. Functions are named themselves, lines by the names in them.
+The parts are those of `model.anatomy.blueprint`. Functions are referenced directly, lines by the names in them.
 """
 
 from collections.abc import Callable
@@ -64,11 +64,11 @@ def wiring_of(model: Transformer, layer: int) -> Wiring:
 def code_of_part(wiring: Wiring, part: str, T: int) -> Code:
     """Return the lines that compute a part, with the shapes for T tokens.
 
-    Raises InputError for a part that the model does not have, and for one without a drawing.
+    Raises InputError for a part that the model does not have or that has no drawing.
     """
     parts = blueprint(wiring.config, T)
     if part not in parts:
-        raise InputError("This model has no such part.", part, say("Choose one of: {}.", ", ".join(parts)))
+        raise InputError("No part of the model has this name.", part, say("Choose one of: {}.", ", ".join(parts)))
     sizes = sizes_of(wiring.config, T)
     mini = mini_spans(MINI_PARTS.get(part, ())) if like_mini(wiring.config) else []
     return Code(excerpts(PARTS[part](wiring), sizes), excerpts(mini, sizes))
@@ -80,7 +80,7 @@ def sizes_of(config: ModelConfig, T: int) -> Sizes:
     return {site: shape if site in _ALONE else (1, *shape) for site, shape in shapes.items()}
 
 
-# --- the project's own ---------------------------------------------------------------------------------
+# --- the project's own code ---------------------------------------------------------------------------------
 
 
 def _tokens(w: Wiring) -> list[Span]:
@@ -168,7 +168,7 @@ def _up(w: Wiring) -> list[Span]:
 
 def _act(w: Wiring) -> list[Span]:
     function = MLPS[w.config.mlp]
-    own = [Span(function)] if function.__module__.startswith("model.") else []  # torch has the others
+    own = [Span(function)] if function.__module__.startswith("model.") else []  # the others are in torch
     branch = "else gate" if w.config.mlp == "swiglu" else "if gate"
     return [Span(w.mlp.__init__, ("=act",)), Span(w.mlp.forward, (branch,)), *own]
 
@@ -237,7 +237,7 @@ MINI_PARTS: dict[str, Lines] = {
     "unembed": ((_MODEL, ("return",)),),
     "output": (("choose", ("softmax",)),),
 }
-_MINI_GIVES = {  # of a line of the file
+_MINI_GIVES = {  # tensors computed by lines of docs/mini_gpt.py
     (_MODEL, "positions"): "resid_pre",
     (_MODEL, "return"): "logits",
     (_ATTENTION, "qkv"): "q",
@@ -252,7 +252,7 @@ _MINI_GIVES = {  # of a line of the file
 
 def like_mini(config: ModelConfig) -> bool:
     """Return whether a model is wired like docs/mini_gpt.py, so that both compute the same."""
-    asked = {
+    expected = {
         "norm": "layernorm",
         "norm_placement": "pre",
         "positions": "learned",
@@ -266,7 +266,7 @@ def like_mini(config: ModelConfig) -> bool:
         "n_expert": 1,
         "mixer": "softmax",
     }
-    return all(getattr(config, name) == value for name, value in asked.items())
+    return all(getattr(config, name) == value for name, value in expected.items())
 
 
 def mini_spans(lines: Lines) -> list[Span]:

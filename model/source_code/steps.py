@@ -1,5 +1,6 @@
-"""Which lines compute the steps from two vectors to one attention weight: the model's own, and those of
-`model.attention.cell`, which take the same way once more for one cell. docs/mini_gpt.py beside them."""
+"""The lines that compute the steps from two vectors to one attention weight: the model's own, those of
+`model.attention.cell`, which repeat the computation for one cell, and those of docs/mini_gpt.py.
+"""
 
 from collections.abc import Callable
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from model.errors import CheckpointError, UnsupportedModel
 
-FRESH_COPY = "Fetch the vocabulary again from where the model was published."
+FRESH_COPY = "Download the vocabulary again from the model's publisher."
 _MOST_WORK = 1 << 26  # neighbor pairs to examine, a few seconds; the vocabulary of Llama 3 needs a tenth of it
 
 
@@ -101,20 +101,20 @@ def _out_of_order(merges: list[tuple[str, str]], places: dict[str, int]) -> dict
         elif parts in place_of:
             reachable[token] = place_of[parts]
         else:
-            raise UnsupportedModel("A token is made by a merge that the list does not name.", token, FRESH_COPY)
+            raise UnsupportedModel("A token needs a merge that is not in the list.", token, FRESH_COPY)
     if sorted(reachable, key=reachable.get) != sorted(reachable, key=places.get):
-        raise UnsupportedModel("The merges are in an order that cannot be followed.", "", FRESH_COPY)
+        raise UnsupportedModel("The merges are in an impossible order.", "", FRESH_COPY)
     return reachable
 
 
-def merge_ranks(tokens: Iterable[str], merges: Iterable[tuple[str, str]], whole: Iterable[str] = ()) -> dict[str, int]:
+def merge_ranks(tokens: Iterable[str], merges: Iterable[tuple[str, str]], direct: Iterable[str] = ()) -> dict[str, int]:
     """Compute ranks of tokens (in the byte alphabet) such that merging by the lowest rank follows the list of merges.
 
     A list of merges names pairs; tiktoken joins any two neighbors whose joined bytes are a token. The two agree if and
     only if each ranked token is reached through a pair in the list, because the parts of two neighbors do not depend on
     the surrounding text. So a token that no listed pair can reach is omitted: the list never produces it either.
-    `whole` are tokens that are matched against a complete piece of text before merging (`ignore_merges`). The 256 bytes
-    have ranks 0..255.
+    `direct` are tokens that are matched against a complete piece of text before merging (`ignore_merges`). The 256
+    bytes have ranks 0..255.
 
     Raises CheckpointError for merges that repeat or name unknown tokens, UnsupportedModel for lists that no ranks can
     reproduce.
@@ -134,9 +134,9 @@ def merge_ranks(tokens: Iterable[str], merges: Iterable[tuple[str, str]], whole:
     ):
         places = _out_of_order(merges, places)
     ranks = ALPHABET | {token: 256 + n for n, token in enumerate(sorted(places, key=places.get))}
-    extra = [token for token in dict.fromkeys(whole) if token not in ranks]
+    extra = [token for token in dict.fromkeys(direct) if token not in ranks]
     _affordable(sum(len(token) ** 2 for token in extra))
     for token in extra:
         if len(_last_parts(token, ranks)) == 2:
-            raise UnsupportedModel("A token must be found whole but must never be merged.", token, FRESH_COPY)
+            raise UnsupportedModel("A token can only be matched whole, yet no merge produces it.", token, FRESH_COPY)
     return ranks | {token: len(ranks) + n for n, token in enumerate(extra)}

@@ -19,7 +19,7 @@ _CLUSTERS = pre_tokenizers.Split(Regex(r"\X"), "isolated")
 
 
 @dataclass(frozen=True)
-class Group:
+class CharacterGroup:
     """Neighboring tokens, from `start` up to but not including `end`, that make up `text` together."""
 
     start: int
@@ -37,7 +37,7 @@ class CharacterPart:
     of: int
 
 
-def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[Group, ...]:
+def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[CharacterGroup, ...]:
     """Return the shortest runs of tokens that no character crosses, in order and without gaps.
 
     `raw`: the bytes of each token [T]. With `clusters`, a character is an extended grapheme cluster, as perceived by
@@ -55,7 +55,7 @@ def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[G
             inside.update(range(start + 1, end))
     cuts = [0, *(at for at, end in enumerate(ends[:-1], 1) if end not in inside), len(raw)]
     return tuple(
-        Group(start, end, b"".join(raw[start:end]).decode("utf-8", "replace")) for start, end in pairwise(cuts)
+        CharacterGroup(start, end, b"".join(raw[start:end]).decode("utf-8", "replace")) for start, end in pairwise(cuts)
     )
 
 

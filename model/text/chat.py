@@ -76,7 +76,7 @@ def chat_turns(
     template, messages = _template(tokenizer), _checked(messages)
     stands, (end, *marks) = _stand_ins(tokenizer, template, messages)
     contents = [_replace(each["content"], stands) for each in messages]
-    # The mark of the end of the last text; its space shows whether texts are trimmed.
+    # Marks the end of the last text; its trailing space reveals whether the template trims texts.
     open_end = f"{end} " if continue_final else ""
     ours, marked = (
         _values(
@@ -114,13 +114,13 @@ def _template(tokenizer: Tokenizer) -> str:
         what = "This model has no default chat template, only named ones."
         hint = "Save the template you want as chat_template.jinja in the model's folder."
         raise InputError(what, ", ".join(sorted(others))[:MOST_SAID], hint)
-    raise InputError("This model has no chat template.", "", "Choose a model that was taught to chat.")
+    raise InputError("This model has no chat template.", "", "Choose a chat model.")
 
 
 def _left_open(text: str, content: str, end: str) -> str:
     """Return a rendered conversation up to the end of its last text, which is marked by `end` and a space."""
-    before, found, after = text.rpartition(end)
-    if not found or content.strip() not in before:
+    before, separator, after = text.rpartition(end)
+    if not separator or content.strip() not in before:
         what = "The chat template of this model changes the text of the last message, so it cannot be continued."
         raise InputError(what, content[:40], "Change the last message, or let the model start a new answer.")
     return before if after.startswith(" ") else before.rstrip()
@@ -140,8 +140,8 @@ def default_system(tokenizer: Tokenizer) -> str | None:
         each.get("text", "")
         for each in _render_each(tokenizer.chat_template, [_values(tokenizer, each, False) for each in several])
     )
-    before, found, after = with_one.partition(ours[0])
-    if not found or ours[1] not in after:
+    before, separator, after = with_one.partition(ours[0])
+    if not separator or ours[1] not in after:
         return None
     if without.startswith(before) and without.endswith(after) and len(without) >= len(before) + len(after):
         return without[len(before) : len(without) - len(after)]
@@ -178,7 +178,7 @@ def _text_of(answer: Mapping[str, str]) -> str:
         case {"error": "syntax", "got": got}:
             raise UnsupportedModel("The chat template of this model cannot be read.", got[:MOST_SAID].rstrip("."))
         case {"error": "refused", "got": got}:
-            what = "The chat template of this model does not take these messages."
+            what = "The chat template of this model does not accept these messages."
             raise InputError(what, got[:MOST_SAID].rstrip("."))
         case {"error": "failed", "got": got}:
             raise UnsupportedModel("The chat template of this model failed.", got[:MOST_SAID].rstrip("."))
@@ -207,17 +207,17 @@ def _owners(tokenizer: Tokenizer, part: str, ids: list[int], turns: np.ndarray, 
 def _checked(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Return role and text of each message. Raises InputError for invalid ones."""
     if not messages:
-        raise InputError("There is no message.", "", "Write something to answer.")
-    found = []
+        raise InputError("The message is missing.", "", "Write something to answer.")
+    checked = []
     for message in messages:
         role, content = (message.get(key) if isinstance(message, Mapping) else None for key in ("role", "content"))
         if role not in ROLES or not isinstance(content, str):
             raise InputError("This is not a message.", str(role)[:40], "It needs a role and a text.")
-        found.append({"role": role, "content": joined(content)})
-    size = sum(len(each["content"]) for each in found)
+        checked.append({"role": role, "content": joined(content)})
+    size = sum(len(each["content"]) for each in checked)
     if size > MOST_TEXT:
         raise InputError("The messages are too long.", f"{size} characters", say("At most {} characters.", MOST_TEXT))
-    return found
+    return checked
 
 
 def _stand_ins(

@@ -23,19 +23,19 @@ def places(text: str, frame: str, contents: Sequence[str], marks: Sequence[str])
     if not text.startswith(own[0]):
         return []
     at = len(own[0])
-    found: list[Place] = []
+    spans: list[Place] = []
     for turn, after in zip(turns, own[1:], strict=True):
-        last = len(found) == len(turns) - 1
+        last = len(spans) == len(turns) - 1
         end = _end(text, at, contents[turn], after, last)
         if end < 0:
             break
-        found.append((at, end, turn))
+        spans.append((at, end, turn))
         at = end + len(after)
-    return found
+    return spans
 
 
 def _end(text: str, at: int, content: str, after: str, last: bool) -> int:
-    """Return where a turn's text that begins at `at` ends and the template's words `after` it begin; -1 if
+    """Return the index at which a turn's text that begins at `at` ends and the template's text `after` begins; -1 if
     not found.
     """
     for written in (content, content.strip(), content.rstrip(), content.lstrip()):
@@ -48,10 +48,10 @@ def _end(text: str, at: int, content: str, after: str, last: bool) -> int:
     return text.find(after, at) if after else -1
 
 
-def turn_of_characters(length: int, found: Sequence[Place]) -> np.ndarray:
+def turn_of_characters(length: int, spans: Sequence[Place]) -> np.ndarray:
     """Return the turn of each character, -1 for the template's. [length]"""
     turns = np.full(length, TEMPLATE, np.int64)
-    for start, end, turn in found:
+    for start, end, turn in spans:
         turns[start:end] = turn
     return turns
 

@@ -160,7 +160,7 @@ def _strings(metadata: Mapping[str, object], key: str) -> list[str]:
     try:
         strings = [value.decode() if isinstance(value, bytes) else value for value in values]
     except UnicodeDecodeError as error:
-        raise CheckpointError(say("{} holds text that is not UTF-8.", key), str(error)[:80], FRESH_COPY) from error
+        raise CheckpointError(say("{} contains text that is not UTF-8.", key), str(error)[:80], FRESH_COPY) from error
     if not set(map(type, strings)) <= {str}:
         raise CheckpointError(say("{} must be a list of strings.", key), "", FRESH_COPY)
     return strings

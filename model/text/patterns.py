@@ -14,7 +14,7 @@ from model.errors import UnsupportedModel
 
 MOST_CHARACTERS = 2000  # the longest published one has 400
 MOST_TIMES = 16  # the engine expands a counted repetition; the published ones end at 3
-SAFE = (r"\s+(?!\S)", r"\s+(?![^\s\p{N}])")  # alternatives that end with white space before something else
+SAFE = (r"\s+(?!\S)", r"\s+(?![^\s\p{N}])")  # alternatives that match white space before something else
 _PLAIN_GROUP = re.compile(r"\(\?(?:i|-i)?:")
 _CLASS = re.compile(
     r"\[\^?(?:[^\[\]\\]|\\.)(?:[^\[\]\\]|\\.)*\]", re.DOTALL
@@ -27,7 +27,7 @@ def check_pattern(pattern: str) -> str:
     """Return the pattern unchanged. Raises UnsupportedModel if a text could make the engine search for very long."""
     if len(pattern) > MOST_CHARACTERS or not all(map(_is_plain, _alternatives(pattern))):
         raise UnsupportedModel(
-            "The pattern of this vocabulary could take very long.",
+            "The pattern of this vocabulary could run for a very long time.",
             shown(pattern),
             "Use a model whose pattern looks ahead only after white space.",
         )
@@ -36,13 +36,13 @@ def check_pattern(pattern: str) -> str:
 
 def _alternatives(pattern: str) -> list[str]:
     """Return the alternatives at the top of a pattern."""
-    found, depth, start = [], 0, 0
+    parts, depth, start = [], 0, 0
     for at, sign in _signs(pattern):
         depth += (sign == "(") - (sign == ")")
         if sign == "|" and depth == 0:
-            found.append(pattern[start:at])
+            parts.append(pattern[start:at])
             start = at + 1
-    return [*found, pattern[start:]]
+    return [*parts, pattern[start:]]
 
 
 def _is_plain(part: str) -> bool:
@@ -51,12 +51,12 @@ def _is_plain(part: str) -> bool:
         return True
     before = ""  # the sign before
     for at, sign in _signs(part):
-        rest = part[at:]
-        if sign == "[[" or (sign == "(" and rest.startswith("(?") and not _PLAIN_GROUP.match(rest)):
+        tail = part[at:]
+        if sign == "[[" or (sign == "(" and tail.startswith("(?") and not _PLAIN_GROUP.match(tail)):
             return False
         if len(sign) == 2 and (sign[1].isdigit() or sign[1] in "kgGKbBAzZ<>{"):
             return False
-        count = _COUNT.match(rest) if sign == "{" else None
+        count = _COUNT.match(tail) if sign == "{" else None
         if count and (before == ")" or any(len(n) > 2 or int(n) > MOST_TIMES for n in count.groups() if n)):
             return False
         if sign == "+" and before in ("*", "+", "?", "}"):
@@ -72,9 +72,9 @@ def _signs(pattern: str) -> Iterator[tuple[int, str]]:
     at = 0
     while at < len(pattern):
         if pattern[at] == "[":
-            found = _CLASS.match(pattern, at)
-            yield at, "[" if found else "[["
-            at = found.end() if found else at + 1
+            match = _CLASS.match(pattern, at)
+            yield at, "[" if match else "[["
+            at = match.end() if match else at + 1
             continue
         sign = pattern[at : at + 2] if pattern[at] == "\\" else pattern[at]
         yield at, sign

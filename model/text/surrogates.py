@@ -13,7 +13,7 @@ def joined(text: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise InputError(
-            "The text holds half of a surrogate pair, which is no character.",
+            "The text contains an unpaired surrogate, which is not a character.",
             f"\\u{ord(text[error.start]):04x} at character {error.start}",
             "Remove that character or paste the text again.",
         ) from None

@@ -21,7 +21,7 @@ from model.text.gguf_vocabulary import read_gguf
 from model.text.surrogates import joined
 from model.text.vocabulary import GPT2_PATTERN, Vocabulary, read_tiktoken
 from model.text.vocabulary_files import read_tokenizer_json, read_vocab_merges
-from model.text.vocabulary_settings import Settings, read_settings, settings_of
+from model.text.vocabulary_settings import VocabularySettings, read_settings, settings_of
 
 # tiktoken's regex engine uses a stack entry per whitespace character and panics at a million of them.
 MAX_WHITESPACE_RUN = 500_000
@@ -65,9 +65,9 @@ class Tokenizer:
         text = joined(text)
         ids: list[int] = []
         n_bytes = 0
-        for part, whole in self._cut(text, False, special):
-            if whole is not None:
-                ids.append(whole)
+        for part, token in self._cut(text, False, special):
+            if token is not None:
+                ids.append(token)
                 n_bytes += len(part.encode())
                 continue
             part = unicodedata.normalize("NFC", part) if self._vocabulary.nfc else part
@@ -80,7 +80,7 @@ class Tokenizer:
         if len(self.decode_bytes(ids)) != n_bytes:
             got = self._vocabulary.pattern
             hint = "Use a model whose vocabulary takes every text."
-            raise UnsupportedModel("The pattern of this vocabulary leaves part of the text out.", got, hint)
+            raise UnsupportedModel("The pattern of this vocabulary skips part of the text.", got, hint)
         return ids
 
     @property
@@ -174,9 +174,9 @@ class Tokenizer:
             longest = max((match.end() - match.start() for match in re.finditer(r"\s+", text)), default=0)
             if longest > MAX_WHITESPACE_RUN:
                 raise InputError(
-                    "The text has too much whitespace in one run.",
+                    "The text has a run of whitespace that is too long.",
                     f"{longest} characters",
-                    say("At most {} in a row can be encoded.", MAX_WHITESPACE_RUN),
+                    say("At most {} whitespace characters in a row can be encoded.", MAX_WHITESPACE_RUN),
                 )
         try:
             ranks = self._engine.encode_ordinary(text)
@@ -272,7 +272,7 @@ def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
 
 def from_vocab_merges(vocab: Path, merges: Path) -> Tokenizer:
     """Build the tokenizer in GPT-2's vocab.json and merges.txt. Raises CheckpointError for broken files."""
-    return from_vocabulary(read_vocab_merges(Path(vocab), Path(merges), Settings()))
+    return from_vocabulary(read_vocab_merges(Path(vocab), Path(merges), VocabularySettings()))
 
 
 def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[str, int] | None = None) -> Tokenizer:
@@ -298,7 +298,7 @@ def from_folder(folder: Path) -> Tokenizer:
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         if settings.kind not in ("GPT2Tokenizer", "GPT2TokenizerFast"):
             # These two files do not include the splitting pattern; they imply only GPT-2's.
-            what = "vocab.json and merges.txt are read for GPT-2 only."
+            what = "vocab.json and merges.txt are supported for GPT-2 only."
             raise UnsupportedModel(what, settings.kind, "Add its tokenizer.json.")
         return from_vocabulary(read_vocab_merges(folder / "vocab.json", folder / "merges.txt", settings))
     files = sorted(folder.glob("*.tiktoken")) if folder.is_dir() else []

@@ -70,13 +70,13 @@ def byte_level(
     vocab: Mapping[str, int],
     merges: Iterable[tuple[str, str]],
     added: Sequence[AddedToken],
-    whole: bool,
+    ignore_merges: bool,
     base: Vocabulary,
 ) -> Vocabulary:
     """Return `base` with raw bytes, ranks and ids of a vocabulary in the byte alphabet.
 
-    `whole`: a complete piece of text is looked up before it is merged (`ignore_merges`). Raises CheckpointError for ids
-    other than 0..V-1, clashing tokens and tokens outside the byte alphabet.
+    `ignore_merges`: a complete piece of text is looked up before it is merged. Raises CheckpointError for ids other
+    than 0..V-1, clashing tokens and tokens outside the byte alphabet.
     """
     if len(added) > _MAX_ADDED:
         got = f"{len(added)} tokens that no merge makes"
@@ -88,18 +88,18 @@ def byte_level(
     merged = {token: number for token, number in vocab.items() if token not in texts}
     by_id = {number: token for token, number in merged.items()} | {number: text for text, number in texts.items()}
     if not merged or len(by_id) != len(merged) + len(texts):
-        raise CheckpointError("Two tokens share an id, or there are none.", f"{len(vocab)} tokens", FRESH_COPY)
+        raise CheckpointError("Two tokens share an id, or the vocabulary is empty.", f"{len(vocab)} tokens", FRESH_COPY)
     if len(by_id) > _MAX_TOKENS or min(by_id) != 0 or max(by_id) != len(by_id) - 1:
         got = f"{len(by_id)} tokens with ids {min(by_id)} to {max(by_id)}"
-        raise CheckpointError("The token ids leave gaps or run too high.", got, FRESH_COPY)
+        raise CheckpointError("The token ids have gaps or are too large.", got, FRESH_COPY)
     if max(map(len, vocab), default=0) > _MAX_TOKEN_LENGTH:
-        raise CheckpointError("A token is absurdly long.", f"{max(map(len, vocab))} characters", FRESH_COPY)
+        raise CheckpointError("A token is implausibly long.", f"{max(map(len, vocab))} characters", FRESH_COPY)
     strange = set().union(*merged) - ALPHABET.keys()
     if strange:
         token = next(token for token in merged if strange & set(token))
-        hint = "Only byte-level BPE is read."
+        hint = "Only byte-level BPE is supported."
         raise CheckpointError("A token is not written in the byte alphabet.", repr(token), hint)
-    ranks = merge_ranks(vocab, merges, merged if whole else ())
+    ranks = merge_ranks(vocab, merges, merged if ignore_merges else ())
     rank_ids = [-1] * len(ranks)
     for token, rank in ranks.items():
         rank_ids[rank] = vocab.get(token, -1)
@@ -141,7 +141,7 @@ def read_text(path: Path) -> str:
     """Return the text of a file. Raises CheckpointError if it is missing, not a plain file, too large or not UTF-8."""
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
-            raise CheckpointError("A vocabulary file is absurdly large.", path.name, FRESH_COPY)
+            raise CheckpointError("A vocabulary file is implausibly large.", path.name, FRESH_COPY)
         if not path.is_file():  # a device file never ends
             raise OSError("it is not a file")
         return path.read_text(encoding="utf-8")

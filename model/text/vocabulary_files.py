@@ -20,7 +20,7 @@ from model.text.vocabulary import (
     read_text,
     refuse,
 )
-from model.text.vocabulary_settings import DEFAULT, TOKENIZER_CONFIG, Settings
+from model.text.vocabulary_settings import DEFAULT, TOKENIZER_CONFIG, VocabularySettings
 
 
 def _steps(value: object, key: str) -> list[dict]:
@@ -123,7 +123,7 @@ def _token_id(text: str | list[str] | None, key: str, ids: Mapping[str, int]) ->
 
 
 def _with_settings(
-    base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedToken], settings: Settings
+    base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedToken], settings: VocabularySettings
 ) -> Vocabulary:
     """Return `base` with the settings of the files beside it; a single special token is both BOS and EOS, as in GPT-2.
 
@@ -153,7 +153,7 @@ def _with_settings(
     )
 
 
-def read_tokenizer_json(path: Path, settings: Settings) -> Vocabulary:
+def read_tokenizer_json(path: Path, settings: VocabularySettings) -> Vocabulary:
     """Return the vocabulary in a tokenizer.json with the settings of the files beside it.
 
     Raises CheckpointError for a broken file, UnsupportedModel for unsupported steps.
@@ -186,7 +186,7 @@ def read_tokenizer_json(path: Path, settings: Settings) -> Vocabulary:
     return _with_settings(full, vocab | {token.text: token.id for token in added}, added, settings)
 
 
-def read_vocab_merges(vocab_path: Path, merges_path: Path, settings: Settings) -> Vocabulary:
+def read_vocab_merges(vocab_path: Path, merges_path: Path, settings: VocabularySettings) -> Vocabulary:
     """Return the vocabulary in GPT-2's vocab.json and merges.txt; a token that no merge produces is treated as special.
 
     Raises CheckpointError for a broken file.

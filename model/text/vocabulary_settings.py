@@ -28,7 +28,7 @@ _SEVERAL = ("additional_special_tokens", "extra_special_tokens")
 
 
 @dataclass(frozen=True)
-class Settings:
+class VocabularySettings:
     """The settings in the files beside a vocabulary."""
 
     named: Mapping[str, str | list[str]] = field(default_factory=dict)  # the texts of special tokens, by name
@@ -39,7 +39,7 @@ class Settings:
     kind: str = "GPT2Tokenizer"  # tokenizer_class
 
 
-def read_settings(folder: Path) -> Settings:
+def read_settings(folder: Path) -> VocabularySettings:
     """Return the vocabulary settings in a model folder's files; raise CheckpointError for a broken file."""
     config, listed, generation, model = (
         read_json(folder / name) if (folder / name).is_file() else {}
@@ -54,7 +54,7 @@ def settings_of(
     listed: Mapping | None = None,
     templates: Mapping[str, str] | None = None,
     end_ids: tuple[int, ...] = (),
-) -> Settings:
+) -> VocabularySettings:
     """Return the settings in the content of tokenizer_config.json and of special_tokens_map.json (`listed`).
 
     `templates` are the chat templates with files of their own, by name. Raises CheckpointError for an invalid chat
@@ -62,7 +62,7 @@ def settings_of(
     """
     both = (_named(config), _named(listed or {}))
     first, second = both if "added_tokens_decoder" in config else reversed(both)
-    return Settings(
+    return VocabularySettings(
         named={**second, **first},
         end_texts=tuple(dict.fromkeys(str(each["eos_token"]) for each in both if "eos_token" in each)),
         end_ids=end_ids,
@@ -74,18 +74,18 @@ def settings_of(
 
 def _named(values: Mapping) -> dict[str, str | list[str]]:
     """Return the texts of special tokens by the names under which a chat template finds them."""
-    found: dict[str, str | list[str]] = {}
+    texts: dict[str, str | list[str]] = {}
     for key, value in values.items():
         if key in _SEVERAL and isinstance(value, list):
-            found[key] = [text for each in value if (text := _content(each)) is not None]
+            texts[key] = [text for each in value if (text := _content(each)) is not None]
         elif key == "extra_special_tokens" and isinstance(value, Mapping):
-            found |= {name: text for name, each in value.items() if (text := _content(each)) is not None}
+            texts |= {name: text for name, each in value.items() if (text := _content(each)) is not None}
         elif isinstance(key, str) and key.endswith("_token") and (text := _content(value)) is not None:
-            found[key] = text
+            texts[key] = text
         elif key in _STANDARD[:2] and value is not None:
             what = say("The {} in {} is not in the vocabulary.", key, TOKENIZER_CONFIG)
             raise CheckpointError(what, str(value)[:80], FRESH_COPY)
-    return found
+    return texts
 
 
 def _content(token: object) -> str | None:

@@ -13,18 +13,18 @@ _FEW = 64  # positions per chunk of logits
 
 
 @dataclass(frozen=True)
-class Reading:
+class PredictionDivergence:
     """Difference of predictions from the float32 model's, over the positions of a text."""
 
     positions: int
     kl: float  # mean KL(float32 || changed), nats
-    agree: float  # share of positions with the same likeliest token
+    agree: float  # share of positions with the same most likely token
     loss: float | None  # mean -log p(next token), nats; None for a text of one token
     before: float | None  # that of the float32 model
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class StreamSample:
     """A text with the float32 model's residual streams, the starting point of every format."""
 
     ids: Tensor  # [1, T]
@@ -33,7 +33,7 @@ class Sample:
 
 
 @torch.inference_mode()
-def sample(model: Transformer, ids: Sequence[int], *, keep: bool = True) -> Sample:
+def sample(model: Transformer, ids: Sequence[int], *, keep: bool = True) -> StreamSample:
     """Run a text once without changes; `keep` stores the stream before every block, else only the last one."""
     tokens = torch.tensor([list(ids)])
     model.check(tokens)
@@ -43,11 +43,11 @@ def sample(model: Transformer, ids: Sequence[int], *, keep: bool = True) -> Samp
         streams += [x] if keep else []
         x = block(x, layer, run)
     small = 4 * len(ids) * model.config.vocab_size <= LOGITS
-    return Sample(tokens, [*streams, x], model.logits(x)[0] if small else None)
+    return StreamSample(tokens, [*streams, x], model.logits(x)[0] if small else None)
 
 
 @torch.inference_mode()
-def read(model: Transformer, text: Sample, other: Transformer, streams: Tensor) -> list[Reading]:
+def read(model: Transformer, text: StreamSample, other: Transformer, streams: Tensor) -> list[PredictionDivergence]:
     """Compare predictions of `other`, from its last residual streams [N, T, D], with the model's. Returns N Readings.
 
     With d = z' - z, the difference of the logits, and m its mean under p = softmax(z):
@@ -70,7 +70,7 @@ def read(model: Transformer, text: Sample, other: Transformer, streams: Tensor) 
             loss[n] += (total + apart + mean)[rows].sum() - other_z[rows, following].sum()
     divided = T - 1 if T > 1 else 0
     return [
-        Reading(
+        PredictionDivergence(
             T,
             float(kl[n]) / T,
             float(agree[n]) / T,

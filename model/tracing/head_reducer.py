@@ -105,8 +105,8 @@ class HeadReducer:
         n, r, t = rows.shape[-1], *codes.shape[-2:]
         self.rows[:, layers, :, -n:] = rows.view(len(rows), len(layers), -1, n)
         self.thumbnails[layers, :, -r:] = codes.view(len(layers), -1, r, t)
-        whole = RowStats(*self.rows[:, layers].flatten(1, 2))
-        self.metrics[layers] = head_metrics(whole, self.repeats).view(len(layers), *self.metrics.shape[1:])
+        merged = RowStats(*self.rows[:, layers].flatten(1, 2))
+        self.metrics[layers] = head_metrics(merged, self.repeats).view(len(layers), *self.metrics.shape[1:])
 
 
 @dataclass(frozen=True)
@@ -226,6 +226,6 @@ def _block_max(scores: Tensor, pool: int) -> Tensor:
     if pool == 1:
         return scores.clone()
     G, b, N = scores.shape
-    whole = b // pool
-    blocks = scores[:, : whole * pool].view(G, whole, pool, N).amax(2)
-    return blocks if whole * pool == b else torch.cat((blocks, scores[:, whole * pool :].amax(1, keepdim=True)), 1)
+    full = b // pool
+    blocks = scores[:, : full * pool].view(G, full, pool, N).amax(2)
+    return blocks if full * pool == b else torch.cat((blocks, scores[:, full * pool :].amax(1, keepdim=True)), 1)

@@ -20,7 +20,7 @@ from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import MOST
-from model.tracing.one_token import alone
+from model.tracing.one_token import single_token_pass
 from model.tracing.ranking import ranks_of, top_ids
 
 _HELD = 6_000_000  # logits in memory at once; also keeps the steps between two progress reports short
@@ -48,7 +48,7 @@ class Translator(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class LensReading:
     """Lens predictions at K points of the stream and P positions; the last point is the model's own prediction.
 
     `places` counts the layers that a stream has passed: 0 before the first, l + 1/2 between attention and MLP of layer
@@ -57,12 +57,12 @@ class Reading:
 
     places: np.ndarray  # float32 [K]
     positions: np.ndarray  # int64 [P]
-    ids: np.ndarray  # int32 [K, P, k], the likeliest next tokens, ties by the smaller id
+    ids: np.ndarray  # int32 [K, P, k], the most likely next tokens, ties by the smaller id
     probabilities: np.ndarray  # float32 [K, P, k]
     entropy: np.ndarray  # float32 [K, P], nats
     kl: np.ndarray  # float32 [K, P], KL(last point || this one) in nats
     candidates: np.ndarray  # int64 [P, C], tokens tracked from point to point
-    ranks: np.ndarray  # int32 [K, P, C], 1 for the likeliest; ties are broken by the smaller id
+    ranks: np.ndarray  # int32 [K, P, C], 1 for the most likely; ties are broken by the smaller id
     shares: np.ndarray  # float32 [K, P, C], their probabilities
 
     @property
@@ -89,7 +89,7 @@ def read_layers(
     candidates: Sequence[int] | None = None,
     lens: Translator | None = None,
     progress: Progress = silent,
-) -> Reading:
+) -> LensReading:
     """Compute lens predictions from the stream that enters each layer, and from the one that leaves the last. K = L + 1
 
     `candidates` are the tokens to track by rank and probability, by default each position's top next token. `lens`
@@ -109,7 +109,7 @@ def read_layers(
 
 def read_position(
     run: Run, position: int, *, top: int = 5, candidates: Sequence[int] | None = None, lens: Translator | None = None
-) -> Reading:
+) -> LensReading:
     """Compute lens predictions at one position, also between attention and MLP of every layer. K = 2 L + 1, P = 1
 
     With a translator K = L + 1, because it does not cover the streams inside a layer. Otherwise as `read_layers`.
@@ -121,8 +121,10 @@ def read_position(
     return _read(run, lambda rows: x[:, None], np.arange(len(x), dtype=np.float32) / 2, request, silent)
 
 
-def lens_rows(reading: Reading, piece: Callable[[int], str]) -> pd.DataFrame:
-    """Return a reading as a table: columns layer, position, rank (1 is the likeliest), token id, piece, probability."""
+def lens_rows(reading: LensReading, piece: Callable[[int], str]) -> pd.DataFrame:
+    """Return a reading as a table: columns layer, position, rank (1 is the most likely), token id, piece,
+    probability.
+    """
     K, P, k = reading.ids.shape
     ids = reading.ids.ravel()
     pieces = {number: piece(number) for number in np.unique(ids).tolist()}
@@ -138,7 +140,7 @@ def lens_rows(reading: Reading, piece: Callable[[int], str]) -> pd.DataFrame:
     )
 
 
-def some_positions(reading: Reading, start: int, end: int) -> Reading:
+def some_positions(reading: LensReading, start: int, end: int) -> LensReading:
     """Return the columns start .. end - 1 of a reading."""
     cut = {
         name: value
@@ -148,7 +150,7 @@ def some_positions(reading: Reading, start: int, end: int) -> Reading:
         else value[:, start:end]
         for name, value in vars(reading).items()
     }
-    return Reading(**cut)
+    return LensReading(**cut)
 
 
 @torch.inference_mode()
@@ -173,7 +175,7 @@ def middle_at(run: Run, layer: int, position: int) -> Tensor:
         x = run.residuals[layer][None, : position + 1]
         return block.middle(each.at("resid_pre", layer, x), layer, each)[0, -1]
     x = run.residuals[layer][None, position : position + 1]
-    return block.middle(x, layer, alone(run.model, run.residuals[layer], layer, position))[0, 0]
+    return block.middle(x, layer, single_token_pass(run.model, run.residuals[layer], layer, position))[0, 0]
 
 
 def lens_gap(run: Run, position: int) -> float:
@@ -222,7 +224,7 @@ class _Truth:
 @torch.inference_mode()
 def _read(
     run: Run, streams: Callable[[Tensor], Tensor], places: np.ndarray, request: _Request, progress: Progress
-) -> Reading:
+) -> LensReading:
     """Reduce the logits of `streams(positions)`, [K, p, D], a few positions and points at a time."""
     rows = max(1, _HELD // run.model.config.vocab_size)
     K, P, done, parts = len(places), len(request.positions), 0, []
@@ -240,7 +242,7 @@ def _read(
     ids, probabilities, entropy, kl, ranks, shares, tracked = (
         torch.cat(group, 1).numpy() for group in zip(*parts, strict=True)
     )
-    return Reading(places, request.positions.numpy(), ids, probabilities, entropy, kl, tracked[0], ranks, shares)
+    return LensReading(places, request.positions.numpy(), ids, probabilities, entropy, kl, tracked[0], ranks, shares)
 
 
 def _truth(run: Run, x: Tensor, candidates: Tensor | None) -> tuple[Tensor, _Truth]:

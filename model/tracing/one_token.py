@@ -10,7 +10,7 @@ from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
 
 
-def alone(model: Transformer, stream: Tensor, layer: int, position: int, tap: Tap | None = None) -> Pass:
+def single_token_pass(model: Transformer, stream: Tensor, layer: int, position: int, tap: Tap | None = None) -> Pass:
     """Return a Pass to run layer `layer` for the token at `position` only.
 
     For earlier tokens only keys and values are computed, or the state that the layer carries. `stream` [T, D] is the

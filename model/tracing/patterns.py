@@ -8,10 +8,10 @@ from model.gpt.transformer import Transformer
 
 def patterns_and_logits(model: Transformer, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Return every head's weights, as in `Trace.pattern`, and all logits. ids [T] -> [L, H, T, T] and [T, V]"""
-    found: dict[int, Tensor] = {}
+    patterns: dict[int, Tensor] = {}
 
     def see(layer: int, weights: Tensor) -> None:
-        found[layer] = weights[0].clone()
+        patterns[layer] = weights[0].clone()
 
     def keep(site: str, layer: int, tensor: Tensor) -> Tensor:
         if site == "pattern":
@@ -19,4 +19,4 @@ def patterns_and_logits(model: Transformer, ids: Tensor) -> tuple[Tensor, Tensor
         return tensor
 
     logits = model.logits(model.trunk(ids[None], tap=keep, see=see))[0].float()
-    return torch.stack([found[layer] for layer in range(model.config.n_layer)]), logits
+    return torch.stack([patterns[layer] for layer in range(model.config.n_layer)]), logits

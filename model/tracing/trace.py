@@ -210,7 +210,7 @@ class Trace:
             if any(name.startswith("mlp_") for name in missing):
                 require_dense(self.config)
             raise InputError(
-                "This model has no such site in a block.", ", ".join(missing), say("Sites: {}.", ", ".join(SITES))
+                "The layers of this model have no such site.", ", ".join(missing), say("Sites: {}.", ", ".join(SITES))
             )
         return {name: store[name, layer] for name in names}
 
@@ -250,13 +250,13 @@ class Trace:
         self.require_key()
         unedited = None if self.key.edits else self
         edits = (*self.key.edits, *edits)
-        return self._again(edits, unedited, progress, passed)
+        return self._rerun(edits, unedited, progress, passed)
 
     def unedited(self) -> "Trace":
         """Return the run without edits: this one if it has no edits, else a new one."""
-        return self if self.tap is None else self._again()
+        return self if self.tap is None else self._rerun()
 
-    def _again(
+    def _rerun(
         self,
         edits: Sequence[Edit] = (),
         unedited: "Trace | None" = None,
@@ -298,10 +298,10 @@ class Trace:
 
     @public(top=whole(1), positions=listed)
     def logit_lens(self, top: int = 10, positions: Sequence[int] | None = None) -> pd.DataFrame:
-        """Return the likeliest next tokens if the model stopped before each layer, and at layer n_layer its own
+        """Return the most likely next tokens if the model stopped before each layer, and at layer n_layer its own
         prediction.
 
-        Columns layer, position, rank (1 is the likeliest), token id, piece, probability; all positions by default,
+        Columns layer, position, rank (1 is the most likely), token id, piece, probability; all positions by default,
         those below 0 counted from the end. `piece` is empty if the tokenizer is unknown. Layer n_layer has the softmax
         of `logits`. Raises InputError for a position that does not exist and for top < 1. nostalgebraist 2020,
         "interpreting GPT: the logit lens": the final norm is recomputed on each stream.

@@ -60,7 +60,7 @@ def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
 def end_of_text(tokenizer: Tokenizer) -> int:
     """Return the id of the end-of-text token. Raises InputError for a vocabulary without one."""
     if END_OF_TEXT not in tokenizer.special:
-        raise InputError("The vocabulary has no end of text.", tokenizer.name, "Use a model of text.")
+        raise InputError("The vocabulary has no end-of-text token.", tokenizer.name, "Use a model for text.")
     return tokenizer.special[END_OF_TEXT]
 
 
@@ -84,7 +84,7 @@ def split_documents(texts: Sequence[str], share: float, seed: int = 0) -> tuple[
     newline = text.rfind("\n", cut // 2, cut)
     cut = newline + 1 if newline > 0 else cut
     if min(cut, len(text) - cut) < 16:
-        raise InputError("There is too little text to train on.", f"{len(text)} characters", "Give a few pages of it.")
+        raise InputError("The text is too short for training.", f"{len(text)} characters", "Give a few pages of text.")
     return [text[:cut]], [text[cut:]]
 
 
@@ -161,7 +161,7 @@ def windows(tokens: np.ndarray, end: int) -> Source:
     def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
         last = len(tokens) - length - 1
         if last < 0:
-            raise InputError("There is too little text for this context.", f"{len(tokens)} tokens", "Give more text.")
+            raise InputError("The text is too short for this context.", f"{len(tokens)} tokens", "Give more text.")
         at = rng.integers(0, last + 1, size=rows)
         if len(starts):
             snapped = starts[np.minimum(np.searchsorted(starts, at), len(starts) - 1)]
@@ -214,7 +214,7 @@ def repeated(vocab_size: int) -> Source:
 
 
 @dataclass(frozen=True)
-class Part:
+class DataSource:
     """One source of a mixture: its share of the rows, and its share in the final phase."""
 
     source: Source
@@ -222,7 +222,7 @@ class Part:
     final_share: float
 
 
-def mixture(parts: Sequence[Part], final_from: float = 1.0) -> Source:
+def mixture(parts: Sequence[DataSource], final_from: float = 1.0) -> Source:
     """Return a source that draws rows from several sources by their shares; the final phase begins at `final_from` of
     the run.
     """
@@ -267,9 +267,9 @@ def task_dataset(name: str, task: Task, *, examples: int = 256, seed: int = 0) -
         return _batch(*task.make(rng, rows, length, False))
 
     def held_out(rows: int, length: int) -> Iterator[Batch]:
-        whole = _batch(*task.make(np.random.default_rng([seed, 1]), examples, length, True))
+        full = _batch(*task.make(np.random.default_rng([seed, 1]), examples, length, True))
         for at in range(0, examples, rows):
-            yield Batch(whole.ids[at : at + rows], whole.targets[at : at + rows])
+            yield Batch(full.ids[at : at + rows], full.targets[at : at + rows])
 
     return Dataset(name, read_vocabulary(tokenizer_json), tokenizer_json, train, {name: held_out})
 
@@ -289,5 +289,5 @@ def read_tokens(path: Path, vocab_size: int = 1 << 16) -> np.ndarray:
         raise InputError("A token file cannot be read.", f"{path.name}: {error}", "Run prepare again.") from error
     if (largest := int(tokens.max())) >= vocab_size:
         got = f"{path.name}: token {largest} of {vocab_size}"
-        raise InputError("A token file is of another vocabulary.", got, "Run prepare again.")
+        raise InputError("A token file belongs to another vocabulary.", got, "Run prepare again.")
     return tokens

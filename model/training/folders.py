@@ -15,7 +15,7 @@ from model.loading.checkpoint import save_folder
 from model.progress import Progress
 from model.training import data, loop
 from model.training.data import Dataset
-from model.training.loop import Recipe, Report, Run
+from model.training.loop import Recipe, Report, TrainingRun
 
 CHECKPOINT, LOG, TOKENIZER = "checkpoint.pt", "log.csv", "tokenizer.json"
 REPEATED = "repeated"  # in a mixture: repeated random tokens instead of a file
@@ -49,10 +49,12 @@ def prepare(
     out.mkdir(parents=True, exist_ok=True)
     split = {path.stem: data.split_documents(data.documents(read_text(path)), held_out) for path in files}
     if len(split) < len(files) or REPEATED in split:
-        raise InputError("The name of a file is taken.", ", ".join(path.name for path in files), "Rename one.")
+        raise InputError("A file with this name exists.", ", ".join(path.name for path in files), "Rename one.")
     chosen = [path.stem for path in (vocabulary_from or files)]
     if unknown := [name for name in chosen if name not in split]:
-        raise InputError("The vocabulary can be made from prepared files only.", ", ".join(unknown), "Add the files.")
+        raise InputError(
+            "The vocabulary can only be built from files that are being prepared.", ", ".join(unknown), "Add the files."
+        )
     texts = itertools.chain.from_iterable(split[name][0] for name in chosen)
     vocabulary = data.train_vocabulary(texts, vocab_size)
     (out / TOKENIZER).write_text(vocabulary, encoding="utf-8")
@@ -79,7 +81,7 @@ def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, floa
                 for part in ("train", "held_out")
             )
             source, held_out[name] = data.windows(train, end), data.consecutive(held_out_tokens)
-        parts.append(data.Part(source, shares.get(name, 0.0), final.get(name, 0.0)))
+        parts.append(data.DataSource(source, shares.get(name, 0.0), final.get(name, 0.0)))
     return Dataset(folder.name, tokenizer, vocabulary, data.mixture(parts, final_from), held_out)
 
 
@@ -95,7 +97,7 @@ def read_text(path: Path) -> str:
 
 def _existing(path: Path) -> Path:
     if not path.is_file():
-        raise InputError("There is no such prepared file.", path.name, "Run prepare first.")
+        raise InputError("No prepared file has this name.", path.name, "Run prepare first.")
     return path
 
 
@@ -103,7 +105,7 @@ def _existing(path: Path) -> Path:
 
 
 def train(
-    run: Run,
+    run: TrainingRun,
     recipe: Recipe,
     dataset: Dataset,
     out: Path,
@@ -112,11 +114,11 @@ def train(
     save_every: int = 250,
     held_out_batches: int = 8,
     save: Callable[[Path], None] | None = None,
-    whole: Callable[[Transformer], Transformer] = lambda model: model,
+    convert: Callable[[Transformer], Transformer] = lambda model: model,
 ) -> Iterator[Report]:
     """Train to the end of the recipe, writing log.csv, checkpoint.pt and, at the end, model files to `out`.
 
-    `save` writes another checkpoint instead of the complete run; `whole` converts the model for the files at the end.
+    `save` writes another checkpoint instead of the complete run; `convert` converts the model for the files at the end.
     When an interrupted run is resumed, rows of the log after its last checkpoint are dropped.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -135,24 +137,24 @@ def train(
                 file.flush()
                 save(out / CHECKPOINT)
             yield report
-    save_folder(out, whole(run.model))
+    save_folder(out, convert(run.model))
 
 
 def evaluations(
-    run: Run, dataset: Dataset, sizes: np.ndarray, length: int, limit: int | None = None
+    run: TrainingRun, dataset: Dataset, sizes: np.ndarray, length: int, limit: int | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield a row of the log for each held-out text, reading at most `limit` batches of it. sizes: bytes
     per token, [V]
     """
     for name, held_out in dataset.held_out.items():
-        found = loop.evaluate(run.model, held_out, sizes, length=length, limit=limit)
+        evaluation = loop.evaluate(run.model, held_out, sizes, length=length, limit=limit)
         yield {
             "step": run.step,
             "tokens": run.tokens,
             "held_out": name,
-            "held_out_loss": found.loss,
-            "bits_per_byte": found.bits_per_byte,
-            "accuracy": found.accuracy,
+            "held_out_loss": evaluation.loss,
+            "bits_per_byte": evaluation.bits_per_byte,
+            "accuracy": evaluation.accuracy,
         }
 
 
@@ -166,7 +168,7 @@ def open_log(path: Path, step: int):
                 valid = itertools.takewhile(lambda row: int(row["step"]) <= step, csv.DictReader(old))
                 rows = [{name: row[name] for name in COLUMNS} for row in valid]
         except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-            hint = "Move the file away; the run goes on with a new one."
+            hint = "Move the file away; the run then continues with a new one."
             raise InputError("The log of the run cannot be read.", f"{path.name}: {error}"[:120], hint) from error
     elif (path.exists() or path.is_symlink()) and not path.is_file():
         raise InputError("The log of the run is not a file.", path.name, "Move it away.")

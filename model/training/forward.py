@@ -64,17 +64,17 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class Reading:
+class TrainingInputs:
     """The arguments of a training forward pass besides the tokens."""
 
     attend: Attend = attend_rows
     tap: Tap | None = None
 
 
-PLAIN = Reading()  # nothing is dropped
+PLAIN = TrainingInputs()  # nothing is dropped
 
 
-def with_dropout(rate: float, seed: int, step: int, device: torch.device) -> Reading:
+def with_dropout(rate: float, seed: int, step: int, device: torch.device) -> TrainingInputs:
     """Return the dropout of a step, at the places of Vaswani et al. 2017 (5.4) and nanoGPT; PLAIN if the rate is 0.
 
     It drops from the sum of the embeddings, the attention weights, and what attention and MLP add to the stream. It is
@@ -90,4 +90,4 @@ def with_dropout(rate: float, seed: int, step: int, device: torch.device) -> Rea
         first = site == "resid_pre" and layer == 0
         return drop(x) if first or site in DROPPED else x
 
-    return Reading(lambda layer, q, k, v: _rows(q, k, v, drop), tap)
+    return TrainingInputs(lambda layer, q, k, v: _rows(q, k, v, drop), tap)

@@ -27,7 +27,7 @@ from model.gpt.transformer import Transformer
 from model.loading.convert import skeleton
 from model.loading.devices import check
 from model.training.data import Batch, HeldOut, Source
-from model.training.forward import PLAIN, Reading, with_dropout
+from model.training.forward import PLAIN, TrainingInputs, with_dropout
 from model.training.optimizers import OPTIMIZERS, optimizer_for
 from model.training.tasks import IGNORE
 
@@ -129,7 +129,7 @@ def learning_rate(step: int, recipe: Recipe) -> float:
 
 
 @dataclass(eq=False)
-class Run:
+class TrainingRun:
     """State of a training run."""
 
     model: Transformer
@@ -151,14 +151,14 @@ class Report:
     balance: float = 0.0  # load-balancing loss without its coefficient; 0 if it is not used
 
 
-def start(config: ModelConfig, recipe: Recipe) -> Run:
+def start(config: ModelConfig, recipe: Recipe) -> TrainingRun:
     """Return a new model with the initialization of the seed, and its optimizer."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         return from_model(Transformer(config), recipe)
 
 
-def from_model(model: Transformer, recipe: Recipe) -> Run:
+def from_model(model: Transformer, recipe: Recipe) -> TrainingRun:
     """Return a run that trains all existing weights, with the recipe's optimizer."""
     for parameter in model.parameters():
         parameter.requires_grad_(True)
@@ -169,28 +169,28 @@ def from_model(model: Transformer, recipe: Recipe) -> Run:
         betas=(recipe.beta1, recipe.beta2),
         weight_decay=recipe.weight_decay,
     )
-    return Run(model, optimizer)
+    return TrainingRun(model, optimizer)
 
 
-def moved(run: Run, recipe: Recipe, device: str) -> Run:
+def moved(run: TrainingRun, recipe: Recipe, device: str) -> TrainingRun:
     """Return the run on a device ("cuda", "cuda:1") with its optimizer's state; the run itself if it is already there.
 
     Raises InputError for a kind of device that torch does not find here.
     """
     check(device.partition(":")[0])
-    here = next(run.model.parameters()).device
-    return run if device in (here.type, str(here)) else _rebuilt(run, recipe, device)
+    current = next(run.model.parameters()).device
+    return run if device in (current.type, str(current)) else _rebuilt(run, recipe, device)
 
 
-def _rebuilt(run: Run, recipe: Recipe, device: str) -> Run:
+def _rebuilt(run: TrainingRun, recipe: Recipe, device: str) -> TrainingRun:
     """Return the run with a new optimizer for its parameters on a device, with the old optimizer's state."""
     state = {"optimizer": run.optimizer.state_dict(), "step": run.step, "tokens": run.tokens}
-    there = from_model(run.model.to(device), recipe)
-    go_on(there, state)
-    return there
+    rebuilt = from_model(run.model.to(device), recipe)
+    go_on(rebuilt, state)
+    return rebuilt
 
 
-def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
+def steps(run: TrainingRun, recipe: Recipe, source: Source) -> Iterator[Report]:
     """Train from the run's current step to the end of the recipe; one report per step. Stop iterating to stop."""
     model, device = run.model, next(run.model.parameters()).device
     balanced = recipe.balance > 0 and model.config.n_expert > 1
@@ -212,8 +212,8 @@ def steps(run: Run, recipe: Recipe, source: Source) -> Iterator[Report]:
         for batch in batches:
             ids, targets = to_tensors(batch, device)
             with cast():
-                found = summed(model, ids, targets, how)
-                loss, balance = found if balanced else (found, None)
+                losses = summed(model, ids, targets, how)
+                loss, balance = losses if balanced else (losses, None)
                 loss = loss / max(scored, 1)
             total += loss.item()
             if balance is not None:
@@ -234,12 +234,14 @@ def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(batch.ids).to(device), torch.from_numpy(batch.targets).to(device)
 
 
-def summed_loss(model: Transformer, ids: Tensor, targets: Tensor, how: Reading = PLAIN) -> Tensor:
+def summed_loss(model: Transformer, ids: Tensor, targets: Tensor, how: TrainingInputs = PLAIN) -> Tensor:
     """Compute the cross-entropy of the next token in nats, summed over the scored positions. ids and targets [B, T]"""
     return _summed(model.logits(model.trunk(ids, attend=how.attend, tap=how.tap)), targets)
 
 
-def balanced_loss(model: Transformer, ids: Tensor, targets: Tensor, how: Reading = PLAIN) -> tuple[Tensor, Tensor]:
+def balanced_loss(
+    model: Transformer, ids: Tensor, targets: Tensor, how: TrainingInputs = PLAIN
+) -> tuple[Tensor, Tensor]:
     """Compute `summed_loss` of a mixture of experts, and the sum of the load-balancing losses of its layers.
 
     Fedus et al. 2021, 2.2: "for each Switch layer, this auxiliary loss is added to the total model loss".
@@ -282,7 +284,7 @@ class Evaluation:
     """Prediction quality on held-out tokens."""
 
     loss: float  # nats a scored token
-    accuracy: float  # share of scored tokens that are the model's likeliest
+    accuracy: float  # share of scored tokens that the model ranks first
     bits_per_byte: float  # NaN if the tokens have no bytes
     tokens: int  # scored tokens
 
@@ -329,7 +331,7 @@ def evaluate(
 # --- checkpoints -----------------------------------------------------------------------------------
 
 
-def save_checkpoint(path: Path, run: Run, recipe: Recipe) -> None:
+def save_checkpoint(path: Path, run: TrainingRun, recipe: Recipe) -> None:
     """Save the complete state of a run to a temporary file that then replaces the old one."""
     state = {
         "config": to_dict(run.model.config),
@@ -352,7 +354,7 @@ def write_state(path: Path, state: dict) -> None:
         partial.unlink(missing_ok=True)
 
 
-def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[Run, Recipe]:
+def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[TrainingRun, Recipe]:
     """Return a saved run, under its own recipe or a new one. Raises CheckpointError for a file that is not a run."""
     with reading(path):
         state = read_state(path)
@@ -372,7 +374,7 @@ def read_state(path: Path) -> dict:
     return torch.load(path, weights_only=True, map_location="cpu")
 
 
-def go_on(run: Run, state: dict) -> None:
+def go_on(run: TrainingRun, state: dict) -> None:
     """Restore the optimizer's state, the step and the tokens of a checkpoint in a new run; options are the recipe's."""
     names = ("betas", "weight_decay")
     groups = [{name: group[name] for name in names if name in group} for group in run.optimizer.param_groups]
@@ -390,8 +392,8 @@ def reading(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except FileNotFoundError:
-        raise CheckpointError("There is no checkpoint to go on from.", path.name, "Start the run anew.") from None
+        raise CheckpointError("There is no checkpoint to continue from.", path.name, "Start the run again.") from None
     except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, AttributeError) as error:
-        raise CheckpointError("The checkpoint cannot be read.", str(error)[:80], "Start the run anew.") from error
+        raise CheckpointError("The checkpoint cannot be read.", str(error)[:80], "Start the run again.") from error
     except Exception as error:  # torch raises its own exception type for a damaged pickle
-        raise CheckpointError("The checkpoint cannot be read.", type(error).__name__, "Start the run anew.") from error
+        raise CheckpointError("The checkpoint cannot be read.", type(error).__name__, "Start the run again.") from error

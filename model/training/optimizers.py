@@ -78,7 +78,7 @@ def optimizer_for(
     if name == "adamw":
         return torch.optim.AdamW(grouped(iter(named), weight_decay), lr=learning_rate, betas=betas, fused=True)
     inside = {each for each, parameter in named if _is_inner_matrix(each, parameter)}
-    rest = grouped((pair for pair in named if pair[0] not in inside), weight_decay)
+    others = grouped((pair for pair in named if pair[0] not in inside), weight_decay)
     return Several(
         [
             torch.optim.Muon(
@@ -87,7 +87,9 @@ def optimizer_for(
                 weight_decay=weight_decay,
                 adjust_lr_fn="match_rms_adamw",
             ),
-            torch.optim.AdamW([group for group in rest if group["params"]], lr=learning_rate, betas=betas, fused=True),
+            torch.optim.AdamW(
+                [group for group in others if group["params"]], lr=learning_rate, betas=betas, fused=True
+            ),
         ]
     )
 

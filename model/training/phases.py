@@ -42,10 +42,10 @@ from model.training.folders import (
     read_text,
     train,
 )
-from model.training.loop import Recipe, Report, Run
+from model.training.loop import Recipe, Report, TrainingRun
 
 AVERAGE = "average"  # the folder of the mean
-_HINT = "Mend the file."
+_HINT = "Correct the file."
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """A run: its starting point, and its phases in order."""
 
     phases: tuple[Phase, ...]
@@ -82,7 +82,7 @@ class Plan:
 # --- reading ---------------------------------------------------------------------------------------
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> TrainingPlan:
     """Read the plan of a TOML file; raises InputError that names the faulty phase."""
     try:
         values = tomllib.loads(read_text(path))
@@ -109,7 +109,7 @@ def read_plan(path: Path) -> Plan:
     average, names = values.get("average", []), [phase.name for phase in read]
     if not isinstance(average, list) or any(each not in names for each in average) or len(set(average)) == 1:
         raise _unreadable(path, "average is a list of two phases or more")
-    return Plan(read, weights, config, seen, tuple(average))
+    return TrainingPlan(read, weights, config, seen, tuple(average))
 
 
 def _phase(path: Path, common: Mapping[str, Any], values: Any, number: int) -> Phase:
@@ -138,12 +138,12 @@ def _unreadable(path: Path, what: str) -> InputError:
 # --- following -------------------------------------------------------------------------------------
 
 
-def folder_of(plan: Plan, number: int, out: Path) -> Path:
+def folder_of(plan: TrainingPlan, number: int, out: Path) -> Path:
     """Return the folder of a phase, numbered from 0."""
     return out / f"{number + 1}-{plan.phases[number].name.replace(' ', '-')}"
 
 
-def begin(plan: Plan, vocab_size: int, out: Path) -> tuple[int, Run]:
+def begin(plan: TrainingPlan, vocab_size: int, out: Path) -> tuple[int, TrainingRun]:
     """Return the progress of the run in `out`: the number of the phase to continue with, from 0, and its run.
 
     The number equals the number of phases when all are done. A phase begins with the weights of the one before and, if
@@ -164,7 +164,7 @@ def begin(plan: Plan, vocab_size: int, out: Path) -> tuple[int, Run]:
     return 0, run
 
 
-def _next(plan: Plan, number: int, run: Run) -> Run:
+def _next(plan: TrainingPlan, number: int, run: TrainingRun) -> TrainingRun:
     """Return the run at the start of the phase that follows `number`; unchanged after the last."""
     if number + 1 == len(plan.phases):
         return run
@@ -178,7 +178,7 @@ def _next(plan: Plan, number: int, run: Run) -> Run:
 
 
 def follow(
-    plan: Plan, data: Path, out: Path, *, device: str = "cpu", save_every: int = 250, held_out_batches: int = 4
+    plan: TrainingPlan, data: Path, out: Path, *, device: str = "cpu", save_every: int = 250, held_out_batches: int = 4
 ) -> Iterator[tuple[Phase, Iterator[Report]]]:
     """Yield each remaining phase with the reports of its steps, which must be consumed before the next phase.
 
@@ -206,7 +206,7 @@ def follow(
         run, number = _next(plan, number, run), number + 1
 
 
-def averaged(plan: Plan, data: Path, out: Path, device: str = "cpu") -> Path | None:
+def averaged(plan: TrainingPlan, data: Path, out: Path, device: str = "cpu") -> Path | None:
     """Average the weights after the plan's `average` phases, evaluate them on all held-out text, and return their
     folder.
 
@@ -232,12 +232,12 @@ def averaged(plan: Plan, data: Path, out: Path, device: str = "cpu") -> Path | N
     return folder
 
 
-def described(plan: Plan) -> str:
+def described(plan: TrainingPlan) -> str:
     """Return one line per phase: steps, rows x tokens, learning rate, shares in percent."""
     lines = []
     for phase in plan.phases:
-        recipe, whole = phase.recipe, sum(phase.shares.values())
-        shares = ", ".join(f"{name} {100 * share / whole:.0f}" for name, share in phase.shares.items())
+        recipe, total = phase.recipe, sum(phase.shares.values())
+        shares = ", ".join(f"{name} {100 * share / total:.0f}" for name, share in phase.shares.items())
         rows = f"{recipe.batch * recipe.accumulate} x {recipe.length}"
         rate = f"{recipe.optimizer} {recipe.learning_rate:g} {recipe.schedule}"
         lines.append(f"{phase.name}: {recipe.steps:,} steps of {rows}, {rate}; % of the rows: {shares}")

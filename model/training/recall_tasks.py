@@ -32,12 +32,12 @@ def recall(rng: np.random.Generator, pairs: np.ndarray, length: int) -> Rows:
     rows, slots = len(pairs), (length + 2) // 2
     keys = rng.permuted(np.tile(np.arange(KEYS), (rows, 1)), axis=1)
     values = KEYS + rng.integers(0, KEYS, size=(rows, KEYS))
-    asked = rng.integers(0, pairs[:, None], size=(rows, slots))
+    queried = rng.integers(0, pairs[:, None], size=(rows, slots))
     place = np.arange(slots)[None, :]
-    which = np.where(place < pairs[:, None], np.minimum(place, KEYS - 1), asked)  # [B, slots] of the pairs
+    which = np.where(place < pairs[:, None], np.minimum(place, KEYS - 1), queried)  # [B, slots] of the pairs
     both = np.stack([np.take_along_axis(part, which, axis=1) for part in (keys, values)], axis=-1)
-    again = np.broadcast_to(place >= pairs[:, None], which.shape)
-    scored = np.stack([np.zeros_like(again), again], axis=-1)
+    is_query = np.broadcast_to(place >= pairs[:, None], which.shape)
+    scored = np.stack([np.zeros_like(is_query), is_query], axis=-1)
     return both.reshape(rows, -1)[:, : length + 1], scored.reshape(rows, -1)[:, 1 : length + 1]
 
 
@@ -123,12 +123,12 @@ def regression(rng: np.random.Generator, points: np.ndarray, length: int) -> Row
     x = rng.integers(_INPUTS[0], _INPUTS[1] + 1, size=(rows, most, DIMENSIONS))
     w = rng.standard_normal((rows, DIMENSIONS))
     y = np.rint((np.einsum("bpd,bd->bp", value_of(x), w) + LARGEST) / STEP).clip(0, len(NUMBERS) - 1).astype(int)
-    there = np.arange(most)[None, :, None] < points[:, None, None]
+    valid = np.arange(most)[None, :, None] < points[:, None, None]
     end = REGRESSION.index(END)
     ids = np.full((rows, length + 1 + width), end)
-    ids[:, : most * width] = np.where(there, np.concatenate([x, y[..., None]], -1), end).reshape(rows, -1)
+    ids[:, : most * width] = np.where(valid, np.concatenate([x, y[..., None]], -1), end).reshape(rows, -1)
     scored = np.zeros(ids.shape, dtype=bool)
-    scored[:, DIMENSIONS : most * width : width] = there[..., 0]
+    scored[:, DIMENSIONS : most * width : width] = valid[..., 0]
     return ids[:, : length + 1], scored[:, 1 : length + 1]
 
 

@@ -19,7 +19,7 @@ IGNORE = -100  # the target of an unscored position, as in torch's cross entropy
 
 
 @dataclass(frozen=True)
-class Sizes:
+class TaskSizes:
     """The difficulty of a task's examples: `at(rng, sizes [B], length)` draws rows of these sizes."""
 
     at: Callable[[np.random.Generator, np.ndarray, int], Rows]
@@ -43,7 +43,7 @@ class Task:
     longest: int
     example: str
     make: Callable[[np.random.Generator, int, int, bool], Rows]
-    sizes: Sizes | None = None  # sizes of a task with adjustable difficulty
+    sizes: TaskSizes | None = None  # sizes of a task with adjustable difficulty
     floor: float | None = None  # lower bound of the loss on new examples in nats per scored token, if not 0
 
 
@@ -66,14 +66,14 @@ def _induction(rng: np.random.Generator, period: np.ndarray, length: int) -> Row
     return ids, np.arange(1, T)[None, :] > period[:, None]
 
 
-PERIODS = Sizes(
+PERIODS = TaskSizes(
     _induction,
     most=lambda length: min((length + 1) // 2, len(_LETTERS)),
     least=lambda length: min(max(2, (length + 1) // 4), len(_LETTERS) // 2),
 )
 
 
-def _answered(rule: Callable[[np.ndarray], np.ndarray]) -> Sizes:
+def _answered(rule: Callable[[np.ndarray], np.ndarray]) -> TaskSizes:
     """Return the sizes of rows "letters > answer ....", with the answer `rule(letters)`; its tokens and the first "."
     are scored.
     """
@@ -88,14 +88,14 @@ def _answered(rule: Callable[[np.ndarray], np.ndarray]) -> Sizes:
             scored[row, n + 1 : 2 * n + 2] = True
         return ids, scored[:, 1:]
 
-    return Sizes(at, most=lambda length: (length - 1) // 2)
+    return TaskSizes(at, most=lambda length: (length - 1) // 2)
 
 
 _COPY, _REVERSE, _SORT = (_answered(rule) for rule in (lambda letters: letters, lambda letters: letters[::-1], np.sort))
-_RECALL = Sizes(recall_tasks.recall, recall_tasks.most_pairs)
-_SELECTIVE = Sizes(recall_tasks.selective_copy, recall_tasks.most_letters)
-_COUNTING = Sizes(recall_tasks.counting, recall_tasks.most_counted)
-_REGRESSION = Sizes(recall_tasks.regression, recall_tasks.most_points, recall_tasks.most_points)
+_RECALL = TaskSizes(recall_tasks.recall, recall_tasks.most_pairs)
+_SELECTIVE = TaskSizes(recall_tasks.selective_copy, recall_tasks.most_letters)
+_COUNTING = TaskSizes(recall_tasks.counting, recall_tasks.most_counted)
+_REGRESSION = TaskSizes(recall_tasks.regression, recall_tasks.most_points, recall_tasks.most_points)
 
 
 def _sums(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
@@ -248,7 +248,7 @@ TASKS: dict[str, Task] = {
 def task(name: str) -> Task:
     """Return the task of that name; raises InputError with the list of names for an unknown one."""
     if name not in TASKS:
-        raise InputError("There is no task of that name.", str(name)[:40], say("Choose one of: {}.", ", ".join(TASKS)))
+        raise InputError("No task has this name.", str(name)[:40], say("Choose one of: {}.", ", ".join(TASKS)))
     return TASKS[name]
 
 

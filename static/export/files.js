@@ -1,13 +1,13 @@
-// Numbers and pictures as files: CSV, NPZ, Parquet, and the one way in which anything is saved.
+// Export of numbers and pictures as files: CSV, NPZ, Parquet, and the function that saves any of them.
 //
-// A table is { names, lines }; title and source say whose numbers they are and go into every file.
+// A table is { names, lines }; title and source identify the numbers and are included in every file.
 import { el } from "../page/dom.js";
 import { vendor } from "./vendor.js";
 
 const LONGEST = 80; // characters of a file's name
 
-// A name that no system reads as anything but a name: letters, digits, "-", "_" and ".", whatever a model, a prompt or
-// a language put into it.
+// Build a file name that is safe on every system: letters, digits, "-", "_" and ".", whatever text a model, a prompt or
+// a translation contributes.
 export function fileName(name) {
   const plain = String(name)
     .normalize("NFKD")
@@ -19,7 +19,7 @@ export function fileName(name) {
     .replace(/-{2,}/g, "-")
     .replace(/^[._-]+/, "");
   const stem = clean.slice(0, LONGEST - ending.length).replace(/[._-]+$/, "");
-  const taken = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i.test(stem); // names of devices on Windows
+  const taken = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i.test(stem); // reserved device names on Windows
   return `${taken ? "file-" : ""}${stem || "figure"}`.slice(0, LONGEST - ending.length) + ending.toLowerCase();
 }
 export function save(name, blob) {
@@ -28,13 +28,13 @@ export function save(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// A spreadsheet runs what begins with = + - @ as a formula; a leading apostrophe keeps text that is not a number.
+// Spreadsheets run text that starts with = + - @ as a formula; a leading apostrophe prevents this for non-numbers.
 const cell = (value) => {
   const text = String(value);
   const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return `"${safe.replace(/"/g, '""')}"`;
 };
-// The last column says in its first line what the numbers are and where they are from.
+// The last column describes the numbers and their source in its first row.
 export function csv({ names, lines, title, source }, label) {
   const caption = `${title} · ${source}`,
     all = lines.length ? lines : [names.map(() => "")];
@@ -42,10 +42,10 @@ export function csv({ names, lines, title, source }, label) {
   return new Blob(["\ufeff", rows.map((line) => line.map(cell).join(",")).join("\r\n")], { type: "text/csv" });
 }
 
-// --- what the columns of lines hold ---
+// --- columns of a table ---
 
 const blank = (value) => value === "" || value === null || value === undefined;
-// The columns with names that differ, each all numbers (blanks are NaN) or all text.
+// Return the columns with unique names, each all numbers (blanks are NaN) or all text.
 function columns({ names, lines }) {
   const seen = new Map();
   return names.map((name, at) => {
@@ -69,7 +69,7 @@ export const arraysOf = (table) =>
     ]),
   );
 
-// Numbers are DOUBLE, also whole ones: the type of a column does not hang on what it happens to hold. Text is STRING.
+// Numbers are always DOUBLE, including integers, so that a column's type does not depend on its values. Text is STRING.
 export async function parquet({ names, lines, title, source }) {
   const { parquetWriteBuffer } = await vendor("hyparquet-writer.min.js");
   const columnData = columns({ names, lines }).map(({ name, values, numbers }) => ({
@@ -114,7 +114,7 @@ function npy(array) {
   let { data, shape } = array,
     type = TYPES[data?.constructor.name];
   if (Array.isArray(array)) {
-    // numpy's unicode: UTF-32, all of one length
+    // numpy's unicode format: UTF-32, all of equal length
     const points = array.map((text) => [...text].map((c) => c.codePointAt(0)));
     const width = points.reduce((longest, p) => Math.max(longest, p.length), 1);
     data = new Uint32Array(width * array.length);

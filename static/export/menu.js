@@ -1,17 +1,17 @@
-// What stands below every figure: where its numbers are from, and one menu that takes it away in every form.
+// The footer of every figure: the source of its numbers, and a menu with all export formats.
 //
-// exporting(root, source) -> the element. Of `source`, each entry a value or a function that gives it:
-//   file, title, source   whose numbers these are
-//   note                  one sentence about what is seen
-//   names, lines          the numbers as a table, every digit; without them there are no numbers to take
-//   all                   a promise of { names, lines }, for those that request them from the server
+// exporting(root, source) -> the element. Each entry of `source` is a value or a function that returns it:
+//  file, title, source   identify the numbers
+//  note                  one sentence about the figure
+//  names, lines          the numbers as a table, with every digit; without them, no numbers are exported
+//  all                   a promise of { names, lines }, if they are requested from the server
 //   arrays                { name: { data: typed array, shape } or [texts] } for NPZ; else the columns of the lines
-//   json                  an object, for those that have more than a table
+//  json                  an object, if a table is not enough
 //   table                 true, or { names, lines, note }: a button that shows the numbers below
-//   figure                { data, layout } of Plotly; else pictures and pages are made from what `root` shows
-//   picture               (format) -> blob, for those that draw their own
-//   python                lines that make the same numbers
-//   extra                 elements that stand before the buttons
+//  figure                { data, layout } of Plotly; otherwise pictures and pages show a copy of `root`
+//  picture               (format) -> blob, for parts that draw their own
+//  python                code that reproduces the numbers
+//  extra                 elements placed before the buttons
 import { el, fill } from "../page/dom.js";
 import { tableOf } from "../parts/table.js";
 import { tools } from "../parts/tools.js";
@@ -43,7 +43,7 @@ function groups(one) {
   ];
 }
 
-// --- the menu: in the browser's top layer, so that nothing cuts it off ---
+// --- the menu: in the browser's top layer, so that it is never clipped ---
 
 function menu(button, root, done) {
   const words = exportWords();
@@ -83,14 +83,14 @@ function menu(button, root, done) {
     }[event.key];
     if (event.key === "Escape" || event.key === "Tab") {
       if (event.key === "Escape") event.preventDefault();
-      event.stopPropagation(); // it closes the menu and no more
+      event.stopPropagation(); // close only the menu
       close(true);
     } else if (to !== undefined) {
       event.preventDefault();
       items[to].focus();
     }
   };
-  // Beside its button, also while the page is scrolled; gone once the button is out of sight.
+  // Keep the menu beside its button while the page scrolls; close it once the button is out of view.
   const place = () => {
     const { left, right, top, bottom } = button.getBoundingClientRect(),
       { offsetWidth: wide, offsetHeight: high } = list,

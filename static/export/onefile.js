@@ -1,5 +1,5 @@
-// A figure, or a whole report, as one HTML file that needs nothing else: it opens without a network, follows the reader's
-// light or dark, and prints black on white. All that people or models wrote stands in it as text.
+// Export of a figure, or a complete report, as one self-contained HTML file: it works offline, follows the reader's light
+// or dark theme, and prints black on white. Text from users and models is included only as text.
 import { el, fill } from "../page/dom.js";
 import { themed } from "../parts/figure_look.js";
 import { tableOf } from "../parts/table.js";
@@ -7,11 +7,11 @@ import { sourceOf, sources } from "./sources.js";
 import { still } from "./still.js";
 import { colors, styles } from "./styles.js";
 
-const MOST = 2000; // rows of a table of numbers; all of them are in the other files
+const MOST = 2000; // rows of a data table; the other export formats contain all of them
 const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 export const pause = () => new Promise((done) => setTimeout(done));
 
-// A script that stands in a page must not end before its end, and the sign that opens a comment changes how its end is found.
+// An inline script must not contain its own end tag, and "<!--" would change how that tag is found.
 const inlined = (script) => script.replace(/<(?=\/script)/gi, "\\x3c").replace(/<!-{2}/g, "\\x3c!--");
 const asJson = (value) =>
   JSON.stringify(value)
@@ -31,8 +31,8 @@ const plotlySource = () =>
       throw error;
     }));
 
-// In the file: draws each figure when it comes near to what is seen, in the theme of its place, and all before printing,
-// in the light one.
+// Runs in the file: draws each figure when it is about to become visible, in the theme of its surroundings, and all of
+// them in the light theme before printing.
 function drawing(themed) {
   const figures = JSON.parse(document.getElementById("figures").textContent),
     dark = matchMedia("(prefers-color-scheme: dark)"),
@@ -110,7 +110,7 @@ ${block(":root.pg-on-paper", "light", paper)}
 @media print { .pg-as-dark { filter: invert(1) hue-rotate(180deg); } }`;
 }
 
-// title: text; body: a list of texts of HTML; figures: [{ data, layout }]; css: more styles.
+// title: text; body: a list of HTML strings; figures: [{ data, layout }]; css: additional styles.
 export async function page({ title, body, figures, css = "" }) {
   const nonce = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(16))));
   const script = (text, type = "") => `<script nonce="${nonce}"${type && ` type="${type}"`}>${text}</script>\n`;
@@ -136,7 +136,7 @@ export async function page({ title, body, figures, css = "" }) {
 
 // --- one figure in a page ---
 
-// A copy of what `root` shows for a file; its Plotly figures join `figures` and are drawn there anew.
+// Copy what `root` shows for a file; its Plotly figures are added to `figures` and drawn again in the file.
 function copied(root, figures) {
   const charts = new Map();
   for (const each of sources.keys())
@@ -167,7 +167,7 @@ function numbers({ names, lines }, words) {
     box,
   );
 }
-// What a figure shows, then where it is from, its numbers and its Python lines.
+// Build a figure's section: the figure, its source, its numbers and its Python code.
 export function section(one, figures, { heading = "", table = null } = {}) {
   const node = el("figure"),
     plain = Boolean(one.figure),

@@ -1,4 +1,4 @@
-// A figure as a picture, PNG or SVG, with its title above and where its numbers are from below.
+// Export of a figure as PNG or SVG, with its title above and the source of the numbers below.
 import { el } from "../page/dom.js";
 import { isDark } from "../page/theme.js";
 import { themed } from "../parts/figure_look.js";
@@ -9,9 +9,9 @@ import { vendor } from "./vendor.js";
 
 const WIDTH = 900,
   EDGE = 24,
-  MOST_PIXELS = 16000; // of a picture; browsers draw no longer canvas
+  MOST_PIXELS = 16000; // maximum size of a picture; browsers limit the size of a canvas
 
-// A data: address as a blob; read by hand, as a page may forbid itself to fetch anything but its own.
+// Convert a data: URL to a blob by hand, because the page's policy may forbid fetching it.
 function blobOf(url) {
   const [, type, coded, body] = url.match(/^data:([^;,]*)[^,]*?(;base64)?,([^]*)$/);
   return new Blob([coded ? Uint8Array.from(atob(body), (c) => c.charCodeAt(0)) : decodeURIComponent(body)], { type });
@@ -40,7 +40,7 @@ const looks = (root) => {
     font: "ui-sans-serif, system-ui, sans-serif",
   };
 };
-// Text in lines that are no wider than `wide`; what has no spaces is cut where it must be.
+// Wrap text to lines no wider than `wide`; words that are too long are split.
 function wrapped(text, font, wide) {
   const pen = el("canvas").getContext("2d"),
     out = [""];
@@ -60,12 +60,12 @@ function wrapped(text, font, wide) {
 const drawn = (name, attributes, text) => {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  if (text !== undefined) node.textContent = text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, "\ufffd"); // XML knows no such characters
+  if (text !== undefined) node.textContent = text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, "\ufffd"); // invalid in XML
   return node;
 };
 const asSvg = (node) => new Blob([new XMLSerializer().serializeToString(node)], { type: "image/svg+xml" });
 
-// Title above, where the numbers are from below.
+// Add the title above and the source of the numbers below.
 function frame({ title, source }, { text, soft, font }, width, height) {
   const heads = wrapped(title, `600 16px ${font}`, width - 2 * EDGE),
     feet = wrapped(source, `11px ${font}`, width - 2 * EDGE);
@@ -123,7 +123,7 @@ async function ofPlotly(one, format) {
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
-// What is not Plotly: a copy beside the page, as wide as its widest part, and a picture of that.
+// For other elements, draw a copy outside the page, as wide as its widest part.
 async function ofPage(one, format) {
   const shot = await vendor("modern-screenshot.min.js");
   const charts = new Map();

@@ -1,4 +1,4 @@
-// The report of a session: what has been drawn on this page for the present prompt, all of it in one HTML file.
+// The session report: everything drawn on this page for the current prompt, in one HTML file.
 
 import { talkText } from "../page/chat/chat.js";
 import { el, fill } from "../page/dom.js";
@@ -12,7 +12,7 @@ import { folded, page, pause, section } from "./onefile.js";
 import { exportWords, sourceOf, sources } from "./sources.js";
 import { styles } from "./styles.js";
 
-const MOST = 1500; // tokens of the prompt that are listed
+const MOST = 1500; // maximum number of listed tokens
 // Parts with inputs or explanations; the report shows their content elsewhere.
 const ASKING = new Set([
   "header",
@@ -50,7 +50,7 @@ const payloadOf = (part) => part?.payload() ?? null;
 const isSeen = ({ root }) => root.clientWidth > 0 && !root.hidden;
 const before = (a, b) => (a.root.compareDocumentPosition(b.root) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
 
-// The tabs that were opened, in their order, each with its views and its parts as they stand on the page.
+// Return the opened tabs in order, each with its views and its parts as displayed.
 function opened() {
   const parts = [...mounted].map(([name, part]) => ({ name, ...part }));
   return tabs.flatMap(([key, label]) => {
@@ -79,7 +79,7 @@ function opened() {
 
 const titleOf = ({ root }, payload) =>
   payload?.title || root.querySelector("h2")?.textContent || payload?.words?.title || "";
-// The figures of a part: all it shows as one, or, of those that are many forms, what has a menu of its own.
+// Return the figures of a part: the complete part, or, if it has several menus, one figure per menu.
 function figuresOf(part) {
   const roots = [...sources.keys()].filter(
     (root) => part.root.contains(root) && !root.hidden && !root.closest("[hidden]:not([data-part])"),
@@ -90,7 +90,7 @@ function figuresOf(part) {
 function asFigure(root, roots) {
   const source = sources.has(root) ? root : roots.length === 1 ? roots[0] : null,
     description = source ? sourceOf(source) : null;
-  const plain = description && source !== root; // the part has more in it than the figure with the menu
+  const plain = description && source !== root; // the part contains more than the figure with the menu
   return description
     ? { ...description, root, figure: plain && root.children.length > 1 ? undefined : description.figure }
     : { root, title: "", source: "", python: "", words: exportWords() };
@@ -106,7 +106,7 @@ const fact = (list, name, ...content) => {
   text.append(...content);
   list.append(el("dt", "", name), text);
 };
-// Whose numbers: the model, the prompt and its tokens, what is picked, the edits.
+// Describe the run: the model, the prompt and its tokens, the selection, and the edits.
 function facts() {
   const list = el("dl", "pg-report-facts"),
     tokens = pageState.tokens ?? [],
@@ -278,7 +278,7 @@ nav ol, nav ul { padding-left: 20px; }
 @media print { .pg-report-facts pre, .pg-report-tokens { max-height: none; } body > h2 { break-before: page; } }
 `;
 
-// --- the button in the page's head ---
+// --- the button in the page's header ---
 
 const item = el("span", "pg-report"),
   button = el("button", "pg-button pg-quiet pg-report-open", "", { type: "button" });

@@ -1,13 +1,13 @@
-// What can be taken away: every figure on the page with all there is to say of it.
+// The registry of exportable figures, with all information about each.
 import { onDrawn } from "../page/mount.js";
 import { arraysOf } from "./files.js";
 
-export const sources = new Map(); // root -> source, of all that is on the page
+export const sources = new Map(); // root -> source, for everything on the page
 let words = null,
-  status = ""; // whose numbers they are where a figure does not say so itself: the page's own line
+  status = ""; // describes the run, for figures that do not: the page's status line
 export const resolved = (value, ...more) => (typeof value === "function" ? value(...more) : value);
 
-// The words come with the page's head; what was made before them gets its names then.
+// The words arrive with the page's header; menus created earlier get their labels then.
 const waiting = new Set();
 export const label = (node, key) => {
   node.dataset.word = key;
@@ -26,7 +26,7 @@ onDrawn((root, payload) => {
 
 export const exportWords = () => words;
 
-// Everything there is to say of a figure, as it is now.
+// Evaluate all information about a figure as of now.
 export function sourceOf(root) {
   const source = sources.get(root),
     has = (name) => source[name] !== undefined && source[name] !== null;

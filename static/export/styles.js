@@ -1,14 +1,14 @@
-// The page's own styles, for files that stand alone.
+// The page's own styles, for standalone files.
 
 const LIVE = /:focus|:hover|::-webkit|::-moz/,
   OURS = /pg-|data-part/,
   OF_THE_PAGE = /pg-export|#pg-/;
 
-// A selector of the page as a file needs it: nothing there stands below the page's frame, and no button can be pressed.
+// Convert a selector of the page for a file, which has no page frame and no interactive buttons.
 export const freed = (selector) =>
   selector.replace(/& (?=\S)/g, "").replace(/(?<![\w.#-])button(?![\w-])/g, ":is(button, pg-button)");
 
-const FRAME = ":root .gradio-container"; // in which rules stand, so that they weigh more than the framework's own
+const FRAME = ":root .gradio-container"; // the scope of the page's rules, which gives them precedence over Gradio's
 
 function rulesOf(list) {
   return [...list]
@@ -37,7 +37,7 @@ const sheets = () =>
 
 export const styles = () => sheets().map(rulesOf).filter(Boolean).join("\n");
 
-// The colors of a theme: { "--pg-text": "#1d2330", ... }.
+// Return the colors of a theme: { "--pg-text": "#1d2330", ... }.
 export function colors(isDark) {
   for (const rules of sheets())
     for (const rule of rules) {

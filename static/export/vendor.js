@@ -1,6 +1,6 @@
-// A library that only some exports need, loaded with the first of them.
-const libraries = new Map(); // name -> a promise of what it exports
-let failed = 0; // a browser does not retry a module that failed to load, unless its address differs
+// Libraries that only some exports need, loaded on first use.
+const libraries = new Map(); // name -> a promise of the module's exports
+let failed = 0; // a browser does not retry a failed module at the same address
 
 export function vendor(name) {
   if (!libraries.has(name)) {

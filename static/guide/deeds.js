@@ -1,17 +1,17 @@
-// What a visitor does on the page, watched: what ticks a step of the tour or of a lesson off.
+// Detection of user actions that complete a step of the tour or of a lesson.
 //
 // done has one of: typed: true or a text; picks: "heads", "tokens" or "edits", with
-//   count: at least so many; event: "click" or "input", with on:
+//  count: the minimum number; event: "click" or "input", with on:
 //   selector; appears: selector; view: "tab.view"; changes: part, with to: { field: value }; finished: part of a job;
 //   trained: the form of a run.
-// What the server sends is no deed: when the strip of what is picked or of the tokens has been drawn, it is only noted.
+// Changes by the server do not count: when the token row or the selection strip is redrawn, its state is only recorded.
 
 import { currentTab } from "../page/address/places.js";
 import { mounted, onDrawn } from "../page/mount.js";
 import { onSelect, selection } from "../page/selection/selection.js";
 import { pageState } from "../page/state.js";
 
-const EVERY = 250; // milliseconds between two looks
+const EVERY = 250; // milliseconds between checks
 const watchers = new Set();
 let timer = null;
 
@@ -23,7 +23,7 @@ function find(selector) {
   try {
     return document.querySelector(selector);
   } catch {
-    return null; // no selector: a lesson's file may say anything
+    return null; // not a selector: a lesson file may contain anything
   }
 }
 
@@ -41,7 +41,7 @@ export function viewOpen(name) {
 const fits = (to, value) =>
   Object.entries(to).every(([name, each]) => JSON.stringify(value?.[name]) === JSON.stringify(each));
 
-// As it is now: only what differs from it later is a deed.
+// Record the current state: only later differences from it count as an action.
 function note(watcher) {
   const { done } = watcher;
   watcher.before = {
@@ -55,7 +55,7 @@ function note(watcher) {
   };
 }
 
-// Watch for a deed: told(), until what is returned is called.
+// Watch for an action; calls told() when it happens. Returns a function that stops watching.
 export function watchFor(done, told) {
   const watcher = { done, told };
   note(watcher);

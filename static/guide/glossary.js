@@ -1,7 +1,7 @@
-// The glossary: terms in the page's own texts that open their meaning, and the list of all of them.
+// The glossary: terms in the page's own texts that open their definitions, and the list of all terms.
 //
-// terms: { id: { name, about, formula, source, forms, common } }, in the order of the list. Only text of ours is looked
-// through, never the prompt or what a model wrote; `common` terms are left alone outside of explanations.
+// terms: { id: { name, about, formula, source, forms, common } }, in the order of the list. Only the page's own text is
+// searched, never the prompt or generated text; `common` terms are marked only in explanations.
 import { el, fill } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";
 import { mounted, onDrawn } from "../page/mount.js";
@@ -9,17 +9,17 @@ import { pageState } from "../page/state.js";
 import { cross } from "../parts/icons.js";
 
 const OURS = ".pg-howto p, .pg-question, .pg-about, .pg-control-help span, .pg-empty, h2, h3, th[scope=col]";
-const PLAIN = new Set(["howto", "question", "about"]); // kinds of parts that are explanations from end to end
+const PLAIN = new Set(["howto", "question", "about"]); // kinds of parts that consist entirely of explanations
 const AVOID =
   "button, a, input, select, textarea, label, svg, pre, code, .pg-term, .pg-chip, [class*='-token'], [class*='-text'], [class*='-mono'], [class*='-chip']";
-const QUOTED = /[“「][^”」]*[”」]/gu; // a token or a text that is named in a sentence
+const QUOTED = /[“「][^”」]*[”」]/gu; // a token or text quoted in a sentence
 let terms = {},
   words = null,
   find = null,
   byForm = new Map();
 
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-// A form in Latin letters is a word of its own; Chinese has no spaces, so there the longest form wins.
+// A form in Latin letters must match a complete word; Chinese has no spaces, so the longest form wins.
 const bounded = (form) =>
   `${/^\w/.test(form) ? "(?<![\\w-])" : ""}${escaped(form)}${/\w$/.test(form) ? "(?!\\w)" : ""}`;
 
@@ -47,7 +47,7 @@ function termOf(id, text) {
   return node;
 }
 
-// Makes the first occurrence of each term into one that opens; text stays what it was, and where it was.
+// Make the first occurrence of each term clickable; the text itself does not change.
 function mark(node, seen, allowed) {
   const text = node.data,
     quotes = [...text.matchAll(QUOTED)].map((match) => [match.index, match.index + match[0].length]);
@@ -82,20 +82,20 @@ function link(root) {
     boxes.push(...root.previousElementSibling.querySelectorAll("span"));
   const seen = new Set([...root.querySelectorAll(".pg-term")].map((term) => term.dataset.term));
   const prompt = new Set((pageState.tokens ?? []).map(({ text }) => text.replace(/^[·\s]+/, "").toLowerCase()));
-  // What stands below a picture may name a token of the prompt without quotation marks.
+  // The text below a figure may mention a token of the prompt without quotation marks.
   const allowed = plain ? () => true : (id, form) => !terms[id].common && !prompt.has(form.toLowerCase());
   let count = 0;
   for (const box of boxes) for (const node of textsOf(box, AVOID)) count += mark(node, seen, allowed);
   if (count) reach(root);
 }
 
-// One term of a part is reached by Tab, the others by the arrow keys.
+// One term of a part is in the Tab order; the arrow keys reach the others.
 const reach = (root) =>
   [...root.querySelectorAll(".pg-term")].forEach((term, n) => {
     term.tabIndex = n ? -1 : 0;
   });
 
-// After each drawing, when nothing else is to do; parts that unpack their numbers write their titles a little later.
+// After each drawing, when the page is idle; parts that decode their numbers write their titles slightly later.
 const waiting = new Set(),
   again = new Set();
 let timer = null;
@@ -119,7 +119,7 @@ onDrawn((root) => {
   if (find) later(root);
 });
 
-// --- the meaning of one term ----------------------------------------------------------------------
+// --- the definition of a term -----------------------------------------------------------------------
 
 let card = null,
   anchor = null;
@@ -166,7 +166,7 @@ function show(id, from) {
 
 const frame = () => document.querySelector(".gradio-container") ?? document.body;
 
-// Below the term, or above it where there is no room; always within the window.
+// Place the popup below the term, or above it if there is no room, always within the window.
 function place() {
   if (!card?.isConnected) return;
   if (!anchor.isConnected) return shut();
@@ -206,7 +206,7 @@ function choose(term) {
   show(id, card?.contains(term) ? null : term);
 }
 
-// Before the page's own keys: Escape closes what is open and leaves the selection alone.
+// Runs before the page's own shortcuts: Escape closes the popup and keeps the selection.
 window.addEventListener(
   "keydown",
   (event) => {
@@ -267,7 +267,7 @@ function build() {
   box.addEventListener("keydown", (event) => {
     event.stopPropagation();
     if (event.key !== "Escape") return;
-    event.preventDefault(); // a field with text in it would only be emptied
+    event.preventDefault(); // by default the browser would only clear the search field
     box.close();
   });
   box.addEventListener("click", (event) => {
@@ -286,7 +286,7 @@ function build() {
   });
 }
 
-// Every term with its name, its meaning and its other forms, for a search.
+// List every term with its name, definition and other forms, for the search.
 export const named = () => Object.entries(terms).map(([id, { name, about, forms }]) => ({ id, name, about, forms }));
 
 export function open(id = null) {

@@ -1,5 +1,5 @@
-// The way to the lessons: a button in the page's head, a link (?lesson=key, with &workshop for the lessons alone), and
-// a server that has nothing else. The scripts of the lessons are fetched when the first of them is opened.
+// Access to the lessons: a button in the page's header, a link (?lesson=key, with &workshop for the lessons alone), and
+// a server that shows nothing else. The lessons' scripts are loaded when the first one is opened.
 import { el } from "../page/dom.js";
 import { headerItem } from "../page/header_items.js";
 import { onDrawn } from "../page/mount.js";
@@ -13,15 +13,15 @@ const workshop = only || (query.has("workshop") ? asked || "all" : "");
 
 export const openLearn = async (key = "", again = false) =>
   (await import("../learn/learn.js")).open({ key, again, workshop, remember });
-// { lessons, words }, for who looks for one by name.
+// { lessons, words }, for the search.
 export const allLessons = async () => (await import("../learn/panel.js")).listing();
 
-// Whether the panel was open when this page of the visitor's was left.
+// Return whether the panel was open before a reload.
 function stayed() {
   try {
     return sessionStorage.getItem(KEY);
   } catch {
-    return null; // a private window, or storage that is forbidden
+    return null; // private browsing, or blocked storage
   }
 }
 function remember(key) {
@@ -33,7 +33,7 @@ function remember(key) {
   }
 }
 
-// On the start page, too: on a phone the page's head is folded away.
+// Also on the start page, because on a phone the page's header is collapsed.
 onDrawn((root) => {
   if (root.dataset.part !== "start_question" || workshop || root.querySelector(".pg-learn-way")) return;
   const way = el("button", "pg-button pg-quiet pg-learn-way", pageState.words?.learn_start ?? "", { type: "button" });

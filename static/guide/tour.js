@@ -1,4 +1,4 @@
-// The guided tour: steps that point at the page's own controls and tick themselves off when they have been done.
+// The guided tour: steps that point at the page's own controls and are checked off when done.
 //
 // payload: { steps: [{ id, tab, label, view, at, done, title, text }], terms, words: { tour, glossary } }; the
 // entries of a step are described in viz/tour.toml.
@@ -15,22 +15,22 @@ import { nameBack } from "./last_good.js";
 import { first, shown, tabOpen, target, viewButton, viewOpen } from "./tour_places.js";
 
 const KEY = "playground-tour";
-const EVERY = 250; // milliseconds between two looks at where things are
-const SEEN = 1000; // how long a tick stands before the next step
+const EVERY = 250; // milliseconds between checks of the controls' positions
+const SEEN = 1000; // milliseconds that a check mark is shown before the next step
 let steps = [],
   words = null;
 let at = 0,
   done = new Set(),
-  known = false; // known: the tour was opened or waved aside before
+  known = false; // known: the tour was opened or dismissed before
 let panel = null,
-  unwatch = () => {}, // what is being watched for
+  unwatch = () => {}, // stops watching for the current step's action
   awaited = null,
   timer = null,
   going = null,
   pointed = null,
   from = null;
 
-// --- what is remembered: nothing, where the browser keeps nothing ---------------------------------
+// --- stored progress, if the browser allows storage -------------------------------------------------
 
 function recall() {
   try {
@@ -39,7 +39,7 @@ function recall() {
     done = new Set(Array.isArray(stored.done) ? stored.done : []);
     at = Number.isInteger(stored.at) && stored.at >= 0 ? stored.at : 0;
   } catch {
-    /* a private window, or storage that is full or forbidden */
+    /* private browsing, or storage that is full or blocked */
   }
 }
 function keep() {
@@ -49,7 +49,7 @@ function keep() {
     /* as above */
   }
 }
-// Whether it was open when this page of the visitor's was left: a page that is loaded anew goes on with it.
+// Return whether the tour was open before a reload, which then continues it.
 const stay = (open) => {
   try {
     if (open) sessionStorage.setItem(KEY, "open");
@@ -67,9 +67,9 @@ const stayed = () => {
 };
 recall();
 
-// --- what is in sight ---
+// --- visibility ---
 
-// One move towards a step's control; the rest follows when the page has answered.
+// Take one step of navigation towards the control; the rest follows when the page has answered.
 function walk(step) {
   if (!tabOpen(step)) return openTab(step.tab);
   if (!viewOpen(step)) return viewButton(step)?.click();
@@ -78,9 +78,9 @@ function walk(step) {
 }
 
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-const low = () => document.documentElement.clientWidth < 700; // the panel is a sheet at the bottom
+const low = () => document.documentElement.clientWidth < 700; // the panel is at the bottom
 
-// Scrolls a control into the part of the window that the panel leaves free.
+// Scroll a control into the part of the window that the panel does not cover.
 function bring(node) {
   if (!node) return;
   const { top, bottom, height } = node.getBoundingClientRect();
@@ -90,7 +90,7 @@ function bring(node) {
   window.scrollBy({ top: to, behavior: still() ? "auto" : "smooth" });
 }
 
-// The panel stands in a corner where it covers nothing of what it points at.
+// Place the panel in a corner where it does not cover its target.
 const CORNERS = ["br", "bl", "tr", "tl"];
 function dodge(node) {
   if (!node || !panel) return;
@@ -123,7 +123,7 @@ function look() {
   dodge(node);
 }
 
-// --- what ticks a step off ------------------------------------------------------------------------
+// --- completion of a step ---------------------------------------------------------------------------
 
 function tick(step) {
   if (step !== steps[at] || done.has(step.id)) return;
@@ -154,7 +154,7 @@ const say = (text) => {
   live.textContent = text;
 };
 
-// The step before a redrawing, so that the focus stays on the button of the same name.
+// the step before redrawing, so that the focus stays on the button with the same name
 function draw() {
   const last = document.activeElement?.closest?.(".pg-tour [data-do]")?.dataset.do;
   const step = steps[at],
@@ -298,7 +298,7 @@ function end(back = false) {
     });
 }
 
-// --- the head: the first time one line more, until it is followed or waved aside -------------------
+// --- the header: an extra line at the first visit, until the tour is started or dismissed ------------
 
 function hint() {
   for (const box of document.querySelectorAll(".pg-tour-item")) {
@@ -327,7 +327,7 @@ headerItem(10, (catalogue) => {
   return box;
 });
 
-// The first thing that Tab reaches: past the page's head to what the open tab shows.
+// The first element in the Tab order: it skips the page's header to the content of the open tab.
 function skipLink() {
   const link = document.querySelector(".pg-skip") ?? el("button", "pg-skip", "", { type: "button" });
   link.textContent = words.to_view;

@@ -1,4 +1,4 @@
-// What was learned: the goals, and every guess beside what the model gave. To be read, saved or printed.
+// The summary of a lesson: its goals, and every guess beside the model's result, to read, save or print.
 
 import { save } from "../export/files.js";
 import { page } from "../export/onefile.js";
@@ -8,7 +8,7 @@ import { tableOf } from "../parts/table.js";
 import { button } from "./panel.js";
 import * as progress from "./progress.js";
 
-// What it says, as elements that hold nothing but text.
+// Build the summary from text-only elements.
 function sheet({ key, title, goals, steps }, words) {
   const box = el("div", "pg-learn-sheet"),
     aims = el("ul", "pg-learn-goals"),

@@ -1,8 +1,8 @@
-// What an answer is given with: a field for a number, a token or a head, or choices. All of it is text.
+// Input of an answer: a field for a number, a token or a head, or choices. Every answer is text.
 import { el } from "../page/dom.js";
 import { selection } from "../page/selection/selection.js";
 
-// A lesson's sentence: [[kind, text]].
+// Build a sentence of a lesson from [[kind, text]].
 export function sentence(tag, className, pieces, more = {}) {
   const node = el(tag, className, "", more);
   const tags = { code: "code", strong: "strong", value: "b" };
@@ -13,7 +13,7 @@ export const plainOf = (pieces) => pieces.map(([, text]) => text).join("");
 
 let count = 0;
 
-// The form of a question: given(text) is called with what was typed or chosen.
+// Build the form of a question: given(text) is called with the typed or selected answer.
 export function question({ text, kind, choices, percent }, words, { send, pass }, given) {
   count += 1;
   const name = `pg-learn-${count}`,

@@ -1,8 +1,8 @@
-// F6 goes between the lesson and the page, as between the panes of a window: there to what the lesson speaks of, back to
-// what it asks. With Tab alone the way around is a hundred stops long.
+// F6 moves between the lesson and the page, as between the panes of a window: to the part that the lesson is about, and
+// back to the lesson's question. Tab alone would take a hundred stops.
 const STOPS = "a[href], button, input, select, textarea, summary, [tabindex]";
 const reachable = (node) => node.tabIndex >= 0 && !node.disabled && node.getClientRects().length > 0;
-let spoken = () => null; // what the lesson speaks of
+let spoken = () => null; // returns the part that the lesson is about
 
 export const switching = (of) => {
   spoken = of;

@@ -1,4 +1,4 @@
-// The lessons: their list, and a panel at the side, on a narrow window a sheet at the bottom, in which one is taken.
+// The lessons: their list, and the lesson panel, which is at the side or, on a narrow window, at the bottom.
 //
 // GET playground/lessons: { lessons: [{ key, title, goals, minutes, part, needs, steps }], words }.
 // GET playground/lessons/KEY: one lesson, see lesson.js.
@@ -12,14 +12,14 @@ import { alone } from "./workshop.js";
 const PARTS = ["reading", "looking", "why", "making", "own"];
 let listed = null,
   workshop = "",
-  remember = () => {}; // which lesson is open, "" for the list, null for none: for when the page is loaded anew
+  remember = () => {}; // stores the open lesson, "" for the list, null for none, to restore it after a reload
 
-// again: the page was loaded anew, and shows the lesson's state already.
+// again: the page was reloaded and already shows the lesson's state.
 export async function open({ key = "", again = false, workshop: only = "", remember: keep }) {
   workshop = only;
   remember = keep;
   listed = await panel.listing();
-  document.querySelector(".pg-tour .pg-cross")?.click(); // one guide at a time
+  document.querySelector(".pg-tour .pg-cross")?.click(); // only one guide at a time
   panel.open(listed.words, workshop ? null : shut);
   const one = workshop && workshop !== "all" && !workshop.includes(",") ? workshop : "",
     wanted = key || one;
@@ -33,7 +33,7 @@ function shut() {
   panel.close();
 }
 
-// --- the path ---
+// --- the list ---
 
 const offered = () => {
   const keys = workshop && workshop !== "all" ? workshop.split(",").map((key) => key.trim()) : null;

@@ -1,4 +1,4 @@
-// One lesson: a commitment, an action that ticks itself off, what is to be seen, a check, and why.
+// One lesson: a prediction, an action that is detected automatically, an observation, a check, and an explanation.
 //
 // lesson: { key, title, goals, model, state, steps: [{ id, at, ask, do, done, state, show, hints, check }] }; ask and
 //   check: { text: [[kind, text]], kind, choices: [[key, text]], percent } or null. The right answers are not in it: the
@@ -18,21 +18,21 @@ import { switching } from "./keys.js";
 import { button, fetched, say, show } from "./panel.js";
 import * as progress from "./progress.js";
 
-const EVERY = 400; // milliseconds between two looks at where things are
-const PATIENCE = 15_000; // for something to press
+const EVERY = 400; // milliseconds between checks of the controls' positions
+const PATIENCE = 15_000; // milliseconds to wait for a control
 let lesson = null,
   words = null,
   ways = null; // { back, next, startLesson }
 let at = 0,
   stage = "ask", // then "do", "check" and "told"
   hints = 0,
-  said = {}, // of this step: what the server said
-  shownState = null, // the state that was put in place last
-  hold = () => {}, // ends the watch for the action
+  said = {}, // the server's answers in this step
+  shownState = null, // the most recently restored state
+  hold = () => {}, // stops watching for the action
   timer = null,
   pointed = null,
-  ready = false, // what the step shows is in place: an action counts from now on
-  turn = 0; // counts the steps begun: what comes too late is dropped
+  ready = false, // true once the step's state is restored: actions count from then on
+  turn = 0; // counts the started steps, to drop late answers
 
 const step = () => lesson.steps[at];
 const kept = () => progress.of(lesson.key).steps[step().id] ?? {};
@@ -69,7 +69,7 @@ async function put(...states) {
   await enter(shownState);
 }
 
-// Where the steps before one have led: a step that names no tab goes on in the view that is open.
+// Return the tab and view that earlier steps have opened: a step without a tab continues in the open view.
 function place(to = at) {
   const steps = lesson.steps.slice(0, to).flatMap(({ state, done }) => {
     const [tab, view] = done.view?.split(".") ?? [];
@@ -79,7 +79,7 @@ function place(to = at) {
   return tab && { tab, values: { [`${tab}_view`]: values[`${tab}_view`] ?? {} } };
 }
 
-// What is to be done: on the way to a view its tab or its name in the row.
+// Return the control to use or, on the way to its view, the tab or the view's name.
 function toDo() {
   const { done, at: places } = step(),
     [tab, view] = done.view?.split(".") ?? [];
@@ -104,17 +104,17 @@ function pick(selectors) {
   try {
     return first(selectors);
   } catch {
-    return null; // no selector: a lesson's file may say anything
+    return null; // not a selector: a lesson file may contain anything
   }
 }
-// Whether the page shows another prompt or model than the step is about.
+// Return whether the page shows a different prompt or model than the step needs.
 function strayed() {
   const { model, prompt } = pageState.shown ?? {};
   if (!shownState || !model || pageState.restoring || step().done.typed) return false;
   return model !== shownState.model || (shownState.prompt !== undefined && prompt !== shownState.prompt);
 }
 
-// --- beginning and ending ---
+// --- start and end ---
 
 export async function begin(given, texts, { again, ...more }) {
   leave();
@@ -135,7 +135,7 @@ export async function begin(given, texts, { again, ...more }) {
   }
   if (now === turn) go(at);
 }
-// The state that the steps before the present one have left.
+// Return the state that the steps before the current one have left.
 const before = (to = at) => lesson.steps.slice(0, to).findLast((each) => each.state)?.state;
 export function leave() {
   hold();
@@ -164,7 +164,7 @@ async function go(to) {
   if (step().live) await fillIn(now);
   if (now === turn && stage === "do") act();
 }
-// The numbers in what is asked, before anything was done.
+// Show the numbers of the question before any action.
 async function fillIn(now) {
   try {
     const texts = await ask("texts");
@@ -177,14 +177,14 @@ async function fillIn(now) {
     say(error.text ?? words.unreachable);
   }
 }
-// The action begins: what the step shows is put in place only now, for it may be the answer to what was asked.
+// Start the action: the step's state is restored only now, because it may reveal the answer to the question.
 async function act() {
   const now = turn;
   if (step().state) await put(place(), step().state);
   if (step().run) await fillForm(step().run);
   if (now === turn && stage === "do") watch();
 }
-// A form that holds its own fields is filled in once it is there.
+// Fill in a form that keeps its own fields, once it is mounted.
 async function fillForm({ part, values }) {
   const entry = await until(() => mounted.get(part));
   if (entry && !entry.stateOf) entry.take?.(values);
@@ -200,7 +200,7 @@ async function restart() {
 function watch() {
   hold();
   ready = true;
-  look(); // what is to be pressed is marked at once
+  look(); // mark the control to press immediately
   hold = watchFor(step().done, ticked);
 }
 async function ticked() {
@@ -208,7 +208,7 @@ async function ticked() {
   if (stage !== "do") return;
   stage = "check";
   const now = turn;
-  if (step().done.typed) shownState.prompt = pageState.shown?.prompt; // it was asked for
+  if (step().done.typed) shownState.prompt = pageState.shown?.prompt; // typing it was the task
   say(words.done);
   try {
     said.see = await ask("see");
@@ -222,7 +222,7 @@ async function ticked() {
   say(plainOf(said.see.see));
 }
 
-// --- what the visitor does in the panel ---
+// --- input in the panel ---
 
 function commit(given) {
   const { ask: asked } = step();
@@ -273,7 +273,7 @@ async function hint() {
     say(error.text ?? words.unreachable);
   }
 }
-// The last hint does it: the state, then what is to be pressed.
+// The last hint performs the action: restore the state, then press the control.
 async function doIt(now) {
   const { show: shows, state, done } = step(),
     { press = [], ...rest } = shows;

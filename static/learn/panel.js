@@ -1,4 +1,4 @@
-// The panel of the lessons and what is asked of the server for it.
+// The panel of the lessons, and its requests to the server.
 import { el } from "../page/dom.js";
 import { cross } from "../parts/icons.js";
 
@@ -19,7 +19,7 @@ export async function fetched(path = "", sent = null) {
   return found;
 }
 
-// All lessons with the words of the panel, asked for once.
+// Fetch all lessons with the words of the panel, once.
 let listed = null;
 export async function listing() {
   listed ??= await fetched();
@@ -35,9 +35,9 @@ export const say = (text) => {
   if (live) live.textContent = text;
 };
 export const focus = () => panel?.focus({ preventScroll: true });
-const widths = () => window.dispatchEvent(new Event("resize")); // figures fill the room that is left
+const widths = () => window.dispatchEvent(new Event("resize")); // figures adapt to the remaining width
 
-// shut: what the cross does; null where the panel stays.
+// shut: the action of the close button; null if the panel cannot be closed.
 export function open(words, shut) {
   if (panel) return;
   from = document.activeElement;
@@ -57,7 +57,7 @@ export function open(words, shut) {
   head.append(fold, title, ...(shut ? [cross(words.close, shut)] : []));
   panel.append(head, body, live);
   panel.addEventListener("keydown", (event) => {
-    if (event.key === "/" || event.key === "Escape") event.stopPropagation(); // for the page they mean something else
+    if (event.key === "/" || event.key === "Escape") event.stopPropagation(); // the page has other shortcuts for them
     if (event.key === "Escape") shut?.();
   });
   document.querySelector(".gradio-container").append(panel);
@@ -73,7 +73,7 @@ export function close() {
   back?.focus({ preventScroll: true });
 }
 
-// Who uses the keyboard stays in the panel: on the button that came in place of the focused one, else on the panel.
+// Keep the keyboard focus in the panel: on the button that replaced the focused one, or else on the panel.
 export function show(name, ...nodes) {
   if (!panel) return;
   const held = panel.contains(document.activeElement) ? document.activeElement : null;

@@ -1,4 +1,4 @@
-// How far a visitor has come, in this browser alone: nothing of it is sent.
+// A user's progress, stored only in this browser and never sent.
 //
 // { lesson: { at, finished, steps: { step: { question, guess, result, right, tries, hints } } } }
 const KEY = "playground-lessons";
@@ -10,7 +10,7 @@ function recall() {
     const stored = JSON.parse(localStorage.getItem(KEY));
     if (isRecord(stored)) held = stored;
   } catch {
-    /* a private window, or storage that is full or forbidden */
+    /* private browsing, or storage that is full or blocked */
   }
 }
 recall();
@@ -21,7 +21,7 @@ export function of(key) {
   return { at, finished: one.finished === true, steps: isRecord(one.steps) ? one.steps : {} };
 }
 export function keep(key, change) {
-  recall(); // another window of this browser may have come further
+  recall(); // another window of this browser may have made progress
   held = { ...held, [key]: { ...of(key), ...change } };
   try {
     localStorage.setItem(KEY, JSON.stringify(held));

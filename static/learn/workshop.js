@@ -1,5 +1,5 @@
-// The lessons alone: model and prompt are the lesson's, and of the page only what the lesson speaks of is shown.
-const EVERY = 400; // milliseconds; the page draws its head anew when it likes
+// Lessons-only mode: the lesson sets model and prompt, and only the parts of the page that it uses are shown.
+const EVERY = 400; // milliseconds; the page may redraw its header at any time
 let timer = null;
 
 const tabsOf = ({ state, steps }) =>
@@ -9,7 +9,7 @@ const tabsOf = ({ state, steps }) =>
       .filter(Boolean),
   );
 
-// workshop: "" for a page that has everything; lesson: null while the list is shown.
+// workshop: "" for the complete page; lesson: null while the list is shown.
 export function alone(workshop, lesson) {
   clearInterval(timer);
   if (!workshop) return;

@@ -1,4 +1,4 @@
-// Tokens that make up one character together, in one frame with it; whether they are joined is chosen above the prompt.
+// Frames around tokens that together form one character. A setting above the prompt decides whether they are joined.
 //
 // frames: [[first token, end, character]]
 import { el } from "./dom.js";
@@ -12,8 +12,8 @@ export function join(on) {
   for (const call of heard) call();
 }
 
-// The nodes of the tokens in their order, [[node, ...]] a token, those of a frame within one. `ids`: of the tokens of a
-// frame, written behind each.
+// Return the nodes of the tokens in order, with the tokens of a frame grouped in one node. `ids` are the token ids of
+// a frame, shown after each token.
 export function framed(tokens, frames, ids = null) {
   const nodes = [];
   let next = 0;

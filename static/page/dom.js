@@ -1,4 +1,4 @@
-// Making elements and moving among them. Text that a person or a model wrote only ever goes through textContent.
+// DOM helpers for creating elements and moving the focus. Text from users and models is only set through textContent.
 
 export function el(tag, className = "", text = "", attributes = {}) {
   const node = document.createElement(tag);
@@ -9,7 +9,7 @@ export function el(tag, className = "", text = "", attributes = {}) {
 }
 
 const SVG = "http://www.w3.org/2000/svg";
-// The same for what is drawn.
+// Create an SVG element.
 export function svg(tag, attributes = {}, ...inside) {
   const node = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -20,18 +20,18 @@ export function svg(tag, attributes = {}, ...inside) {
 // "{tokens} tokens" with {tokens: 3} -> "3 tokens"
 export const fill = (template, values) => template.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 
-// What to do with a mouse and its keys, or where there is none, with a finger: words.help, words.help_touch.
+// Return the help text for a mouse and keyboard, or for touch: words.help, words.help_touch.
 export const touch = () => matchMedia("(hover: none)").matches;
 export const hint = (words, name) => (touch() && words[`${name}_touch`]) || words[name];
 
-// Show or hide a part with the room that Gradio leaves around it. (`:has()` with an attribute would do the same in CSS,
-// and would have the browser look at all that a figure stands in whenever a label of it is drawn.)
+// Show or hide a part together with the padding that Gradio adds around it. (CSS could do this with `:has()` and an
+// attribute selector, but the browser would then check all ancestors of a figure each time one of its labels is drawn.)
 export function showBlock(root, shown) {
   root.hidden = !shown;
   root.closest(".block")?.toggleAttribute("data-gone", !shown);
 }
 
-// Arrow keys move the focus among buttons of which one at a time can be reached by Tab.
+// Move the focus with arrow keys among buttons; one button at a time is in the Tab order.
 export function roving(container, step) {
   container.addEventListener("focusin", ({ target }) => {
     if (!target.matches("button[data-index]")) return;
@@ -51,11 +51,11 @@ export function roving(container, step) {
   });
 }
 
-// The steps of a row and of a column of buttons, for roving.
+// Arrow keys and their steps in a row and in a column of buttons, for roving.
 export const alongRow = (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null;
 export const alongColumn = (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null;
 
-// Call `over` with a pointer or the focus on something within an element, `out` once it has left.
+// Call `over` when the pointer or focus enters an element, `out` when it leaves.
 export function pointed(node, over, out) {
   node.addEventListener("mouseover", over);
   node.addEventListener("focusin", over);
@@ -63,7 +63,7 @@ export function pointed(node, over, out) {
   node.addEventListener("focusout", out);
 }
 
-// Call `act` whenever an element has another width, and once it has one.
+// Call `act` whenever the width of an element changes, including the first measurement.
 export function onWidth(node, act) {
   let width = 0;
   new ResizeObserver(() => {
@@ -73,7 +73,7 @@ export function onWidth(node, act) {
   }).observe(node);
 }
 
-// Scrolling moves elements below a pointer that rests; only a pointer that moves points at something.
+// Scrolling moves elements under a resting pointer, so only pointer movement counts as pointing.
 let pointer = "";
 const where = (event) => `${event.screenX} ${event.screenY}`;
 document.addEventListener(

@@ -1,11 +1,11 @@
-// Boxes around parts: one whose parts are all hidden, and in which no problem stands in place of one, takes no room.
+// Boxes around parts: a box collapses if all of its parts are hidden and no error message is shown in place of one.
 //
-// A style sheet could ask for it with :has(:not([hidden])), but the browser would then look through a box again each
-// time anything within it is drawn, for a figure hundreds of times.
+// A style sheet could do this with :has(:not([hidden])), but the browser would then re-evaluate a box whenever anything
+// inside it is drawn, which happens hundreds of times for a figure.
 const AROUND = ".pg-block, .pg-row, .block:not(:has([data-screen])), .row";
 
-const held = new Map(); // box -> [[root of a part, its problem]]
-const boxesOf = new Map(); // root or problem -> boxes
+const held = new Map(); // box -> [[root of a part, its error message]]
+const boxesOf = new Map(); // root or error message -> boxes
 
 const shows = ([root, problem]) => !root.hidden || !problem.hidden;
 const fold = (box) => box.toggleAttribute("data-folded", !held.get(box).some(shows));
@@ -16,7 +16,7 @@ function take(records) {
 
 const observer = new MutationObserver(take);
 
-// Keep the boxes around a part, up to its screen, folded as it and its problem are hidden and shown.
+// Collapse and expand the boxes around a part, up to its screen, as the part and its error message change.
 export function foldWith(root, problem) {
   const boxes = [];
   for (let at = root.parentElement?.closest(AROUND); at; at = at.parentElement.closest(AROUND)) boxes.push(at);
@@ -31,5 +31,5 @@ export function foldWith(root, problem) {
   }
 }
 
-// At once, for what is measured in the same moment; otherwise it is done when the script that hides or shows has ended.
+// Update at once, for elements that are measured immediately; otherwise boxes update after the current script.
 export const foldNow = () => take(observer.takeRecords());

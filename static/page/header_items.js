@@ -1,4 +1,4 @@
-// Controls in the page's head: make(words) -> element, in the order of the numbers.
+// Controls in the page's header: make(words) -> element, ordered by their numbers.
 const items = [];
 
 export function headerItem(order, make) {

@@ -1,4 +1,4 @@
-// The keys that hold for the whole page, and a pause while someone types where runs are slow.
+// Keyboard shortcuts of the complete page, and a delay for typed input while runs are slow.
 import { focusPrompt } from "./prompt/prompt.js";
 import { select } from "./selection/selection.js";
 import { pageState } from "./state.js";
@@ -6,7 +6,7 @@ import { pageState } from "./state.js";
 const PROMPT = "#prompt textarea, #prompt input";
 const PAUSE = 250; // milliseconds
 
-// While runs are slow, hold what is typed until a short pause; quick runs follow every key.
+// While runs are slow, delay typed input until a short pause; fast runs follow every key.
 let held = null;
 document.addEventListener(
   "input",
@@ -34,7 +34,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// The framework's menu of models looks at a key only after the page has: Tab has closed it by then, and it opens again.
+// Gradio's model menu handles a key only after the page does: Tab has closed it by then, and it would open again.
 document.addEventListener(
   "keydown",
   (event) => {

@@ -1,28 +1,28 @@
-// Parts of the page: what draws each kind, which are on the page, and their listeners.
+// The parts of the page: their kinds, the mounted instances, and listeners.
 //
-// A kind is a function (root, props, ask) -> draw(payload). props.value is what the server reads; ask(event) tells it,
-// and ask("keep") the address alone. draw.stateOf(value), where there is one, is the part of the value that belongs to
-// the page's state, or null.
+// A kind is a function (root, props, ask) -> draw(payload). The server reads props.value; ask(event) sends an event,
+// and ask("keep") only updates the address. The optional draw.stateOf(value) returns the part of the value that belongs
+// to the page's state, or null.
 
 import { wayTo } from "./address/places.js";
 import { el } from "./dom.js";
 import { foldNow, foldWith } from "./fold.js";
 
 const kinds = {};
-const hidden = new Set(); // names of parts of views that are not chosen
+const hidden = new Set(); // names of the parts in views that are not selected
 const drawnListeners = new Set();
 const mountListeners = new Set();
 const askListeners = new Set();
 
-export const mounted = new Map(); // name of a part -> what mountPart returns
-const unplaced = new Map(); // payloads of parts that are not on the page yet
-let tell = () => {}; // what parts ask for: tell(name, event, value)
+export const mounted = new Map(); // name of a part -> the result of mountPart
+const unplaced = new Map(); // payloads of parts that are not mounted yet
+let tell = () => {}; // sends a part's request: tell(name, event, value)
 export const onEvent = (listener) => {
   tell = listener;
 };
 
-// A drawing replaces what it draws: a button that goes between the press and the release is never clicked. So a part
-// that is pressed is drawn once it is let go, or once the press has become a drag; what an <input> holds is no button.
+// Drawing replaces elements, and a button replaced between press and release receives no click. So a pressed part is
+// redrawn only after the release, or once the press has become a drag. Content of an <input> is not affected.
 const DRAG = 500, // milliseconds
   LOOK = 30;
 let pressedAt = Number.NEGATIVE_INFINITY;
@@ -40,15 +40,15 @@ export function define(kind, make) {
   kinds[kind] = make;
 }
 
-// Called after each drawing of a part: listener(root, payload).
+// Register a listener that is called after each drawing of a part: listener(root, payload).
 export const onDrawn = (listener) => drawnListeners.add(listener);
-// Called when a part comes onto the page, before it is drawn: listener(name, entry).
+// Register a listener that is called when a part is mounted, before it is drawn: listener(name, entry).
 export const onMount = (listener) => mountListeners.add(listener);
-// Called when a part's value has changed: listener(root).
+// Register a listener that is called when a part's value has changed: listener(root).
 export const onAsk = (listener) => askListeners.add(listener);
 
-// Put a part into its root, an element with data-part. `props` holds the part's `value`; `send` takes its events.
-// Draw it with entry.show(payload), and once more, with what it shows, by entry.redraw().
+// Mount a part in its root, an element with data-part. `props` holds the part's `value`; `send` receives its events.
+// entry.show(payload) draws it; entry.redraw() draws it again with the current payload.
 export function mountPart(kind, root, props, send = (event) => tell(root.dataset.part, event, props.value)) {
   const name = root.dataset.part;
   const problem = el("div", "pg-problem", "", { role: "status" });
@@ -56,15 +56,15 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
     if (event !== "keep") send(event);
     if (event === "select" || event === "keep") for (const listener of askListeners) listener(root);
   };
-  let message = null; // what is wrong, or what is not there yet
+  let message = null; // an error, or a note that something is not available yet
   let shown = null;
-  let held = 0; // the timer of a drawing that waits for the release
+  let held = 0; // timer of a drawing that waits for the release
   root.hidden = hidden.has(name);
   problem.hidden = true;
   root.before(problem);
   foldWith(root, problem);
   const draw = kinds[kind](root, props, ask);
-  // What a link says of a part may be anything; a part that cannot draw it goes back to where it started.
+  // A link can contain any value for a part; a part that cannot draw it resets to its initial value.
   const drawn = (payload) => {
     try {
       draw(payload);
@@ -86,7 +86,7 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
     showProblem();
     problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";
     problem.replaceChildren(...(message ? [el("strong", "", message.text), el("span", "", message.hint)] : []));
-    if (message?.way) problem.append(wayTo(message.way.tab, message.way.view, message.way.text)); // where it can be mended
+    if (message?.way) problem.append(wayTo(message.way.tab, message.way.view, message.way.text)); // to fix it
     root.classList.toggle("pg-failed", Boolean(message));
     if (payload && !message) drawn(payload);
     for (const listener of drawnListeners) listener(root, payload);
@@ -105,7 +105,7 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
     payload: () => shown,
     showProblem,
     stateOf: draw?.stateOf,
-    take: draw?.take, // told of a value that a link gives, by a part that holds its own
+    take: draw?.take, // for parts that keep their own state: applies a value from a link
     initial,
     foreign: false,
   };
@@ -114,7 +114,7 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
   return entry;
 }
 
-// Draw parts; one that is not on the page yet is drawn once it is.
+// Draw parts; a part that is not mounted yet is drawn when it is.
 export function showParts(parts) {
   for (const [name, payload] of Object.entries(parts)) {
     const entry = mounted.get(name);
@@ -122,7 +122,7 @@ export function showParts(parts) {
     else unplaced.set(name, payload);
   }
 }
-// The same for a part that has come onto the page: what came for it before, else what the page came with.
+// Draw a newly mounted part with the payload that arrived before it, or else with the page's initial payload.
 export function showFirst(entry, payload) {
   const { part: name } = entry.root.dataset,
     newer = unplaced.get(name);
@@ -130,8 +130,8 @@ export function showFirst(entry, payload) {
   entry.show(newer ?? payload);
 }
 
-// Pictures that were drawn before the answer that they belong to, unless that has come meanwhile. What is of the run
-// before is pale beside them, until the answer comes.
+// Draw previews that were rendered ahead of their answer, unless the answer has arrived. Content of the previous run is
+// dimmed until then.
 export function showEarly(parts) {
   for (const [name, payload] of Object.entries(parts)) {
     const entry = mounted.get(name);
@@ -147,8 +147,8 @@ export function caughtUp() {
   for (const root of document.querySelectorAll("[data-behind]")) delete root.dataset.behind;
 }
 
-// Called by each gr.HTML part once it is on the page, with what the page came with: its value, and its payload as JSON.
-// Gradio's own properties are read here and nowhere else: it may set them once more later.
+// Called by each gr.HTML part once it is on the page, with its initial value and its payload as JSON. Gradio's own
+// properties are read only here, because Gradio may set them again later.
 export function mount(kind, element, props, trigger) {
   const root = element.querySelector("[data-part]"),
     held = { value: structuredClone(props.value) };
@@ -156,7 +156,7 @@ export function mount(kind, element, props, trigger) {
   showFirst(mountPart(kind, root, held), props.payload ? JSON.parse(props.payload) : null);
 }
 
-// Show some of several parts that take turns.
+// Show some of several alternative parts.
 export function choose(shown, all) {
   for (const name of all) {
     if (shown.includes(name)) hidden.delete(name);

@@ -1,4 +1,4 @@
-// The page's navigation: its name, the groups with the tabs of the one that is open, and the controls at its end.
+// The page's navigation: title, groups, the tabs of the open group, and controls on the right.
 //
 // payload: { title, groups: [{ key, label, tabs: [{ key, label, question }] }], languages, words, search,
 //   models: { label, title, items: [{ id, label, line, facts }], add } }.
@@ -13,7 +13,7 @@ import { modelsButton } from "./prompt/models.js";
 import { searchButton } from "./search/search.js";
 import { pageState } from "./state.js";
 
-// The same page in another language. The state in the address comes along; it may change at any time.
+// Build the link to the page in another language. It includes the address's state, which can change at any time.
 function link({ code, text }) {
   const language = el("a", "pg-language", text, { lang: code, hreflang: code });
   const aim = () => {
@@ -35,7 +35,7 @@ define("nav", (root, props, ask) => {
   root.append(title, models, search, more, row, items);
   root.classList.add("pg-nav-root");
   let groups = [];
-  const visited = new Map(); // the tab of each group that was open last
+  const visited = new Map(); // the most recently open tab of each group
   const paint = (tab) => {
     const open = groups.find(({ tabs }) => tabs.some(({ key }) => key === tab)) ?? groups[0];
     if (!open) return;
@@ -50,7 +50,7 @@ define("nav", (root, props, ask) => {
     }
     row.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   };
-  // The server reads the open tab from here with every question, so that no answer can be to a tab opened before.
+  // The server reads the open tab from this value with every question, so that no answer is for a previous tab.
   let asked = props.value?.tab;
   onTab((tab) => {
     paint(tab);
@@ -59,7 +59,7 @@ define("nav", (root, props, ask) => {
     asked = tab;
     ask("select");
   });
-  // A group of one tab with its name is that tab.
+  // A group with a single tab opens that tab directly.
   const buttons = ({ key, label, tabs }) => {
     const only = tabs.length === 1 && tabs[0].key === key;
     const name = el("button", "pg-group", label, { type: "button", "data-group": key, title: tabs[0].question });

@@ -1,6 +1,6 @@
-// A box that opens below its button, and closes by Escape, by a press elsewhere and by a second press on the button.
+// A popup that opens below its button, and closes on Escape, on a press elsewhere and on a second press on the button.
 
-// `opening` is called before the box is shown, `opened` once it is. Gives a function that closes the box.
+// `opening` is called before the popup is shown, `opened` afterwards. Returns a function that closes the popup.
 export function popup(button, box, { width, right = false, opening = () => {}, opened = () => {} }) {
   const isOpen = () => box.matches(":popover-open");
   const close = () => isOpen() && box.hidePopover();
@@ -15,7 +15,7 @@ export function popup(button, box, { width, right = false, opening = () => {}, o
       maxHeight: `${Math.max(200, innerHeight - at.bottom - 20)}px`,
     });
   };
-  // A press on the button closes an open box by itself, before the click: the click is not to open it again.
+  // A press on the button closes an open popup before the click event; that click must not reopen it.
   let wasOpen = false;
   button.addEventListener("pointerdown", () => {
     wasOpen = isOpen();
@@ -37,7 +37,7 @@ export function popup(button, box, { width, right = false, opening = () => {}, o
   });
   box.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
-    event.stopPropagation(); // for the page it means something else
+    event.stopPropagation(); // the key has another meaning for the page
     event.preventDefault();
     close();
     button.focus();

@@ -1,7 +1,7 @@
-// A tab's parts, laid out in one component.
+// The layout of a tab's parts in one component.
 //
 // data-places: JSON, a list of [name, kind] and { box: "row" | "column", of: [...], class, id }.
-// props.payload: JSON { values: { name: value }, parts: { name: payload } }: what its parts start with.
+// props.payload: JSON { values: { name: value }, parts: { name: payload } }, the initial state of its parts.
 import { el } from "./dom.js";
 import { mountPart, showFirst } from "./mount.js";
 

@@ -1,22 +1,22 @@
-// State that the parts of the page share beside the selection. A part writes its own entries, any part reads them.
+// State shared by the parts of the page besides the selection. Each part writes its own entries; any part reads them.
 export const pageState = {
-  shown: null, // { model, prompt } of what is drawn; written by tokens.js
+  shown: null, // { model, prompt } of the drawn content; written by tokens.js
   tokens: null, // [{ text, id, bytes }] of the prompt; written by tokens.js
-  tokensOf: null, // the run whose selected tokens came before its chips; written by picked.js and tokens.js
+  tokensOf: null, // the run whose token selection arrived before its chips; written by picked.js and tokens.js
   hues: null, // a color for each selected head; written by picked.js
-  headNames: {}, // what probes called heads: { "4.1": [[text, score, hue]] }; written by head_list.js
-  editSites: null, // the site that each kind of edit changes; written by picked.js
+  headNames: {}, // names that probes gave to heads: { "4.1": [[text, score, hue]] }; written by head_list.js
+  editSites: null, // the site changed by each kind of edit; written by picked.js
   editName: null, // (edit) -> its name; written by picked.js
-  firstHeads: null, // the heads that an untouched page selects; written by picked.js
-  words: null, // those that several parts use; written by header.js
-  written: null, // { prompt, from }: a text that was written here, and its byte where that begins
-  leaving: false, // whether the page loads itself again; written by connection.js
-  runs: [], // what was trained here: { id, part, ended }, the newest last; ended: with a result
-  slow: false, // whether runs take long; written by header.js
-  restoring: false, // whether a state from a link or a file is on its way; written by address.js
+  firstHeads: null, // the heads selected on an unchanged page; written by picked.js
+  words: null, // words shared by several parts; written by header.js
+  written: null, // { prompt, from }: a text generated here, and the byte at which the generated part begins
+  leaving: false, // true while the page reloads itself; written by connection.js
+  runs: [], // training runs of this page: { id, part, ended }, newest last; ended: has a result
+  slow: false, // true if runs take long; written by header.js
+  restoring: false, // true while a state from a link or file is being restored; written by address.js
 };
 
-// A run of the form `part` as it is now.
+// Return the current run of the form `part`.
 export function noteRun(part, { id, state }) {
   const known = pageState.runs.find((run) => run.id === id);
   if (known) known.ended = state === "done";

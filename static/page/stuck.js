@@ -1,4 +1,4 @@
-// What of the frame stays in view when the page scrolls: its last line, with the tokens and what is picked.
+// The sticky part of the header: its last line, with the tokens and the selection.
 import { onDrawn } from "./mount.js";
 
 function measure() {

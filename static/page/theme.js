@@ -3,10 +3,10 @@ const listeners = new Set();
 
 export const isDark = () => document.body.classList.contains("dark");
 
-// Told after each change: listener(dark).
+// Register a listener that is called after each change: listener(dark).
 export const onTheme = (listener) => listeners.add(listener);
 
-// Scroll bars, the lists of selects and what else the browser draws by itself.
+// Scroll bars, select menus and other elements that the browser renders itself.
 const dressBrowser = (dark) => {
   document.documentElement.style.colorScheme = dark ? "dark" : "light";
 };

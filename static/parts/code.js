@@ -1,4 +1,4 @@
-// The lines of code behind a number, folded: where they stand, what they say, and the shapes that they made.
+// The lines of code behind a number, collapsed: their location, source text, and the resulting shapes.
 //
 // payload: { sets [[name, excerpts [{ caption, pieces [[line, text]], shapes { line: text } }]]], words }, see viz/seam/code.py
 import { el } from "../page/dom.js";
@@ -19,7 +19,7 @@ const PIECE = new RegExp(
   "g",
 );
 
-// A text as lines of spans.
+// Build the lines of a text as spans.
 function colored(text) {
   const lines = [[]];
   const put = (kind, piece) =>
@@ -65,7 +65,7 @@ function excerptOf({ caption, pieces, shapes }) {
 const textOf = (excerpts) =>
   excerpts.map(({ caption, pieces }) => [`# ${caption}`, ...pieces.map(([, text]) => text)].join("\n")).join("\n\n");
 
-// `state` { open, set } is the reader's choice, which outlasts what is shown.
+// `state` { open, set } is the user's choice, which persists when the content changes.
 export function codeBox({ sets, words }, state) {
   if (!sets.length) return null; // an installation without its sources
   const box = el("details", "pg-excerpts pg-no-export"),
@@ -80,7 +80,7 @@ export function codeBox({ sets, words }, state) {
       await navigator.clipboard.writeText(textOf(chosen()[1]));
       said.textContent = words.copied;
     } catch {
-      said.textContent = words.not_copied; // no https, or not allowed
+      said.textContent = words.not_copied; // requires https and permission
     }
   };
   const choose = (name) => {

@@ -1,8 +1,8 @@
-// Colors: the ramp of a heat map as a table, and text that can be read on a ground.
+// Colors: the ramp of a heat map as a table, and text colors that are readable on a background.
 
-const READABLE = 4.5; // contrast of text, WCAG 2.2 AA
+const READABLE = 4.5; // minimum contrast of text, WCAG 2.2 AA
 
-// The 255 colors [r, g, b] of a ramp, from some of them.
+// Interpolate the 255 colors [r, g, b] of a ramp from a few of them.
 export function lookup(stops) {
   const rgb = stops.map((stop) => [1, 3, 5].map((at) => parseInt(stop.slice(at, at + 2), 16)));
   return Array.from({ length: 255 }, (_, code) => {
@@ -26,6 +26,6 @@ const light = (rgb) =>
     .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
 export const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
-// The page's own text color where it can be read on this ground, else black or white, of which one always can.
+// Return the page's text color if it is readable on this background, else black or white, whichever is readable.
 export const ink = (ground, text) =>
   [text, "#000000", "#ffffff"].find((color) => contrast(channels(color), ground) >= READABLE);

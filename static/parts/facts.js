@@ -1,7 +1,7 @@
-// What is to be known, as terms with their texts.
+// Facts as a list of terms with texts.
 //
 // payload of "normfacts": { title, about, items [[what, text]], below, exported }
-//   title: may be missing; below: a sentence; exported: what a file says and is called, where it is not "facts"
+//  title: optional; below: a sentence; exported: content and name of the exported file, if not "facts"
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { titled } from "./titled.js";
@@ -19,7 +19,7 @@ export function factList(items, look = "") {
 define("normfacts", (root) => {
   const box = el("div"),
     note = el("p", "pg-about");
-  let show = null; // made at the first drawing: what waits for its numbers has no room on the page
+  let show = null; // created at the first drawing, so that the part takes no space while it waits for its numbers
   return (payload) => {
     show ??= titled(root, box, note);
     box.replaceChildren(factList(payload.items));

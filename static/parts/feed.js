@@ -1,10 +1,10 @@
-// Channels to the server, of which nothing is seen: a script sends events and takes what is answered.
+// Invisible channels to the server: a script sends events and receives the responses.
 import { define } from "../page/mount.js";
 
 const takers = new Map(); // name of a part -> { take, send, unsent }
 
-// The channel of this name: `take(payload)` hears what comes. Returns send(event, value); without a value the one sent
-// before stays. What is sent before the channel is on the page waits for it.
+// Open the channel of this name: `take(payload)` receives responses. Returns send(event, value); without a value, the
+// previous one is sent. Events sent before the channel is mounted are queued.
 export function feed(name, take) {
   const one = { take, send: (...given) => one.unsent.push(given), unsent: [] };
   takers.set(name, one);

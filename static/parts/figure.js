@@ -1,13 +1,13 @@
-// One Plotly figure that stays on the page: keeps its zoom, follows the theme, exports, and has a table behind it.
+// A persistent Plotly figure: it keeps its zoom, follows the theme, exports, and has a data table.
 //
 // payload: { figure (JSON), title, note, source, file, run, columns, python, words }
 //   figure.layout.meta: scales { light, dark } of coloraxis, as text, height, narrow;
-//   of a pattern also block, window [q0, q1, k0, k1] and whole. A point's customdata { head } or { tokens } is what a
-//   click on it selects, and { part } is passed to the figure's owner (the event "pg-part" of the kind "figure"); in a
+//  for a pattern also block, window [q0, q1, k0, k1] and whole. A point's customdata { head } or { tokens } is selected
+//  by a click on it, and { part } is passed to the figure's owner (the event "pg-part" of the kind "figure"); in a
 //   heat map of layers x heads (meta.heads true) the cell itself is the head.
 // payload of "figure" also: absent (nothing is shown), picks "pair" (a pattern, with `places` of another run's tokens)
-//   or "column" (with `last`), zooms (a zoom requests the part in full: value { run, window }), wide (a layout for
-//   where there is room for its panels side by side)
+//  or "column" (with `last`), zooms (a zoom requests the region in full: value { run, window }), wide (a layout for
+//  screens with room for its panels side by side)
 import { el, onWidth } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { adding, onSelect, pickHead, select, selection } from "../page/selection/selection.js";
@@ -18,9 +18,9 @@ import { plotly } from "./plotly.js";
 import { titled } from "./titled.js";
 import { tools } from "./tools.js";
 
-const ROOM = 860; // pixels across, from which on the wide layout is drawn
+const ROOM = 860; // minimum width in pixels of the wide layout
 
-// What a click on a point does; `on` as in mountPlot.
+// Handle a click on a point; `on` as in mountPlot.
 function pickPoint({ points: [point], event }, { block, window: seen, heads }, on) {
   const cell = point.pointIndex ?? point.pointNumber,
     data = point.customdata;
@@ -31,7 +31,7 @@ function pickPoint({ points: [point], event }, { block, window: seen, heads }, o
   if (seen && Array.isArray(cell)) on.pick?.(seen[0] + cell[0] * block, seen[2] + cell[1] * block, block);
 }
 
-// The window [q0, q1, k0, k1] that a zoom asks for, null for all of it, undefined for nothing new.
+// Return the window [q0, q1, k0, k1] that a zoom requests; null for all of it, undefined if unchanged.
 function zoomedTo(change, { block, window: seen, whole }) {
   if (!seen) return undefined;
   if (change["xaxis.autorange"] || change["yaxis.autorange"]) return whole ? undefined : null;
@@ -51,15 +51,15 @@ function zoomedTo(change, { block, window: seen, whole }) {
   return [...span(y, q0, q1), ...span(x, k0, k1)];
 }
 
-// The names of the columns of its numbers.
+// Return the names of the columns of the figure's numbers.
 function namesOf({ columns, words }, figure) {
   const names = columns ?? [words.query, words.key, words.weight],
     width = lines(figure)[0]?.length ?? names.length;
   return width > names.length ? [words.series ?? "", ...names].slice(-width) : names.slice(-width);
 }
 
-// Where a figure lives; `on.pick(tokens)` hears a click on a cell [query, key], `on.ask(window)` a zoom into what is
-// pooled, and `on.marked()` says whose rows and columns are framed.
+// Mount a figure. `on.pick(tokens)` handles a click on a cell [query, key], `on.ask(window)` a zoom into a pooled
+// region, and `on.marked()` returns the tokens whose rows and columns are framed.
 export function mountPlot(root, on) {
   const chart = el("div", "pg-chart", "", { role: "img" }),
     frame = titled(root, chart),
@@ -68,7 +68,7 @@ export function mountPlot(root, on) {
   let payload = null,
     figure = null,
     Plotly = null,
-    drawnAt = 0, // pixels across
+    drawnAt = 0, // width in pixels
     marking = false,
     drawing = Promise.resolve();
 
@@ -87,20 +87,20 @@ export function mountPlot(root, on) {
     fitted(figure, root, marked());
     const { height, narrow } = figure.layout.meta;
     chart.style.height = height ? `${root.clientWidth < 480 ? (narrow ?? height) : height}px` : "";
-    figure.layout.height = chart.clientHeight; // Plotly would go on with the height it had
+    figure.layout.height = chart.clientHeight; // otherwise Plotly keeps the previous height
     const wider = drawnAt && root.clientWidth > drawnAt;
     drawnAt = root.clientWidth;
     await Plotly.react(chart, figure.data, figure.layout, config);
-    if (wider) await Plotly.redraw(chart); // a legend that needed more lines before would stand in the picture
+    if (wider) await Plotly.redraw(chart); // a legend that had more lines before would overlap the figure
     if (!chart.dataset.wired) listen();
     root.dataset.run = payload.run;
   };
-  // In a task of its own: several figures on one page would hold it up together.
+  // In a separate task, because drawing several figures at once would block the page.
   const soon = () => new Promise((done) => setTimeout(done));
   const redraw = () => {
     drawing = drawing.then(soon, soon).then(render);
   };
-  // As the server sent it, with what is picked framed.
+  // Return the server's figure with frames around the selected items.
   const whole = () => {
     const copy = ownFigure(payload);
     copy.layout.shapes = marks(copy, root, marked());
@@ -139,10 +139,10 @@ export function mountPlot(root, on) {
   };
 }
 
-// What a click in a pattern picks, and whose rows and columns are framed. `places`: for a picture of another run, the
-// position in this one of each of its tokens, null where there is none.
+// Handle selection in a pattern, and determine the framed rows and columns. `places`: for a figure of another run, the
+// position in this run of each of its tokens, null without one.
 const PICKS = {
-  // The cell's pair; a zoom requests the part in full.
+  // Select the cell's pair; a zoom requests the region in full.
   pair: {
     marked: ({ places }) =>
       places ? selection.tokens.map((token) => places.indexOf(token)).filter((at) => at >= 0) : selection.tokens,
@@ -154,14 +154,14 @@ const PICKS = {
       if (tokens.length) select({ tokens, pair: whole ? pair : null });
     },
   },
-  // The column's token, one at a time; `last`: the one that is looked at where none is picked.
+  // Select the column's token, one at a time; `last`: the token shown if none is selected.
   column: {
     marked: ({ last }) => [selection.tokens.length ? Math.max(...selection.tokens) : last],
     pick: (payload, row, position) => select({ tokens: [position] }),
   },
 };
 
-// Where cells are too narrow for their texts, these are left out.
+// Hide the texts of cells that are too narrow for them.
 function withoutTexts(payload, root) {
   const figure = ownFigure(payload),
     [heat] = figure.data;
@@ -169,10 +169,10 @@ function withoutTexts(payload, root) {
   return { ...payload, figure };
 }
 
-// A figure; see the top for what its payload may ask for.
+// A figure; see the top of this file for its payload.
 define("figure", (root, props, send) => {
   let payload = null,
-    roomy = null; // whether it was drawn for a wide page
+    roomy = null; // true if drawn in the wide layout
   const picks = () => PICKS[payload?.picks];
   const draw = mountPlot(root, {
     marked: () => picks()?.marked(payload) ?? [],

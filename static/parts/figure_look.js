@@ -1,18 +1,18 @@
-// What the page does to a figure's layout: the theme, a narrow place, and frames around what is selected.
+// The page's adjustments of a figure's layout: theme, narrow screens, and frames around selected items.
 import { selection } from "../page/selection/selection.js";
 import { isDark } from "../page/theme.js";
 
-// What a theme and a narrow place change of a layout. Exported files carry this function: it knows nothing of the page.
+// Adjust a layout to the theme and a narrow screen. Exported files include this function, so it must not use the page.
 export function themed(layout, { text, line, isDark, narrow }) {
   const meta = layout.meta || {},
     theme = isDark ? "dark" : "light";
   if (meta.stacked) {
-    // several panels stand below one another where there is no room beside
+    // panels are stacked if there is no room side by side
     meta.beside ??= Object.fromEntries(Object.keys(meta.stacked).map((name) => [name, layout[name]]));
     Object.assign(layout, structuredClone(narrow ? meta.stacked : meta.beside));
   }
   layout.font = { ...layout.font, color: text };
-  // There is room for every label of an axis: Plotly need not measure each once more, and hide those it finds too long.
+  // All axis labels fit, so Plotly need not measure each one again and hide those it considers too long.
   const axis = { color: text, gridcolor: line, ticklabeloverflow: "allow" };
   for (const name of Object.keys(layout)) if (/^[xy]axis/.test(name)) Object.assign(layout[name], axis);
   if (meta.scales && layout.coloraxis)
@@ -41,8 +41,8 @@ export function fitted(figure, root, tokens) {
 }
 
 const LINE = 13, // pixels of a label
-  AROUND = 90; // and of what stands around a map
-// A map of tokens has a label for each where there is room; in a narrow place every second, third ... of them stays.
+  AROUND = 90; // pixels around a map
+// Label every token of a map if they fit; on a narrow screen only every second, third, ... one.
 export function thinned(layout, width) {
   const labeled = (name) => layout[name]?.type === "category" && layout[name].tickvals?.length > 1;
   const axes = ["xaxis", "yaxis"].filter(labeled);
@@ -55,7 +55,7 @@ export function thinned(layout, width) {
   }
 }
 
-// The rows and columns of the selected tokens; in a map of layers x heads, the selected heads.
+// Frame the rows and columns of the selected tokens; in a map of layers x heads, the selected heads.
 export function marks({ layout }, root, tokens) {
   const line = { color: getComputedStyle(root).getPropertyValue("--pg-accent").trim(), width: 1.5 };
   const tails = Object.keys(layout)
@@ -77,7 +77,7 @@ export function marks({ layout }, root, tokens) {
   if (layout.meta.places)
     return selection.tokens.map(
       (
-        at, // the prompt runs across
+        at, // the horizontal axis is the prompt
       ) => ({ type: "rect", xref: "x", yref: "paper", x0: at - 0.5, x1: at + 0.5, y0: 0, y1: 1, line }),
     );
   if (!layout.meta.window) return layout.meta.shapes ?? [];

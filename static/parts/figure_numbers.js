@@ -1,8 +1,8 @@
-// The numbers of a Plotly figure as its JSON carries them: decoded, as lines of a table, and as arrays. Nothing here
-// knows the page.
+// The numbers of a Plotly figure, decoded from its JSON, as table rows and as arrays. This module does not depend on
+// the page.
 
 const ARRAYS = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, i1: Int8Array, i2: Int16Array, i4: Int32Array };
-// An array as Plotly's JSON carries it -> { data, shape }
+// Decode an array of Plotly's JSON -> { data, shape }
 export function decoded(value) {
   if (!value?.bdata) {
     const rows = Array.isArray(value?.[0]) || ArrayBuffer.isView(value?.[0]);
@@ -19,11 +19,11 @@ export function decoded(value) {
 const unescaped = (text) => String(text).replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
 const words = (list) => Array.from(Array.isArray(list) ? list : decoded(list).data, unescaped);
 
-// The numbers of a heat map; where its colors are of something else, like a logarithm, trace.meta.exact says so and
-// the numbers themselves are its customdata.
+// Return the numbers of a heat map. If its colors show something else, such as a logarithm, trace.meta.exact is set and
+// customdata holds the numbers.
 const numbers = (trace) => (trace.meta?.exact ? trace.customdata : trace.z);
 
-// The numbers of a figure as lines for CSV and table, largest first where there is one value a line.
+// Return the numbers of a figure as rows for CSV and tables, largest first if each row has a single value.
 export function lines(figure) {
   const out = [],
     several = figure.data.filter((t) => t.type === "heatmap").length > 1;
@@ -43,7 +43,7 @@ export function lines(figure) {
           if (Number.isFinite(value)) out.push([...name, y[i], x[j], value]);
         }
     } else if (trace.type === "treemap") {
-      // its leaves: they add up to the whole
+      // only the leaves, which sum to the total
       const within = new Set(trace.parents);
       const sizes = decoded(trace.values).data;
       trace.ids.forEach((id, i) => {
@@ -89,5 +89,5 @@ export function arrays(figure) {
   return out;
 }
 
-// A payload's figure as an object of one's own: drawing changes it. Scripts hand on figures as JSON, too.
+// Copy the figure of a payload, because drawing modifies it. Scripts may also pass figures as JSON.
 export const ownFigure = ({ figure }) => (typeof figure === "string" ? JSON.parse(figure) : structuredClone(figure));

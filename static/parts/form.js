@@ -1,15 +1,15 @@
-// Small forms: a row of settings beside the picture they change. The value is a plain object, one entry a control.
+// Small forms: a row of settings beside the figure they control. The value is a plain object, one entry per control.
 //
 // payload: { controls: [{ name, kind, label, value, options, min, max, step, when, help }], shows }
-//   kind "views" and "choice": options [[value, text, help]]; "views" is a row of buttons, "choice" a list
-//   kind "check": a box; "range": a slider with its number; "number"; "text"; "tokens": the prompt's tokens as chips
-//   file: which files may be opened into a text; kind "button": asks again, changes nothing
-//   when { other: [values] }: only shown while another control has one of these values
-//   shows { value of the first control: [parts] }: parts of the page that take turns
+//  kind "views" and "choice": options [[value, text, help]]; "views" is a row of buttons, "choice" a select menu
+//  kind "check": a checkbox; "range": a slider with its number; "number"; "text"; "tokens": the prompt as chips
+//  file: accepted types of files whose text can be loaded; kind "button": repeats the question without a change
+//  when { other: [values] }: visible only while another control has one of these values
+//  shows { value of the first control: [parts] }: alternative parts of the page
 import { el, roving } from "../page/dom.js";
 import { choose, define } from "../page/mount.js";
 
-const PAUSE = 120; // milliseconds between two questions while a slider moves or someone types
+const PAUSE = 120; // milliseconds between questions while a slider moves or the user types
 
 const makers = {
   views(control, value, change) {
@@ -23,7 +23,7 @@ const makers = {
         "data-key": key,
       });
       if (term) {
-        tab.append(el("small", "", term, { "aria-hidden": "true" })); // the textbook's word for it
+        tab.append(el("small", "", term, { "aria-hidden": "true" })); // the technical term
         tab.setAttribute("aria-description", term);
       }
       tab.tabIndex = key === value ? 0 : -1;
@@ -103,7 +103,7 @@ define("controls", (root, props, ask) => {
     payload = null;
   const fields = new Map();
   const help = el("p", "pg-control-help");
-  // The control's own value, or the one it starts with where a link says something that it cannot be.
+  // Return the control's value, or its initial one if a link contains an invalid value.
   const fits = ({ kind, value, options }, chosen) => {
     if (options) return options.some(([key]) => key === chosen || String(key) === chosen);
     return (
@@ -133,7 +133,7 @@ define("controls", (root, props, ask) => {
     help.replaceChildren(
       ...texts.map(([label, text]) => {
         const line = el("span");
-        if (texts.length > 1) line.append(el("b", "", label), " "); // whose it is
+        if (texts.length > 1) line.append(el("b", "", label), " "); // the series that the text belongs to
         line.append(text);
         return line;
       }),
@@ -156,7 +156,7 @@ define("controls", (root, props, ask) => {
       if (pause) timer = setTimeout(tell, pause);
       else tell();
     };
-  // Where someone types or has chosen, to go on from there in the same control once it is drawn anew.
+  // Remember the focused control and its text cursor, to restore them after redrawing.
   const held = () => {
     const at = document.activeElement;
     if (!root.contains(at)) return () => {};
@@ -185,7 +185,7 @@ define("controls", (root, props, ask) => {
       fields.set(control.name, field);
       return field;
     });
-    // A row of views stands above what the page says of the view, its settings below.
+    // A row of views is placed above the text about the view, its settings below.
     const views = made.filter((field) => field.matches(".pg-control-views")),
       rest = el("div", "pg-control-rest");
     rest.append(...made.slice(views.length), help);
@@ -193,7 +193,7 @@ define("controls", (root, props, ask) => {
     show();
     goOn();
   };
-  // What differs from the settings it starts with.
+  // Return the entries that differ from the initial settings.
   draw.stateOf = (value) =>
     Object.fromEntries(
       Object.entries(value).filter(([name, chosen]) => {

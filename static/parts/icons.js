@@ -1,4 +1,4 @@
-// Icons, drawn in the color of the text: no font has to have them. What one means is the label of its button.
+// Icons drawn in the text color, without a font. The label of the button gives the meaning.
 import { el, svg } from "../page/dom.js";
 
 const PATHS = {
@@ -34,7 +34,7 @@ export function icon(name) {
   return svg("svg", { ...size, ...pen, class: "pg-icon", "aria-hidden": "true" }, svg("path", { d: PATHS[name] }));
 }
 
-// A button that shows nothing but an icon: its label says what it does.
+// Build a button that shows only an icon; its label describes the action.
 export function iconButton(name, label, act, { look = "pg-button pg-quiet", title = "", ...attributes } = {}) {
   const node = el("button", look, "", { type: "button", "aria-label": label, ...attributes });
   if (title) node.title = title;
@@ -42,11 +42,11 @@ export function iconButton(name, label, act, { look = "pg-button pg-quiet", titl
   node.onclick = act;
   return node;
 }
-// The cross that drops, removes or closes something.
+// Build the cross button that removes or closes something.
 export const cross = (label, act, { look = "", ...more } = {}) =>
   iconButton("cross", label, act, { look: `pg-cross${look && ` ${look}`}`, ...more });
 
-// Put an icon before what an element shows.
+// Put an icon before the content of an element.
 export function withIcon(name, node) {
   node.prepend(icon(name), " ");
   return node;

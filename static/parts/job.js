@@ -1,4 +1,4 @@
-// A button that starts work on the server, its bar, and its cancel.
+// A button that starts work on the server, with a progress bar and a Cancel button.
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { pageState } from "../page/state.js";
@@ -14,9 +14,9 @@ function advance({ bar, cancel, text }, payload) {
 }
 
 define("job", (root, props, ask) => {
-  let itself = 0; // the start of what is quick enough to begin without a click
-  let cancelled = false; // a bar of what is being stopped does not bring its button back
-  let shown = null; // the bar of what runs: it moves in place, so that a button under the cursor stays the same
+  let itself = 0; // timer for work that is quick enough to start without a click
+  let cancelled = false; // true while a job is being stopped: its bar must not bring back the Cancel button
+  let shown = null; // the current bar, updated in place so that a button under the cursor is not replaced
   return (payload) => {
     const { state } = payload;
     clearTimeout(itself);
@@ -49,7 +49,7 @@ define("job", (root, props, ask) => {
         ask("start");
       };
       items.push(start);
-      // After a pause: settings may be on their way to what is really wanted.
+      // Wait briefly: more changes of the settings may follow.
       const begin = () => {
         if (pageState.restoring) itself = setTimeout(begin, PAUSE);
         else if (root.offsetParent && !start.disabled) start.click();

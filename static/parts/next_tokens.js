@@ -1,4 +1,4 @@
-// The likeliest next tokens as a table, facts about a token, and a token as running text shows it.
+// The most likely next tokens as a table, facts about a token, and a token as displayed in running text.
 import { el } from "../page/dom.js";
 import { watchRow } from "../page/selection/watched.js";
 import { rowOf, tableOf } from "./table.js";
@@ -6,8 +6,8 @@ import { fact } from "./titled.js";
 
 export const facts = (root, list) => root.replaceChildren(...list.map(fact));
 
-// The likeliest next tokens; rows { id, text, rank, share, surprisal, score } and how these are written: percent, bits,
-// logit. `marks`: { id: word } stand out.
+// Build a table of the most likely next tokens: rows { id, text, rank, share, surprisal, score }, formatted by percent,
+// bits and logit. `marks`: { id: word } highlights tokens.
 export function chances(root, { rows, words, label, marks }) {
   const largest = Math.max(...rows.map((row) => row.share)) || 1,
     number = (text) => ({ look: "pg-surprise-number", text });
@@ -45,7 +45,7 @@ export const likely = (rows) => ({
   lines: rows.map(({ rank, id, text, share, surprisal, score }) => [rank, id, text, share, surprisal, score]),
 });
 
-// A token as running text shows it: its spaces and line breaks pale.
+// Format a token for running text, with dimmed spaces and line breaks.
 export function piece(node, text) {
   const [, signs, rest] = text.match(/^([·↵⇥]*)([^]*)$/);
   node.append(...(signs ? [el("span", "pg-reading-space", signs)] : []), rest);

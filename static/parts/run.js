@@ -1,4 +1,4 @@
-// What the views of runs have in common: the buttons of a run, what went wrong, and what a finished run offers.
+// Shared pieces of the views of training runs: the run's buttons, errors, and the actions on a finished run.
 //
 // run: { id, state, over, model_id, download, adapter, before { model, prompt } }; words: those of training.lab at least.
 import { enter, state } from "../page/address/address.js";
@@ -16,9 +16,9 @@ export const clock = (seconds) => {
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
 };
 
-// Start, pause or resume, stop. Returns paint(words, going, busy): `going` is the run under way, if any; `busy`, that
-// one was asked for. Painted anew only where they change: a button that is replaced loses the focus, and a click that
-// is under way. `start()` begins a run, `send(event, { run })` tells the server.
+// Build the Start, Pause/Resume and Stop buttons. Returns paint(words, going, busy): `going` is the current run, if
+// any; `busy` is true after a request. Buttons are replaced only if they change, since replacing one loses the focus and a
+// click in progress. `start()` starts a run; `send(event, { run })` notifies the server.
 export function runButtons(node, start, send) {
   let painted = null;
   return (words, going, busy = false) => {
@@ -42,7 +42,7 @@ export function problemLine({ text, hint }) {
   return alert;
 }
 
-// Its model beside the one that it began from, in the Compare tab.
+// Compare its model with the base model in the Compare tab.
 function compare({ model_id, before }) {
   const now = state(),
     { chat, ...values } = now.values;
@@ -50,7 +50,7 @@ function compare({ model_id, before }) {
   enter({ heads: now.heads, model: model_id, prompt: before.prompt, tab: "compare", values: { ...values, ...chosen } });
 }
 
-// What can be done with the model of a run that has ended; null where there is none.
+// Build the actions on the model of a finished run; null without one.
 export function offers(words, run, open) {
   if (!run.over || !run.model_id) return null;
   const row = el("div", "pg-buttons");

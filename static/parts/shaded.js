@@ -1,10 +1,10 @@
-// A text whose tokens are colored by a number, with the numbers of the token that is pointed at.
+// A text whose tokens are colored by a number, with the numbers of the token under the pointer.
 //
 // payload of "shaded": { title, about or note, facts, tokens, breaks, places, scale { label, ramps, ticks }, values, picks, words,
 //   names, lines, file, source, python, run }
 //   places: on the ramp, from 0 to 1; null for a token without a number
-//   values: { name: texts, one a token } for words.hover; picks: whether a click selects a token of the prompt
-//   words: told (while none is pointed at), hover, told_first (of a token without a number), text_label, token_name
+//  values: { name: texts, one per token } for words.hover; picks: true if a click selects a token of the prompt
+//  words: told (shown while no token is pointed at), hover, told_first (for a token without a number), text_label, token_name
 import { alongRow, el, fill, pointed, rests, roving } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { adding, onSelect, pickToken, selection } from "../page/selection/selection.js";
@@ -13,7 +13,7 @@ import { facts, piece } from "./next_tokens.js";
 import { rampLegend, tint } from "./tinted.js";
 import { titled } from "./titled.js";
 
-// What is said of a token, or of none.
+// Format the description of a token, or the hint without one.
 function saidOf({ words, tokens, places, values }, at) {
   if (at === null) return words.told;
   const numbers = Object.entries(values).map(([name, texts]) => [name, texts[at]]);
@@ -41,7 +41,7 @@ define("shaded", (root) => {
     text = el("div", "pg-reading-text pg-surprise-text", "", { role: "group" }),
     readout = el("p", "pg-surprise-readout", "", { "aria-live": "polite" });
   let payload = null,
-    show = null; // made at the first drawing: a text that waits for its numbers has no room on the page
+    show = null; // created at the first drawing, so that the part takes no space while it waits for its numbers
   const tokens = () => text.querySelectorAll("[data-index]");
   const color = () => {
     if (!payload) return;
@@ -79,7 +79,7 @@ define("shaded", (root) => {
     payload = next;
     text.setAttribute("aria-label", payload.words.text_label ?? payload.title);
     facts(details, payload.facts ?? []);
-    if (!same) text.replaceChildren(...textTokens(payload)); // else only the colors change, and the focus stays
+    if (!same) text.replaceChildren(...textTokens(payload)); // otherwise only the colors change, and the focus stays
     color();
     paint();
     explain(null);

@@ -1,4 +1,4 @@
-// A few buttons of which one is pressed.
+// A row of buttons; exactly one of them is pressed.
 import { el } from "../page/dom.js";
 
 export function switcher(label, options, chosen, change) {

@@ -1,8 +1,8 @@
-// Tables, all made here: cells with marks and bars, rows that are named, columns that sort, a sentence on whether it adds up.
+// Tables: cells with marks and bars, row headers, sortable columns, and a sentence on whether numbers agree.
 import { el } from "../page/dom.js";
 import { icon } from "./icons.js";
 
-// A bar from one share of its room to another; `look`: its class, `hue`: its color where that is another one.
+// Build a bar between two shares of its width; `look`: its class, `hue`: its color if not the default.
 function barOf({ from = 0, to, look = "", hue = "" }) {
   const track = el("span", "pg-lab-bar", "", { "aria-hidden": "true" }),
     bar = el("i", look),
@@ -14,8 +14,8 @@ function barOf({ from = 0, to, look = "", hue = "" }) {
   return track;
 }
 
-// Put into a cell what it holds: a text, an element, a list of both, or { text, inside, look, bar, help } with what
-// else is to be an attribute; `bar`: a share from 0 to 1 below the text; `bars`: several, as barOf takes them.
+// Fill a cell with a text, an element, a list of both, or { text, inside, look, bar, help, ... }. Other entries become
+// attributes; `bar`: a share from 0 to 1 below the text; `bars`: several, as for barOf.
 function fillCell(node, cell) {
   if (cell instanceof Node) node.append(cell);
   else if (Array.isArray(cell)) node.append(...cell);
@@ -40,7 +40,7 @@ function fillCell(node, cell) {
 }
 const isCell = (cell) => cell instanceof Element && /^t[dh]$/.test(cell.localName);
 
-// A row of cells; the first one names it, unless `named` says another place or -1. Cells may be ready elements.
+// Build a row of cells. The first one is the row header, unless `named` is another index or -1. Cells may be elements.
 export function rowOf(cells, { look = "", named = 0, ...attributes } = {}) {
   const row = el("tr", look, "", attributes);
   row.append(
@@ -52,9 +52,9 @@ export function rowOf(cells, { look = "", named = 0, ...attributes } = {}) {
   return row;
 }
 
-// The head of a column. `sort`: what its button does; `sorted`: "ascending", "descending", "none" or nothing.
+// Build a column header. `sort`: the action of its button; `sorted`: "ascending", "descending", "none" or undefined.
 function columnOf(column) {
-  if (column === null) return el("td"); // above buttons
+  if (column === null) return el("td"); // above a column of buttons
   const head = el("th", "", "", { scope: "col" });
   if (!column?.sort) return fillCell(head, column);
   const { text, sort, sortLabel, sortTitle, inside = [], ...more } = column,
@@ -71,7 +71,7 @@ export const headOf = (columns) => {
   return row;
 };
 
-// Say which column the rows are sorted by. `is(head)`: whether that is it; `others`: what the other columns say.
+// Mark the column that the rows are sorted by: `is(head)` identifies it; `others`: the aria-sort of the other columns.
 export function markSorted(heads, is, down, others = null) {
   for (const head of heads) {
     const said = is(head) ? (down ? "descending" : "ascending") : others;
@@ -80,8 +80,8 @@ export function markSorted(heads, is, down, others = null) {
   }
 }
 
-// A table. `columns` as rowOf takes cells, with { sort } where a click sorts; `rows`: lists of cells, rows, or whole
-// bodies; `named` as in rowOf; what else there is becomes an attribute.
+// Build a table. `columns`: cells as for rowOf, with { sort } if a click sorts; `rows`: lists of cells, rows, or
+// complete tbody elements; `named` as for rowOf; further entries become attributes.
 export function tableOf({ look = "", columns = null, rows = [], caption = null, named = 0, ...attributes }) {
   const grid = el("table", look, "", attributes),
     body = el("tbody");
@@ -100,8 +100,8 @@ export function tableOf({ look = "", columns = null, rows = [], caption = null, 
   return grid;
 }
 
-// A sentence on whether numbers agree, with a tick where they do; `look`: of which kind of view; `apart`: the icon
-// where they do not.
+// Build a sentence on whether numbers agree, with a tick if they do. `look`: class of the view; `apart`: the icon if
+// they differ.
 export function verdictLine(same, inside, look = "pg-lab", apart = "") {
   const line = el("p", `${look}-${same ? "same" : "apart"}`),
     name = same ? "tick" : apart;

@@ -1,7 +1,7 @@
-// The fields of target and distractor, with the tokens that what is typed may mean below the one that has the focus.
+// The fields of target and distractor, with suggested tokens below the focused field.
 //
 // payload: { fields: [{ role, label, help, empty, token: { id, text } | null }], typed, offered: [{ id, text, place }],
-//   exact, cut, words }: `offered` are the tokens for `typed`, the first `exact` ones are that text itself
+//  exact, cut, words }: `offered` are the tokens for `typed`; the first `exact` ones match the text itself
 // value: { typed }
 import { el, fill } from "../page/dom.js";
 import { define } from "../page/mount.js";
@@ -9,9 +9,9 @@ import { onSelect, selection } from "../page/selection/selection.js";
 import { nameWatched, watch, watchedText } from "../page/selection/watched.js";
 import { cross } from "./icons.js";
 
-const PAUSE = 120; // milliseconds between two questions while someone types
+const PAUSE = 120; // milliseconds between questions while the user types
 
-// One field: what is typed, the token that was taken, and the list of what may be meant. acts: typed(field), opened(field),
+// Build one field: the typed text, the selected token, and the list of suggestions. acts: typed(field), opened(field),
 // left(), key(field, event), take(field, token), clear(role).
 function targetField(part, role, acts) {
   const name = `${part}-${role}`,
@@ -32,7 +32,7 @@ function targetField(part, role, acts) {
       "aria-expanded": "false",
       "aria-controls": `${name}-list`,
     });
-  let at = -1; // of the list, where the arrow keys are
+  let at = -1; // index in the list selected with the arrow keys
   list.hidden = true;
   picked.append(text, id, drop);
   box.append(label, picked, input, list);
@@ -48,7 +48,7 @@ function targetField(part, role, acts) {
       input.placeholder = each.empty;
       list.setAttribute("aria-label", words.offered);
     },
-    // The list with these tokens, none of which is chosen yet.
+    // Show the list with these tokens, none of them selected.
     open({ words, offered }) {
       at = -1;
       list.replaceChildren(
@@ -97,7 +97,7 @@ function targetField(part, role, acts) {
   return field;
 }
 
-// What is said once a token was taken: which one, and whether another one is that very text.
+// Describe the selected token, and whether another one matches the text exactly.
 function taken({ words, offered, exact, typed }, { id, text }) {
   const other = typed && offered.slice(0, exact).find((each) => each.id !== id),
     spaced = other && text.startsWith("·") && !other.text.startsWith("·");
@@ -114,7 +114,7 @@ define("targets", (root, props, send) => {
   let payload = null,
     timer = null,
     open = null, // the field whose list is open
-    taking = null; // what to take once the server has answered: { field, typed }
+    taking = null; // token to select once the server has answered: { field, typed }
 
   const ask = (typed) => {
     props.value = { typed };

@@ -1,8 +1,8 @@
-// Tokens on the colors of a ramp, with the ramp and its ticks as a legend.
+// Tokens colored by a ramp, with the ramp and its ticks as a legend.
 import { el } from "../page/dom.js";
 import { ink, lookup } from "./colors.js";
 
-// Color tokens by their places on the ramp, 0 to 1, by data-index; null: as it is.
+// Color tokens by their positions on the ramp, 0 to 1, by data-index; null leaves a token uncolored.
 export function tint(tokens, places, stops) {
   const ramp = lookup(stops);
   let plain = "";

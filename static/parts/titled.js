@@ -1,11 +1,11 @@
-// What most parts have around them: a heading, a sentence below it, and at the end where the numbers are from, with
-// the menu that takes them away.
+// The frame of most parts: a heading, a sentence below it, and a footer with the source of the numbers and the export
+// menu.
 import { exporting } from "../export/menu.js";
 import { el } from "../page/dom.js";
 
-// Put elements into a part, between heading and foot. Returns show(payload, taken): `payload` has title, note or about,
-// file, source, python and run, unless that is said later; `taken` says what is exported, as `exporting` does, and goes
-// before what the payload says.
+// Put elements into a part, between heading and footer. Returns show(payload, taken): `payload` has title, note or
+// about, file, source, python and run, unless provided later; `taken` describes the export, as for `exporting`, and overrides
+// the payload.
 export function titled(root, ...inside) {
   const title = el("h2"),
     about = el("p", "pg-about"),
@@ -23,7 +23,7 @@ export function titled(root, ...inside) {
   };
 }
 
-// [name, number, meaning]: a fact; the meaning is its tooltip.
+// Build a fact from [name, number, meaning]; the meaning is its tooltip.
 export function fact([name, value, help]) {
   const item = el("span", "pg-surprise-fact", "", { title: help });
   item.append(el("span", "pg-muted", name), el("b", "", value));

@@ -1,4 +1,4 @@
-// A row of quiet buttons.
+// A row of unobtrusive buttons.
 import { el } from "../page/dom.js";
 
 // [text, action] pairs, and plain strings for the words between them.

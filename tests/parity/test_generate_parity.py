@@ -5,7 +5,7 @@ import torch
 
 from model.errors import DownloadError
 from model.generation.generate import generate
-from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.generation.strategies import STRATEGIES, DecodingPlan, Strategy
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.loading.sources import smollm2_path
 from model.text.chat import chat_ids, chat_turns, ending, render
@@ -29,7 +29,10 @@ def pair(request, tmp_path_factory):
 def test_greedy_is_transformers_greedy(pair):
     ours, hf = pair
     wanted = hf_greedy(hf, PROMPT, 30)[0, PROMPT.shape[1] :].tolist()
-    assert written(generate(ours, PROMPT[0].tolist(), [STRATEGIES["greedy"]], Plan(30), V)) == (wanted, "length")
+    assert written(generate(ours, PROMPT[0].tolist(), [STRATEGIES["greedy"]], DecodingPlan(30), V)) == (
+        wanted,
+        "length",
+    )
 
 
 def hf_beams(hf, beams: int, penalty: float, steps: int, ending: list[int] | None) -> list[tuple[list[int], float]]:
@@ -68,7 +71,7 @@ def test_beam_search_is_transformers_beam_search(pair, beams, penalty, endings):
     ours, hf = pair
     ending = likely_second(hf)[:endings] or None
     strategy = Strategy((), "beam", (("beams", beams), ("length_penalty", penalty), ("texts", 3)))
-    ticks = list(generate(ours, PROMPT[0].tolist(), [strategy], Plan(10, ending=frozenset(ending or ())), V))
+    ticks = list(generate(ours, PROMPT[0].tolist(), [strategy], DecodingPlan(10, ending=frozenset(ending or ())), V))
     others = ticks[-1].changes[0].others
     wanted = hf_beams(hf, beams, penalty, 10, ending)
     assert len(others) == len(wanted)

@@ -5,18 +5,18 @@ from functools import cache
 from gradio_client import Client
 
 from viz.lessons.check import start
-from viz.lessons.lesson import Lesson, Question
-from viz.lessons.operations import derived, made, taken
+from viz.lessons.lesson import Lesson, LessonQuestion
+from viz.lessons.operations import apply, derived, taken
 from viz.lessons.values import entered, value_of
 from viz.work.playground import Playground
 
 
-def right(playground: Playground, lesson: Lesson, question: Question) -> str:
+def right(playground: Playground, lesson: Lesson, question: LessonQuestion) -> str:
     """The right answer, as it is typed or chosen."""
     return entry(value_of(playground, lesson, question.answer, start(lesson)), lesson, question)
 
 
-def right_of_runs(url: str, runs: list[dict], lesson: Lesson, question: Question) -> str:
+def right_of_runs(url: str, runs: list[dict], lesson: Lesson, question: LessonQuestion) -> str:
     """The same for a lesson that trains, from the runs of the page."""
     return entry(of_runs(url, runs, lesson, question.answer), lesson, question)
 
@@ -38,7 +38,7 @@ def of_runs(url: str, runs: list[dict], lesson: Lesson, wanted: str) -> object:
             return derived(of.make, {each: value(each) for each in of.of})
         run = of.arguments["run"]["run"]
         number = numbers[run][parts[run].index(run)]
-        return made(of.make, taken(client.predict(number, api_name=f"/{of.call}"), of.take))
+        return apply(of.make, taken(client.predict(number, api_name=f"/{of.call}"), of.take))
 
     return value(wanted)
 
@@ -49,7 +49,7 @@ def client_of(url: str) -> Client:
     return Client(url, verbose=False, httpx_kwargs={"timeout": 60})
 
 
-def entry(value: object, lesson: Lesson, question: Question) -> str:
+def entry(value: object, lesson: Lesson, question: LessonQuestion) -> str:
     """A value as it is typed or chosen."""
     show = lesson.values[question.answer].show
     if question.kind == "number":

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.models.helpers import serving
 from viz.page.build import build
 from viz.serve import start
-from viz.server.serving import Running
+from viz.server.serving import RunningServer
 from viz.work.playground import Options, Playground
 
 STATIC = Path(__file__).parents[2] / "static"
@@ -37,7 +37,7 @@ class Reply:
 class Server:
     """Where it listens, and what is behind it."""
 
-    running: Running
+    running: RunningServer
     page: object
     playground: Playground
     host: str

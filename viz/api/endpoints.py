@@ -33,7 +33,7 @@ ENDPOINTS = unique(
         *(each for tab in TABS for each in tab.api),
     )
 )
-# What has none, and why.
+# Views without an endpoint, and the reason.
 WITHOUT = {
     "start": "Its numbers are those of distribution, pattern, lens_at and logit_parts.",
     "assistant.reward_model": "A reward model belongs to the visitor who trained it: only its page reads it.",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-DIGITS = 8  # float32 carries seven
+DIGITS = 8  # significant digits; float32 has about seven
 
 
 def plain(value: object) -> object:

@@ -5,7 +5,7 @@ They affect only what programs read: without them the page and the functions sti
 * The inputs that `gr.api` makes have no names and no descriptions (`root_block`, `_api_info`).
 * The configuration in the page lists every function for programs, half a megabyte (`page_api_info`).
 * MCP tools answer with Python's repr instead of JSON (`mcp_server_obj`).
-* The queue looks for calls every millisecond, which costs an idle server 4 % of a core (`_queue`).
+* The queue looks for calls every millisecond, which costs an idle server 4% of a core (`_queue`).
 """
 
 import json

@@ -23,20 +23,20 @@ from viz.seam.programs.arguments import bare
 from viz.seam.programs.endpoint import Endpoint
 from viz.words import words
 from viz.work.playground import Playground
-from viz.work.queue import Full
+from viz.work.queue import QueueFull
 from viz.work.under_way import UnderWay
 
 log = logging.getLogger("playground")
-MOST_CALLS = 2000  # under way at once; most of them only wait, in about 10 kB each
-HEARD_SECONDS = 20.0  # that a call waits for somebody to read the answers of its session
-MOST_WAITING = 60.0  # seconds that it waits for its turn
-UNREAD = 4  # answers of one client that nobody has read yet, beyond which its next call waits
-LOOK_SECONDS = 0.1  # between two looks whether they were read
+MOST_CALLS = 2000  # concurrent calls; most of them only wait, at about 10 kB each
+HEARD_SECONDS = 20.0  # seconds that a call waits for a reader of its session's answers
+MOST_WAITING = 60.0  # seconds that a call waits for its turn
+UNREAD = 4  # unread answers per client, beyond which its next call waits
+LOOK_SECONDS = 0.1  # seconds between two checks for unread answers
 
 
 @dataclass(eq=False)
 class Programs:
-    """The calls of programs that are under way."""
+    """The calls of programs under way."""
 
     playground: Playground
     calls: UnderWay = field(default_factory=UnderWay)
@@ -50,12 +50,12 @@ class Programs:
         if not presence.belongs(session, client):
             raise PlaygroundError("This visit is somebody else's.")
         if self.calls[client] >= bounds.share or self.calls.total() >= MOST_CALLS:
-            raise Full
+            raise QueueFull
         with self.calls.one_more(client):
             try:
                 values = registry.checked_arguments(endpoint, sent)
                 if not await presence.heard(session, HEARD_SECONDS):
-                    raise Full
+                    raise QueueFull
                 return await self._in_turn(endpoint, values, session, client)
             finally:
                 presence.owe(session)
@@ -66,7 +66,7 @@ class Programs:
         end = loop.time() + MOST_WAITING
         while presence.unread(client) >= UNREAD:
             if loop.time() > end:
-                raise Full
+                raise QueueFull
             await asyncio.sleep(LOOK_SECONDS)
         kind = "job" if endpoint.long else "view"
         ticket = queue.join(session, kind, lambda: loop.call_soon_threadsafe(ready.set))
@@ -74,7 +74,7 @@ class Programs:
             with anyio.move_on_after(end - loop.time()):
                 await ready.wait()
             if not (ready.is_set() and presence.is_heard(session)):
-                raise Full
+                raise QueueFull
             return await to_thread.run_sync(registry.answer, self.playground, endpoint, values, limiter=self._limiter)
         finally:
             ticket.leave()

@@ -29,8 +29,8 @@ from viz.words import words
 from viz.work.playground import Playground
 from viz.work.prompt import Prompt, conversation
 
-MOST_NUMBERS = 1_200_000  # of one answer: a whole head of 1,024 tokens
-MOST_WAITING = 60.0  # seconds in the line for long work
+MOST_NUMBERS = 1_200_000  # numbers per answer: a full attention map of 1,024 tokens
+MOST_WAITING = 60.0  # time limit in the queue for long work
 SHARED = {
     "prompt": "The text that the model reads.",
     "messages": "A conversation in place of the prompt, for a model with a chat template: each "
@@ -46,11 +46,11 @@ SHARED = {
 
 
 def _range(parameter: Parameter) -> str:
-    """Return the name of a warp's parameter with its bounds."""
+    """Format a warp parameter's name with its bounds."""
     return f"{parameter.name} ({parameter.low:g} to {parameter.high:g})"
 
 
-COMMON = {  # descriptions of arguments that several endpoints have; a docstring may override them
+COMMON = {  # descriptions of arguments shared by several endpoints; a docstring may override them
     "layer": "Layer, counted from 0.",
     "head": "Head of the layer, counted from 0.",
     "position": "The token after which one looks, counted from 0; negative numbers count from the end.",
@@ -93,11 +93,11 @@ def arguments(endpoint: Endpoint) -> list[Argument]:
         listed.append(Argument(each.name, hints[each.name], default, text))
     shared = {"model": "", "edits": [], "messages": []}
     listed += [Argument(name, _HINTS[name], shared[name], SHARED[name]) for name in _SHARED[endpoint.reads]]
-    return sorted(listed, key=lambda each: each.default is not empty)  # stable: required ones come first
+    return sorted(listed, key=lambda each: each.default is not empty)  # stable sort: required ones come first
 
 
 def _ranged(text: str, hint: object, default: object) -> str:
-    """Return an argument's description with its range and its default."""
+    """Format an argument's description with its range and its default."""
     within = rule(hint)
     notes = [f"{within.low:g} to {within.high:g}"] if isinstance(within, Within) else []
     if isinstance(default, int | float | str) and default != "":
@@ -114,13 +114,13 @@ def parse_docstring(function: Callable) -> tuple[str, dict[str, str], str]:
         if line.startswith(" ") and texts:
             texts[next(reversed(texts))] += f" {line.strip()}"
         elif line:
-            name, _, rest = line.partition(":")
-            texts[name] = rest.strip()
+            name, _, text_after = line.partition(":")
+            texts[name] = text_after.strip()
     return " ".join(about.split()), texts, " ".join(back.split())
 
 
 def document(endpoint: Endpoint) -> str:
-    """Return the docstring that Gradio reads: a line for each argument."""
+    """Build the docstring that Gradio reads: one line per argument."""
     about, _, back = parse_docstring(endpoint.function)
     lines = [f"    {each.name}: {each.description}" for each in arguments(endpoint)]
     return "\n".join([about, "", *(["Args:", *lines, ""] if lines else []), "Returns:", f"    {back}"])
@@ -150,11 +150,11 @@ def checked_arguments(endpoint: Endpoint, sent: dict[str, object]) -> dict[str, 
     """Return every declared argument with its value or default; raises InputError."""
     declared = arguments(endpoint)
     if unknown := [name for name in sent if name not in {each.name for each in declared}]:
-        raise InputError("There is no such argument.", unknown[0][:40], "Leave it out.")
+        raise InputError("No argument has this name.", unknown[0][:40], "Leave it out.")
     values = {}
     for each in declared:
         if each.name not in sent and each.default is inspect.Parameter.empty:
-            raise InputError("An argument is missing.", each.name, "Give it.")
+            raise InputError("An argument is missing.", each.name, "Give this argument.")
         values[each.name] = checked(each.name, sent.get(each.name, each.default), each.hint)
     return values
 
@@ -172,26 +172,26 @@ def answer(playground: Playground, endpoint: Endpoint, values: dict[str, object]
         if endpoint.reads == "model":
             result = endpoint.function(playground, model, **parameters)
         else:
-            scene = scene_of(playground, model, asked(values), values.get("edits", []))
+            scene = scene_of(playground, model, prompt_from(values), values.get("edits", []))
             about["tokens"] = len(scene.trace.tokens)
             result = endpoint.function(scene, **parameters)
     if (size := count(result)) > MOST_NUMBERS:
-        hint = say("Ask for at most {} numbers: fewer rows, or a shorter prompt.", MOST_NUMBERS)
+        hint = say("Request at most {} numbers: fewer rows, or a shorter prompt.", MOST_NUMBERS)
         raise InputError("The answer would be too large.", f"{size} numbers", hint)
     about |= {"seconds": time.perf_counter() - began, "kind": endpoint.kind}
     return plain({"about": about} | result)
 
 
-def asked(values: Mapping[str, Any]) -> Prompt:
+def prompt_from(values: Mapping[str, Any]) -> Prompt:
     """Return the prompt or the conversation; raises InputError for malformed messages."""
     return conversation(values["messages"]) if values.get("messages") else Prompt(values["prompt"])
 
 
 def scene_of(playground: Playground, model: LanguageModel, prompt: Prompt, edits: list[dict]) -> Scene:
-    """Return the run of a prompt with edits, in the form that views take; raises PlaygroundError."""
+    """Run a prompt with edits and return the scene that views take; raises PlaygroundError."""
     tokens = playground.tokens(model, prompt)
     if len(edits) > MOST_EDITS:
-        raise InputError("These are too many edits.", str(len(edits)), say("At most {}.", MOST_EDITS))
+        raise InputError("There are too many edits.", str(len(edits)), say("At most {}.", MOST_EDITS))
     checked_edits = tuple(dict.fromkeys(edit_of(each, model.config, len(tokens)) for each in edits))
     trace = playground.trace_tokens(model, tokens, checked_edits)
     picked = Selection(heads=((0, 0),), edits=checked_edits)
@@ -202,7 +202,7 @@ def scene_of(playground: Playground, model: LanguageModel, prompt: Prompt, edits
 
 
 def table(endpoints: tuple[Endpoint, ...]) -> str:
-    """Return all endpoints as a Markdown table: name with arguments, and summary."""
+    """Build a Markdown table of all endpoints: name with arguments, and summary."""
     rows = ["| Endpoint | Arguments | Gives |", "| --- | --- | --- |"]
     for each in endpoints:
         names = [f"`{a.name}`" if a.default is inspect.Parameter.empty else a.name for a in arguments(each)]

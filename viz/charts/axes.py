@@ -13,20 +13,20 @@ from viz.theme import HUES, frame_layout
 BLUE, ORANGE, GREEN, PINK, RED = HUES[0], HUES[4], HUES[2], HUES[3], HUES[1]
 GRAY = "rgba(128,134,150,0.9)"
 HEIGHT = 320
-MOST_TICKS = 24  # labels of tokens on one axis; more of them cost more than the cells
-LOG: dict[str, Any] = {"type": "log", "tickformat": ",~g", "nticks": 7}  # of an axis, for `more`
-ZERO: dict[str, Any] = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}  # of an axis with a line at 0
+MOST_TICKS = 24  # maximum token labels on an axis; more would take longer to draw than the cells
+LOG: dict[str, Any] = {"type": "log", "tickformat": ",~g", "nticks": 7}  # a log axis
+ZERO: dict[str, Any] = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}  # an axis with a line at 0
 LEGEND: dict[str, Any] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 
 
 def axis(title: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return an axis with a title, room for its labels, and no line at zero."""
+    """Build an axis with a title, room for its labels, and no line at zero."""
     named = {"title": {"text": plotly_text(title), "standoff": 8}} if title else {}
     return {"automargin": True, "zeroline": False, **named, **(more or {})}
 
 
 def powers(low: float, high: float, most: int = 8) -> dict[str, Any]:
-    """Return a logarithmic axis from `low` to `high`, both above 0, with about `most` labels at powers of ten.
+    """Build a log axis from `low` to `high`, both above 0, with about `most` labels at powers of ten.
 
     Plotly writes 10² larger than 10 and 1, so the labels are our own, all in one form. A range with fewer than two
     powers of ten gets plain numbers.
@@ -46,9 +46,7 @@ def ticks(n: int, limit: int = MOST_TICKS) -> list[int]:
 def token_axis(
     title: str, pieces: Sequence[str], more: Mapping[str, Any] | None = None, limit: int = MOST_TICKS
 ) -> dict[str, Any]:
-    """Return an axis of token positions with short labels on some of them; hovers take their names from
-    `token_names`.
-    """
+    """Build an axis of token positions with short labels on some of them; hovers show the names from `token_names`."""
     at = ticks(len(pieces), limit)
     labels = [tick_text(pieces[i]) for i in at]
     shown = {"tickvals": at, "ticktext": labels, "tickangle": -60, "showgrid": False}
@@ -56,19 +54,19 @@ def token_axis(
 
 
 def row_axis(names: Sequence[str], ticks: Sequence[str], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return an axis of rows from top to bottom: unique category names, and the labels beside them."""
+    """Build an axis of rows from top to bottom, with unique category names and the labels beside them."""
     rows = {"type": "category", "categoryorder": "array", "categoryarray": list(names), "showgrid": False}
     shown = {"tickvals": list(names), "ticktext": list(ticks), "tickfont": {"size": 11}}
     return axis("", {**rows, **shown, "range": [len(names) - 0.3, -0.7], **(more or {})})
 
 
 def row_tick(piece: str, marked: bool) -> str:
-    """Return the label of a token's row, in bold if it is marked."""
+    """Format the label of a token's row, in bold if it is marked."""
     return f"<b>◆ {tick_text(piece)}</b>" if marked else tick_text(piece)
 
 
 def count_axis(title: str, count: int, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return an axis of whole numbers from 0 up, for layers and heads, with at most 16 labels."""
+    """Build an axis of integers from 0 up, for layers and heads, with at most 16 labels."""
     shown = {"tickmode": "linear", "tick0": 0, "dtick": max(1, -(-count // 16)), "showgrid": False}
     return axis(title, {**shown, **(more or {})})
 
@@ -88,7 +86,7 @@ def figure(
     meta: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> go.Figure:
-    """Return a figure of traces on one pair of axes, with a legend above. `narrow`: its height on a phone; `meta`: see
+    """Draw traces on one pair of axes, with a legend above. `narrow`: the figure's height on a phone; `meta`: see
     parts/figure.js.
     """
     full_meta = {"height": height, "narrow": narrow or height, **(meta or {})}
@@ -97,5 +95,5 @@ def figure(
 
 
 def hover(name: str, *lines: str) -> str:
-    """Return a hover template: the name of the series, then "label: value" lines, without the extra box."""
+    """Build a hover template: the name of the series, then "label: value" lines, without Plotly's extra box."""
     return "<br>".join([plotly_text(name), *lines]) + "<extra></extra>"

@@ -22,7 +22,7 @@ def entropy(logits: np.ndarray) -> float:
 
 
 def prediction_rows(table: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
-    """Return the table of model.attention.effects.next_tokens for the page, with each token's visible text.
+    """Convert the table of model.attention.effects.next_tokens for the page, with each token's visible text.
 
     Probabilities are 0 to 1. "texts" holds the formatted numbers, "change" that of the probability in percentage
     points.
@@ -39,8 +39,7 @@ def prediction_rows(table: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
 
 
 def moved(entropies: Sequence[float], kl: float) -> dict:
-    """Return a prediction's entropy before and after a change and the KL divergence, as numbers and formatted, for the
-    page.
+    """Build the payload of a prediction's entropy before and after a change and the KL divergence, raw and formatted.
 
     entropies: before and after, in nats; the page gets bits. kl: in nats.
     """

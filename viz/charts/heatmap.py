@@ -15,10 +15,10 @@ from model.records import Tokens
 from viz.labels import axis_name, plotly_text, tick_text
 from viz.theme import RAMPS, frame_layout, scales
 
-MAX_CELLS = 256  # cells a side drawn at once; beyond it neighbors are pooled until the reader zooms in
-BLANK = 255  # code of a cell in the future
-MOST_CODES = 1_200_000  # of all heads' pictures together, so that they stay within a megabyte on the wire
-MAX_TICKS = 32  # labels an axis: their layout, not the cells, is what makes a heat map slow
+MAX_CELLS = 256  # maximum cells per side; beyond that, neighbors are pooled until the reader zooms in
+BLANK = 255  # code of a masked cell (future token)
+MOST_CODES = 1_200_000  # codes in the pictures of all heads together, to keep them below a megabyte
+MAX_TICKS = 32  # maximum labels per axis; laying them out is what makes a heat map slow, not the cells
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class PatternWords:
 
     query: str
     key: str
-    weight: str  # what a cell's number is
-    largest: str  # the label of a pooled cell
+    weight: str  # name of the values of the cells
+    largest: str  # name of the values of pooled cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +59,19 @@ class Panel:
     """One map of the figure."""
 
     name: str
-    z: np.ndarray  # [T, T], NaN where there is nothing
+    z: np.ndarray  # [T, T], NaN for empty cells
 
 
 @dataclass(frozen=True)
 class Look:
     """The mapping from numbers to colors, shared by the panels of a figure."""
 
-    kind: str = "share"  # "share" 0 to 1, "size" 0 to the largest, "signed" around 0
-    curve: str = "sqrt"  # of viz.theme.CURVES
+    kind: str = "share"  # color range: "share" 0 to 1, "size" 0 to the maximum, "signed" symmetric around 0
+    curve: str = "sqrt"  # one of viz.theme.CURVES
 
 
 def pool(z: np.ndarray, block: int) -> np.ndarray:
-    """Return the value of largest magnitude in each block x block square, NaN if all are. [q, k] -> [ceil(q/b),
+    """Pool each block x block square to its value of largest magnitude, NaN if all are NaN. [q, k] -> [ceil(q/b),
     ceil(k/b)]
     """
     if block == 1:
@@ -87,7 +87,7 @@ def pool(z: np.ndarray, block: int) -> np.ndarray:
 
 
 def pooling(window: Window, panels: int) -> int:
-    """Return how many cells per side are drawn as one, for a number of panels that show a window."""
+    """Return the number of cells per side to pool into one, for `panels` panels that show a window."""
     longest = max(window.q1 - window.q0, window.k1 - window.k0)
     return -(-longest * min(panels, 2) // MAX_CELLS)
 
@@ -102,10 +102,10 @@ def pattern_figure(
     meta: Mapping[str, object] = MappingProxyType({}),
     revision: str = "",
 ) -> go.Figure:
-    """Return maps side by side on one color scale: queries down, keys across, blank where NaN, exact values on hover.
+    """Draw maps side by side on one color scale: queries down, keys across, blank where NaN, exact values on hover.
 
     A window of more than MAX_CELLS cells per side, over all panels together, is pooled to its values of largest
-    magnitude; `layout.meta` says by how much, and the page requests a smaller window when the reader zooms in. `meta`:
+    magnitude; `layout.meta` gives the factor, and the page requests a smaller window when the reader zooms in. `meta`:
     further data for the page; the reader's zoom persists between figures of the same `revision`.
     """
     columns = min(len(panels), 2)
@@ -147,13 +147,13 @@ def pattern_figure(
     low = -top if look.kind == "signed" else 0
     looks = _axis_look(x_ticks, x_text), _axis_look(y_ticks, y_text) | (_SQUARE if len(x) == len(y) else {})
     if len(panels) > 1:
-        meta["stacked"] = _axes(panels, words, *looks, columns=1)  # for a narrow page
+        meta["stacked"] = _axes(panels, words, *looks, columns=1)  # layout for a narrow page
     common = frame_layout(meta) | {
         "uirevision": f"{revision} {place}" if revision else None,
         "coloraxis": {"cmin": low, "cmax": top, "colorbar": bar},
         "showlegend": False,
     }
-    # Plain dictionaries, checked once: Plotly's own updates cost more than all of the numbers.
+    # Plain dictionaries, validated once: Plotly's own updates take longer than all of the numbers.
     return go.Figure(heats, common | _axes(panels, words, *looks, columns=columns))
 
 
@@ -161,14 +161,12 @@ _SQUARE = {"scaleanchor": "x", "constraintoward": "top"}
 
 
 def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, columns: int) -> dict:
-    """Return one pair of axes per panel, `columns` panels per row, that zoom together; titles on the outer
-    sides only.
-    """
+    """Build one pair of axes per panel, `columns` panels per row, that zoom together; only outer axes have titles."""
     x, y = x | {"tickangle": -60}, y | {"autorange": "reversed"}
     if len(panels) == 1:
         return {"xaxis": x | {"title": _title(words.key)}, "yaxis": y | {"title": _title(words.query)}}
     rows = -(-len(panels) // columns)
-    gap = (0.3 if columns == 1 else 0.25) / rows  # room for the labels of the keys
+    gap = (0.3 if columns == 1 else 0.25) / rows  # space for the labels of the key tokens
     height, layout, names = (1 - gap * (rows - 1)) / rows, {}, []
     for n, panel in enumerate(panels):
         row, left, tail = n // columns, n % columns == 0, str(n + 1) if n else ""
@@ -208,7 +206,7 @@ def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, column
                 "font": {"size": 12},
             }
         )
-    margin = {"l": 8, "r": 8, "t": 30, "b": 8}  # room for the panels' names
+    margin = {"l": 8, "r": 8, "t": 30, "b": 8}  # space for the names of the panels
     return layout | {"annotations": names, "margin": margin}
 
 
@@ -236,7 +234,7 @@ def _title(text: str) -> dict:
 
 
 def _axis_look(ticks: list[str], texts: list[str]) -> dict:
-    """Return a category axis with a label on some of its tokens."""
+    """Build a category axis with a label on some of its tokens."""
     return {
         "type": "category",
         "tickmode": "array",
@@ -262,7 +260,7 @@ def _axis(tokens: Tokens, start: int, end: int, block: int, limit: int) -> tuple
 
 
 def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> dict:
-    """Return every layer x head as one image for the page's grid: codes 0 .. 254 on the ramp, 255 blank.
+    """Draw every head's thumbnail into one image for the page's grid: codes 0 .. 254 on the ramp, 255 blank.
 
     thumbnails uint8 [L, H, t, t]. The codes are square roots of max-pooled weights, deflated and base64-encoded.
     """
@@ -284,7 +282,7 @@ def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> 
 
 
 def _halved(codes: np.ndarray) -> np.ndarray:
-    """Halve the side of the images, each cell the largest of its four that are not blank. [L, H, t, t] uint8"""
+    """Halve the side of the images; each cell is the largest of its four that are not blank. [L, H, t, t] uint8"""
     L, H, t, _ = codes.shape
     even = np.full((L, H, t + t % 2, t + t % 2), BLANK, np.uint8)
     even[..., :t, :t] = codes

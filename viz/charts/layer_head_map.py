@@ -9,7 +9,7 @@ from viz.charts.axes import count_axis
 from viz.labels import plotly_text
 from viz.theme import frame, scales
 
-_NARROW = 120, 26, 300, 620  # height in pixels: of the axes, of a head, least, most
+_NARROW = 120, 26, 300, 620  # heights in pixels: axes, one head, minimum, maximum
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class HeadWords:
 
     layer: str
     head: str
-    value: str  # what a cell's number is
+    value: str  # name of the values of the cells
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,12 @@ class EffectWords:
 
     layer: str
     head: str
-    value: str  # what a cell's number is
+    value: str  # name of the values of the cells
     unit: str
 
 
 def effect_figure(effects: np.ndarray, words: EffectWords, *, signed: bool) -> go.Figure:
-    """Return a grid of effects, layers across and heads down: signed around 0, or magnitudes from 0 up.
-    effects [L, H]
-    """
+    """Draw a grid of effects, layers across and heads down: signed around 0, or magnitudes from 0 up. effects [L, H]"""
     hover = f"{plotly_text(words.value)}: %{{z:{'+' if signed else ''}.5f}} {plotly_text(words.unit)}"
     return head_figure(
         effects, HeadWords(words.layer, words.head, f"{words.value} ({words.unit})"), hover, signed=signed
@@ -44,7 +42,7 @@ def effect_figure(effects: np.ndarray, words: EffectWords, *, signed: bool) -> g
 def head_figure(
     z: np.ndarray, words: HeadWords, hover: str, *, signed: bool, customdata: list | None = None
 ) -> go.Figure:
-    """Return one number per head as a grid, blank where NaN. `hover`: the template after the place. z [L, H],
+    """Draw one number per head as a grid, blank where NaN. `hover`: the template after the head's name. z [L, H],
     customdata [H, L]
     """
     L, H = z.shape

@@ -11,13 +11,13 @@ from viz.labels import plotly_text
 from viz.numbers import number, plain
 from viz.theme import frame_layout
 
-SMOOTH = 10  # steps of a training of which a loss is the mean
-MARKED = 128  # points up to which a line shows each of them
-HOVER_TEXT = "%{hovertext}<extra></extra>"  # a hover template of whole texts, for what no template can say
+SMOOTH = 10  # training steps that a smoothed loss averages over
+MARKED = 128  # maximum points of a line with markers
+HOVER_TEXT = "%{hovertext}<extra></extra>"  # a hover template that shows prepared texts
 
 
 def running_mean(values: np.ndarray, window: int = SMOOTH) -> np.ndarray:
-    """Return the mean over each value and the `window` - 1 before it, fewer at the beginning. [N] -> [N]"""
+    """Compute the mean over each value and the `window` - 1 before it, fewer at the beginning. [N] -> [N]"""
     total = np.concatenate([[0.0], np.cumsum(values)])
     at = np.arange(1, len(values) + 1)
     first = np.maximum(at - window, 0)
@@ -25,7 +25,7 @@ def running_mean(values: np.ndarray, window: int = SMOOTH) -> np.ndarray:
 
 
 def values(y: Sequence[float]) -> list[float | None]:
-    """Return the numbers for a trace: six significant digits, None where they are not finite."""
+    """Round the numbers of a trace to six significant digits; None for values that are not finite."""
     return [plain(float(each)) for each in y]
 
 
@@ -41,7 +41,7 @@ def line(
     width: float = 2,
     more: Mapping[str, Any] | None = None,
 ) -> go.Scatter:
-    """Return a line, with markers if it has few points. `hover` is the template after the name of the series."""
+    """Draw a line, with markers if it has few points. `hover` is the template after the name of the series."""
     label = plotly_text(name)
     settings = {
         "x": list(x),
@@ -65,9 +65,9 @@ def band(
     edges: tuple[str, str] = ("", ""),
     hover: str = "",
 ) -> list[go.Scatter]:
-    """Return the area between two lines, to draw below the line of that name; the legend shows and hides both together.
+    """Draw the area between two lines, to be placed below the line of that name; the legend toggles both together.
 
-    Without `hover` the band has neither hover nor export; with it both edges have, under the names in `edges`.
+    Without `hover` the band is left out of hovers and exports; with it both edges are included, named by `edges`.
     """
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     look = {
@@ -100,8 +100,8 @@ def runs(
     dash: str = "solid",
     more: Mapping[str, Any] | None = None,
 ) -> list[go.Scatter]:
-    """Return the mean of several runs over a band from the smallest to the largest, which its hover names.
-    y [runs, N]
+    """Draw the mean of several runs over a band from the smallest to the largest value, which the hover shows. y [runs,
+    N]
     """
     low, high = y.min(0), y.max(0)
     spans = [f"{number(a)} – {number(b)}" for a, b in zip(low, high, strict=True)]
@@ -112,7 +112,7 @@ def runs(
 
 
 def guide(name: str, x: Sequence[Any], y: Sequence[float], dash: str = "dot") -> go.Scatter:
-    """Return a reference line, gray and thin, without hover and left out of exports."""
+    """Draw a thin gray reference line, without hover and left out of exports."""
     more = {"mode": "lines", "hoverinfo": "skip"}
     return line(name, x, y, GRAY, hover="", dash=dash, width=1.5, more=more)
 
@@ -127,7 +127,7 @@ def bars(
     text: Sequence[str] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> go.Bar:
-    """Return vertical bars; `text` is for the hover only."""
+    """Draw vertical bars; `text` is for the hover only."""
     label = plotly_text(name)
     settings = {
         "x": list(x),
@@ -149,7 +149,7 @@ def rows(
     hovers: Sequence[str],
     more: Mapping[str, Any] | None = None,
 ) -> go.Bar:
-    """Return horizontal bars on an axis of rows. `hovers` are complete texts in Plotly's markup."""
+    """Draw horizontal bars on an axis of rows. `hovers` are complete texts in Plotly's markup."""
     settings = {
         "x": values(x),
         "y": list(y),
@@ -163,7 +163,7 @@ def rows(
 
 
 def token_data(n: int) -> list[dict]:
-    """Return custom data for the points 0 .. n - 1 that makes a click select the token there."""
+    """Build the custom data that makes a click on the points 0 .. n - 1 select the token at that position."""
     return [{"tokens": [i]} for i in range(n)]
 
 
@@ -177,7 +177,7 @@ def stacked(
     meta: Mapping[str, Any] | None = None,
     gap: float = 0.04,
 ) -> go.Figure:
-    """Return panels stacked on one x axis: name -> traces, and name -> y axis, from top to bottom."""
+    """Draw panels stacked on one x axis: name -> traces, and name -> y axis, from top to bottom."""
     traces, layout, n = [], {}, len(panels)
     for at, (name, panel) in enumerate(panels.items()):
         tail = str(at + 1) if at else ""
@@ -201,9 +201,7 @@ def grid(
     columns: tuple[int, int] = (2, 1),
     meta: Mapping[str, Any] | None = None,
 ) -> go.Figure:
-    """Return panels side by side, each with its own axes. `columns`: how many per row, and how many on a
-    narrow page.
-    """
+    """Draw panels side by side, each with its own axes. `columns`: panels per row on a wide and on a narrow page."""
     names, traces = list(panels), []
     for at, panel in enumerate(panels.values()):
         tail = str(at + 1) if at else ""
@@ -217,8 +215,8 @@ def grid(
 def _places(
     names: Sequence[str], x: Mapping[str, Mapping], y: Mapping[str, Mapping], columns: int, beside: float
 ) -> dict:
-    """Return the axes of panels in a number of columns, with a gap of `beside`, a fraction of the width,
-    between two.
+    """Build the axes of panels in a number of columns. `beside`: the gap between two columns, as a fraction of the
+    width.
     """
     n_rows, axes = -(-len(names) // columns), {}
     gap = 0.2 / n_rows if columns == 1 else 0.15

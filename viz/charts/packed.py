@@ -9,14 +9,14 @@ import plotly.graph_objects as go
 
 def packed(values: np.ndarray) -> dict:
     """Encode an array for the page's scripts, at full precision."""
-    whole = np.ascontiguousarray(values, dtype="<f4" if values.dtype == np.float32 else "<f8")
-    shape = ", ".join(str(n) for n in whole.shape)
-    return {"bdata": base64.b64encode(whole.tobytes()).decode(), "dtype": whole.dtype.str[1:], "shape": shape}
+    array = np.ascontiguousarray(values, dtype="<f4" if values.dtype == np.float32 else "<f8")
+    shape = ", ".join(str(n) for n in array.shape)
+    return {"bdata": base64.b64encode(array.tobytes()).decode(), "dtype": array.dtype.str[1:], "shape": shape}
 
 
 def unpacked_figure(figure: str | go.Figure) -> dict:
-    """Return {"data": [...], "layout": {...}} of a figure or its JSON, arrays as numpy arrays of their type
-    and shape.
+    """Decode a figure or its JSON to {"data": [...], "layout": {...}}, with arrays as numpy arrays of their type and
+    shape.
     """
     text = figure.to_json() if isinstance(figure, go.Figure) else figure
     return json.loads(text, object_hook=_array)

@@ -9,12 +9,12 @@ from viz.theme import RAMPS
 
 
 def blind(V: int) -> float:
-    """Return the surprisal of every token if all V are equally likely, in bits: the end of the ramp."""
+    """Return the surprisal in bits of a uniform guess among V tokens, the end of the ramp."""
     return math.log2(V)
 
 
 def ramp_ticks(by: str, V: int) -> list[list]:
-    """Return [place on the ramp, label] from the likeliest token to a uniform guess. `by`: "surprisal", "rank" or
+    """Return [position on the ramp, label] from the most likely token to a uniform guess. `by`: "surprisal", "rank" or
     "entropy".
     """
     top = blind(V)

@@ -8,11 +8,11 @@ import numpy as np
 from viz.numbers import number, power
 from viz.theme import RAMPS, SIGNED_RAMPS, colorscale
 
-SPAN = 30.0  # the largest over the smallest from which on colors and axes are logarithmic
-MIDDLE = (15.0, 85.0)  # percentiles over which robust colors run
-NARROW = 5.0  # the largest over the smallest of the middle up to which even colors tell its numbers apart
-SKEW = 2.0  # the whole range over that of the middle from which on a few numbers would take most of the colors
-DEPTH = 1e-6  # the share of the largest value at which logarithmic colors begin
+SPAN = 30.0  # ratio of maximum to minimum from which colors and axes are logarithmic
+MIDDLE = (15.0, 85.0)  # percentiles that robust colors span
+NARROW = 5.0  # maximum ratio within the middle at which linear colors can still distinguish its values
+SKEW = 2.0  # ratio of full range to middle range from which outliers would take up most of the colors
+DEPTH = 1e-6  # lower end of logarithmic colors, as a fraction of the maximum
 
 
 def shade_of(values: np.ndarray, signed: bool) -> str:
@@ -40,9 +40,10 @@ def wide(values: np.ndarray) -> bool:
 
 
 def colored(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str, list[list]]]:
-    """Return places on the color axis, that axis labeled with the numbers themselves, and its scales by theme.
+    """Map numbers to positions on a color axis; returns them, the axis labeled with the numbers themselves, and its
+    scales by theme.
 
-    A logarithm has no place for 0: such a cell stays blank.
+    A log scale has no position for 0: such a cell stays blank.
     """
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])
     top = float(sizes.max()) if sizes.size else 1.0
@@ -71,14 +72,12 @@ def colored(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str,
 
 
 def _signed(values: np.ndarray | np.float64, knee: float) -> Any:
-    """Return the number itself, or with a knee its symmetric logarithm: linear below the knee, logarithmic
-    beyond it.
-    """
+    """Return the numbers, or with a knee their symmetric logarithms: linear below the knee, logarithmic beyond it."""
     return np.arcsinh(values / knee) if knee else values
 
 
 def _signed_ticks(top: float, knee: float) -> list[float]:
-    """Return the labels around 0, at most seven."""
+    """Return the tick values around 0, at most seven."""
     if not knee:
         return [-top, -top / 2, 0.0, top / 2, top]
     steps = range(math.ceil(math.log10(knee)), math.floor(math.log10(top)) + 1)
@@ -97,7 +96,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def label(value: float) -> str:
-    """Return a number beside a color bar; powers of ten in short form."""
+    """Format a number beside a color bar; powers of ten in short form."""
     return number(value) if value == 0 or 1e-3 <= abs(value) < 1e6 else power(value, 1)
 
 

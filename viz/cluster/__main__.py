@@ -1,8 +1,8 @@
-"""Look after the replicas on a Ray cluster:
+"""Command line for the replicas on a Ray cluster:
 
-python -m viz.cluster list ray://HOST:10001       what each holds and has to do
-python -m viz.cluster restart ray://HOST:10001    one after the other, each once its long work has ended
-python -m viz.cluster stop ray://HOST:10001       all; pages that are open start new ones
+python -m viz.cluster list ray://HOST:10001       the contents and the load of each python -m viz.cluster restart
+ray://HOST:10001    one by one, each once its long work has ended python -m viz.cluster stop ray://HOST:10001       all;
+open pages start new ones
 """
 
 import argparse

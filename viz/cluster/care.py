@@ -9,14 +9,14 @@ from model.errors import InputError
 from viz.cluster.cluster import START
 from viz.cluster.join import NAMESPACE, connect, joined
 
-PATIENCE = 60.0  # seconds that a restart waits for the end of long work; what is cut short is begun again
-ANSWER = 10.0  # seconds for a replica to say how it is
+PATIENCE = 60.0  # seconds that a restart waits for long work to end; interrupted work starts over
+ANSWER = 10.0  # time limit for a replica's status
 
 
 def join(address: str) -> None:
     """Join an existing cluster. Raises InputError if no address is given."""
     if not joined(address):
-        raise InputError("No cluster is named.", address, "Give its address, or set RAY_ADDRESS.")
+        raise InputError("No cluster is given.", address, "Give its address, or set RAY_ADDRESS.")
     if not ray.is_initialized():
         connect(address)
 
@@ -27,18 +27,18 @@ def names() -> list[str]:
 
 
 def listed(address: str) -> Iterator[str]:
-    """Yield a line for each replica."""
+    """Yield one line per replica with its status."""
     join(address)
     for name in names():
         try:
-            told = ray.get(ray.get_actor(name).status.remote(), timeout=ANSWER)
-            yield f"{name}: " + ", ".join(f"{what} {value}" for what, value in told.items())
+            status = ray.get(ray.get_actor(name).status.remote(), timeout=ANSWER)
+            yield f"{name}: " + ", ".join(f"{what} {value}" for what, value in status.items())
         except (RayActorError, GetTimeoutError):
             yield f"{name}: not there yet, or starting again"
 
 
 def restarted(address: str) -> Iterator[str]:
-    """Restart the replicas one by one, so that code and weights are read again; yields a line for each.
+    """Restart the replicas one by one, so that code and weights are read again; yields one line per replica.
 
     Ray starts a replica again and repeats the calls that arrived meanwhile, so that no question is lost.
     """
@@ -52,7 +52,7 @@ def restarted(address: str) -> Iterator[str]:
 
 
 def stopped(address: str) -> Iterator[str]:
-    """Stop all replicas; yields a line for each."""
+    """Stop all replicas; yields one line per replica."""
     join(address)
     for name in names():
         ray.kill(ray.get_actor(name))

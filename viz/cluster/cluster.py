@@ -26,26 +26,26 @@ from model.progress import Progress
 from model.tracing.trace import Trace
 from viz.cluster.join import is_there, rejoin
 from viz.cluster.places import IDLE, Need, home, need_of, route_of, spare, wanted
-from viz.cluster.replica import Refused, Replica
-from viz.seam.tasks import Reading
-from viz.work.engine import Ask, Busy, Done, Ran, Status, Work
+from viz.cluster.replica import RefusedQuestion, Replica
+from viz.seam.tasks import TraceReading
+from viz.work.engine import Busy, Done, EngineRequest, Ran, Status, Work
 from viz.work.playground import Options
 
 log = logging.getLogger("playground")
 T = TypeVar("T")
-PENDING = 48  # questions of a page to one replica that wait; beyond them it is full
-FULL = 20.0  # seconds that a question waits for a place at a full replica, which is busy then
-PAUSE = 0.05  # seconds between two tries for such a place
-THREADS = 96  # of a replica: they take turns at the model, and what asks after long work must not wait for it
-RETRIES = 2  # of a call whose replica died
-START = 120.0  # seconds in which a replica is there with its model
-PATIENCE = 120.0  # seconds for a quick measure, whoever is before it
-STEP = 0.5  # seconds between two looks of a question at whether the cluster is still there
-WATCH = 1.0  # seconds between two looks at the cluster
-AGAIN = 3.0  # seconds between two tries to join a cluster that was lost
-TEND = 5.0  # seconds between two looks at how many replicas are needed
-SETTLED = 20.0  # seconds without a question after which a replica may make room for another model
-# What the replicas' libraries read once, as this process has it.
+PENDING = 48  # pending questions per page and replica; beyond that the replica is full
+FULL = 20.0  # seconds that a question waits for a full replica before it is refused as Busy
+PAUSE = 0.05  # seconds between two attempts
+THREADS = 96  # threads per replica; they take turns at the model, and polling long work must not wait for it
+RETRIES = 2  # retries of a call whose replica died
+START = 120.0  # time limit for a replica to start and load its model
+PATIENCE = 120.0  # time limit for a quick measure, including its wait
+STEP = 0.5  # seconds between two checks by a waiting question that the cluster is alive
+WATCH = 1.0  # seconds between two checks of the cluster
+AGAIN = 3.0  # seconds between two attempts to rejoin a lost cluster
+TEND = 5.0  # seconds between two adjustments of the number of replicas
+SETTLED = 20.0  # idle seconds after which a replica may make room for another model
+# Environment variables that the replicas' libraries read once, copied from this process.
 ENVIRONMENT = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "PLAYGROUND_VIEWS")
 
 
@@ -55,7 +55,7 @@ class Held:
 
     name: str
     actor: Any
-    hello: Any  # the answer to the first question: whether the model is there
+    hello: Any  # the pending answer of `ready`, the first call
     ready: bool = False
     under_way: int = 0
     last: float = field(default_factory=time.monotonic)
@@ -68,7 +68,7 @@ class Cluster:
     cluster again, or starts another one; it may raise any exception.
     """
 
-    threads = 512  # which wait for replicas
+    threads = 512  # threads that wait for replicas
     is_here = False
 
     def __init__(
@@ -87,8 +87,8 @@ class Cluster:
         self._rings: dict[str, list[Held]] = {}  # by model
         self._needs: dict[str, Need] = {}
         self._lock = threading.RLock()
-        self._hot: dict[str, float] = {}  # by model: when it last had work for all of its replicas
-        self._leaving: list[Held] = []  # replicas that get no questions of this page any more
+        self._hot: dict[str, float] = {}  # by model: when it last kept all of its replicas busy
+        self._leaving: list[Held] = []  # replicas that get no more questions from this page
         self._rejoin = rejoin
         self._closed, self._lost = threading.Event(), threading.Event()
         threading.Thread(target=self._tend, daemon=True).start()
@@ -105,7 +105,7 @@ class Cluster:
         try:
             _value(self._answer(ring[0].hello, START))
         except GetTimeoutError:
-            what = "The machines that compute have no room for this model."
+            what = "The compute machines have no room for this model."
             raise PlaygroundError(what, model.id, "Try again in a moment, or choose another model.") from None
         ring[0].ready = True
 
@@ -113,35 +113,35 @@ class Cluster:
         """Raise InputError if this machine, the only one, has fewer GPUs than a replica needs."""
         if self.shared or not self.gpus:
             return
-        if (found := int(ray.cluster_resources().get("GPU", 0))) < self.gpus:
-            what = "This machine has fewer GPUs than a replica is to have."
-            raise InputError(what, f"{found} < {self.gpus}", "Take fewer, --replica-gpus.")
+        if (available := int(ray.cluster_resources().get("GPU", 0))) < self.gpus:
+            what = "This machine has fewer GPUs than one replica needs."
+            raise InputError(what, f"{available} < {self.gpus}", "Use fewer: --replica-gpus.")
 
-    def run(self, ask: Ask[Trace]) -> Trace | Ran:
+    def run(self, ask: EngineRequest[Trace]) -> Trace | Ran:
         """Run a prompt on the replica that keeps its trace."""
         key: Any = ask.elsewhere()
         if key is None:
-            return ask.here()
+            return ask.local()
 
         def read(name: str, *arguments: Any) -> Any:
-            return self._call(key.model_id, "read", Reading(key, name, arguments))
+            return self._call(key.model_id, "read", TraceReading(key, name, arguments))
 
         return replace(self._call(key.model_id, "run", key), read=read)
 
-    def measure(self, ask: Ask[T]) -> T:
-        """Return a quick measure, computed on the replica that keeps the trace."""
+    def measure(self, ask: EngineRequest[T]) -> T:
+        """Compute a quick measure on the replica that keeps the trace."""
         task: Any = ask.elsewhere()
-        return ask.here() if task is None else self._call(ask.model_id, "measure", task)
+        return ask.local() if task is None else self._call(ask.model_id, "measure", task)
 
-    def job(self, ask: Ask[Work]) -> Work:
-        """Return a slow measure, computed on the replica that keeps the trace."""
+    def job(self, ask: EngineRequest[Work]) -> Work:
+        """Return a slow measure as work on the replica that keeps the trace."""
         task: Any = ask.elsewhere()
-        return ask.here() if task is None else Work(lambda progress: self._job(ask.model_id, task, progress), False)
+        return ask.local() if task is None else Work(lambda progress: self._job(ask.model_id, task, progress), False)
 
-    def write(self, ask: Ask[Iterator[T]], stop: threading.Event) -> Iterator[T]:
-        """Write a text on a replica of the model; yields it as it grows."""
+    def write(self, ask: EngineRequest[Iterator[T]], stop: threading.Event) -> Iterator[T]:
+        """Generate a text on a replica of the model; yields it as it grows."""
         task: Any = ask.elsewhere()
-        return ask.here() if task is None else self._text(ask.model_id, task, stop)
+        return ask.local() if task is None else self._text(ask.model_id, task, stop)
 
     def status(self) -> tuple[Status, ...]:
         """Return the status of every replica."""
@@ -197,16 +197,14 @@ class Cluster:
         return ray.get(question)
 
     def _long(self, model_id: str, task: object) -> Iterator[tuple[list, Any]]:
-        """Stream long work: yields (pieces, None) while it runs, then (last pieces, result). Closing the generator
-        cancels it.
-        """
+        """Stream long work: yields (pieces, None), and last (pieces, result). Closing the generator cancels it."""
         held, name, have = self._choose(model_id, route_of(task)), uuid.uuid4().hex, 0
         with _counted(held):
             try:
                 going = _sent(held, "work", name, task)
                 try:
                     while not ray.wait([going], timeout=0)[0]:
-                        news = self._answer(_sent(held, "told", name, have))
+                        news = self._answer(_sent(held, "news", name, have))
                         have += len(news)
                         yield news, None
                     value, pieces = _value(self._answer(going))
@@ -263,7 +261,7 @@ class Cluster:
         return ring
 
     def _grow(self, model_id: str, ring: list[Held]) -> None:
-        """Give a hot model another replica; remove the last one if the others have sufficed for long."""
+        """Give a hot model another replica; remove the last one once the others have sufficed for IDLE seconds."""
         need, under_way = self._needs[model_id], sum(held.under_way for held in ring)
         most = self.most or len(ring) + int(under_way > len(ring) and need.fits(ray.available_resources()))
         if all(held.ready for held in ring) and wanted(len(ring), under_way, most) > len(ring):
@@ -272,14 +270,14 @@ class Cluster:
         if not spare(len(ring), under_way):
             self._hot[model_id] = time.monotonic()
         elif time.monotonic() - self._hot.setdefault(model_id, time.monotonic()) > IDLE:
-            self._hot[model_id] = time.monotonic()  # the next one goes as long after it
+            self._hot[model_id] = time.monotonic()  # so that the next replica is removed only after the same interval
             self._leaving.append(ring.pop())
             log.info("one replica of %s less", model_id)
 
     def _tend(self) -> None:
         """Add and remove replicas periodically, even without questions."""
         while not self._closed.wait(TEND):
-            with contextlib.suppress(Exception):  # the cluster may be gone, which those who ask are told
+            with contextlib.suppress(Exception):  # the cluster may be gone; questions report that themselves
                 with self._lock:
                     for model_id, ring in self._rings.items():
                         if ring:
@@ -303,7 +301,7 @@ class Cluster:
                     break
                 except Exception as error:
                     log.warning("The cluster cannot be joined: %s", error)
-            with self._lock:  # its replicas are gone, or another session's
+            with self._lock:  # its replicas are gone, or belong to another session
                 self._kind = ray.remote(Replica)
                 self._rings.clear()
                 self._leaving.clear()
@@ -318,10 +316,10 @@ class Cluster:
         need = self._needs[model_id]
         variables = {name: os.environ[name] for name in ENVIRONMENT if os.environ.get(name)} if self.shared else {}
         name = f"{model_id}#{number}"
-        self._leaving = [held for held in self._leaving if held.name != name]  # it stays
+        self._leaving = [held for held in self._leaving if held.name != name]  # the replica stays
         actor = self._kind.options(
             name=name,
-            get_if_exists=True,  # which another page may have started
+            get_if_exists=True,  # another page may have started it
             lifetime="detached" if self.shared else None,
             num_cpus=need.cpus,
             num_gpus=need.gpus,
@@ -370,7 +368,7 @@ def _send(held: Held, method: str, *arguments: object) -> Any:
 
 
 def _sent(held: Held, method: str, *arguments: object) -> Any:
-    """Send a call once the replica has room for it, and return its reference. Raises Busy if it has none for long."""
+    """Send a call once the replica has room for it, and return its reference. Raises Busy if it stays full."""
     until = time.monotonic() + FULL
     while True:
         try:
@@ -393,10 +391,10 @@ def _counted(held: Held) -> Iterator[None]:
 
 def _value(data: bytes) -> Any:
     """Return a replica's answer, or raise the error that it sent."""
-    if isinstance(value := pickle.loads(data), Refused):
+    if isinstance(value := pickle.loads(data), RefusedQuestion):
         raise value.error
     return value
 
 
 def _unreachable() -> PlaygroundError:
-    return PlaygroundError("The machines that compute cannot be reached.", "", "Try again in a moment.")
+    return PlaygroundError("The compute machines cannot be reached.", "", "Try again in a moment.")

@@ -18,9 +18,9 @@ from model.private_folder import make_private
 log = logging.getLogger("playground")
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "attention-playground"
-STORE = 128 << 20  # bytes of the object store of a cluster that is started here: answers pass through it, none stay
-LOOK = 10.0  # seconds that a cluster of other machines may take to name its nodes
-LOCAL = ("gcs_server", "raylet")  # the processes of a cluster that is started here; it ends with either
+STORE = 128 << 20  # object store of a local cluster, in bytes; answers only pass through it
+LOOK = 10.0  # time limit for a remote cluster to list its nodes
+LOCAL = ("gcs_server", "raylet")  # processes of a local cluster, which dies with either
 _JOINING = threading.Lock()
 
 
@@ -37,7 +37,7 @@ def connect(address: str, cpus: int | None = None, gpus: int | None = None) -> N
     """
     if not joined(address):
         _keep_private()
-    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # no call may start another cluster while one is joined again
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # no call may start a cluster during a rejoin
     import ray
 
     quiet = {"namespace": NAMESPACE, "logging_level": logging.WARNING, "log_to_driver": False}
@@ -58,10 +58,10 @@ def _keep_private() -> None:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(ROOT) not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), *paths)))
-    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # on any system: no other machine may join
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # keeps other machines out, on any system
     if any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         return
-    path = Path.home() / ".ray" / "auth_token"  # where Ray looks, and else writes one that everybody can read
+    path = Path.home() / ".ray" / "auth_token"  # Ray's own path, where it would otherwise write a world-readable token
     with contextlib.suppress(OSError):
         if path.exists():
             path.chmod(0o600)
@@ -85,10 +85,10 @@ def is_there(*, shared: bool) -> bool:
     def look() -> None:
         import ray
 
-        with contextlib.suppress(Exception):  # whatever it is, nobody answers
+        with contextlib.suppress(Exception):  # on any error the cluster counts as unreachable
             alive.append(any(node["Alive"] for node in ray.nodes()))
 
-    looking = threading.Thread(target=look, daemon=True)  # a cluster whose head is gone lets it wait
+    looking = threading.Thread(target=look, daemon=True)  # without its head node, the cluster would block this call
     looking.start()
     looking.join(LOOK)
     return alive == [True]
@@ -100,6 +100,6 @@ def rejoin(address: str, cpus: int | None = None, gpus: int | None = None) -> No
 
     with _JOINING:
         if ray.is_initialized() and is_there(shared=bool(joined(address))):
-            return  # another engine of this process was first
+            return  # another engine of this process has already rejoined
         ray.shutdown()
         connect(address, cpus, gpus)

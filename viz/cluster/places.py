@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from model.api import LanguageModel
 from model.records import RunKey
 from viz.seam.scene import run_id
-from viz.seam.tasks import Answering, Measuring, Reading, Writing
+from viz.seam.tasks import Answering, Measuring, TraceReading, WritingTask
 
-PROGRAM = 600 << 20  # bytes of a process before it holds anything: Python, torch and the project
-MANY = 3  # questions under way a replica beyond which a model is hot
-IDLE = 600.0  # seconds for which a model has a replica too many, after which that one gives its room back
+PROGRAM = 600 << 20  # base memory of a process: Python, torch and the project
+MANY = 3  # pending questions per replica beyond which a model is hot
+IDLE = 600.0  # seconds after which a superfluous replica is removed
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def home(route: str, names: Sequence[str]) -> str:
 
 
 def wanted(replicas: int, under_way: int, most: int) -> int:
-    """Return how many replicas a hot model should have: one more while each has more than `MANY` questions."""
+    """Return the target number of replicas of a hot model: one more while each has more than `MANY` questions."""
     return min(most, replicas + 1) if under_way > MANY * replicas else replicas
 
 
@@ -53,13 +53,15 @@ def spare(replicas: int, under_way: int) -> bool:
 
 
 def route_of(task: object) -> str:
-    """Return what decides where a question goes: the model and the tokens, regardless of edits and selection."""
+    """Return the part of a question that decides its route: the model and the tokens, regardless of edits and
+    selection.
+    """
     match task:
-        case RunKey(model_id, ids) | Reading(RunKey(model_id, ids)):
+        case RunKey(model_id, ids) | TraceReading(RunKey(model_id, ids)):
             return run_id(RunKey(model_id, ids), "")
         case Measuring(scene):
             return run_id(RunKey(scene.model_id, scene.ids), "")
-        case Writing(model_id, ids):
+        case WritingTask(model_id, ids):
             return run_id(RunKey(model_id, ids), "")
         case Answering(model_id, prompt):
             return f"{model_id} {prompt}"

@@ -1,6 +1,7 @@
 """One replica of a model: its traces, its results, and the questions that it answers. It is independent of Ray.
 
-Answers travel as pickled values. An error that a person can cause, a PlaygroundError, is an answer as well: `Refused`.
+Answers travel as pickled values. A PlaygroundError, an error that a person can cause, is also sent as an answer:
+`RefusedQuestion`.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from model.records import RunKey
 from model.tracing.trace import Trace
 from viz.seam import panels
 from viz.seam.jobs import background
-from viz.seam.tasks import Answering, Measuring, Reading, Writing
+from viz.seam.tasks import Answering, Measuring, TraceReading, WritingTask
 from viz.seam.view import View
 from viz.views.sampling.writers import begun
 from viz.views.tabs import TABS
@@ -29,12 +30,12 @@ from viz.work.limits import within
 from viz.work.playground import Options, Playground
 
 VIEWS: dict[str, View] = {view.key: view for tab in TABS for view in tab.all_views}
-LISTEN = 0.2  # seconds that a look at long work waits for news
+LISTEN = 0.2  # seconds that a poll of long work waits for news
 SAY_EVERY = 0.1  # seconds between two reports of a job
 
 
 @dataclass(frozen=True, eq=False)
-class Refused:
+class RefusedQuestion:
     """An error to show to the person who sent the question."""
 
     error: PlaygroundError
@@ -69,13 +70,13 @@ class Replica:
         self.model_id = model_id
         self.playground = Playground(options)
         self.going: dict[str, Going] = {}
-        self.stopped: deque[str] = deque(maxlen=256)  # work that was stopped before it began
+        self.stopped: deque[str] = deque(maxlen=256)  # names of work stopped before it began
         self.answered, self.last = 0, time.monotonic()
-        with contextlib.suppress(PlaygroundError):  # which everybody who asks is told
+        with contextlib.suppress(PlaygroundError):  # each question will report the error
             self.playground.load(model_id)
 
     def ready(self) -> bytes:
-        """Return whether the model is loaded."""
+        """Return whether the model is loaded, pickled as an answer."""
         return self._answer(lambda: self.playground.opened(self.model_id).id)
 
     def run(self, key: RunKey) -> bytes:
@@ -87,7 +88,7 @@ class Replica:
 
         return self._answer(make)
 
-    def read(self, task: Reading) -> bytes:
+    def read(self, task: TraceReading) -> bytes:
         """Return the result of a method of the trace, one of READS."""
 
         def make() -> Any:
@@ -104,12 +105,12 @@ class Replica:
 
         def make() -> background.Result | None:
             view, scene = VIEWS[task.view], task.scene.open(self.playground)
-            panels.given(view, scene, task)
+            panels.add_prior(view, scene, task)
             return panels.measured(view, task.measure, scene, task.settings)
 
         return self._answer(make)
 
-    def work(self, name: str, task: Measuring | Writing | Answering) -> bytes:
+    def work(self, name: str, task: Measuring | WritingTask | Answering) -> bytes:
         """Do long work under a name: a job returns (Done, its reports), a text (None, its pieces)."""
         going = self.going[name] = Going()
         if name in self.stopped:
@@ -120,10 +121,10 @@ class Replica:
         finally:
             self.going.pop(name, None)
 
-    def told(self, name: str, have: int) -> list[Any]:
+    def news(self, name: str, have: int) -> list[Any]:
         """Return the pieces of long work after the first `have`."""
         going = self.going.get(name)
-        if going is None:  # not begun, or over
+        if going is None:  # not started yet, or already over
             time.sleep(LISTEN)
             return []
         return going.since(have)
@@ -151,7 +152,7 @@ class Replica:
         return 0.0 if self.going else time.monotonic() - self.last
 
     def idle(self, seconds: float) -> bool:
-        """Wait at most `seconds` for long work to end; returns whether there is none."""
+        """Wait at most `seconds` for long work to end; returns whether it has ended."""
         until = time.monotonic() + seconds
         while self.going and time.monotonic() < until:
             time.sleep(LISTEN)
@@ -162,12 +163,12 @@ class Replica:
         try:
             value = make()
         except PlaygroundError as error:
-            value = Refused(error)
+            value = RefusedQuestion(error)
         except background.Cancelled:
-            value = None  # nobody waits for it
+            value = None  # the caller no longer waits
         finally:
             self.last = time.monotonic()
-        # As bytes, so that the asker owns its arrays: those of Ray's store are read-only and keep their place in it.
+        # As bytes, so that the caller owns its arrays; those in Ray's store are read-only and occupy it.
         return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
 
     def _trace(self, key: RunKey) -> Trace:
@@ -179,18 +180,18 @@ class Replica:
         limit.
         """
         view, scene = VIEWS[task.view], task.scene.open(self.playground)
-        panels.given(view, scene, task)
+        panels.add_prior(view, scene, task)
         job = panels.job_of(view, task.measure, scene, task.settings)
-        said = float("-inf")
+        reported = float("-inf")
 
         def progress(done: int, total: int | None, what: str) -> None:
-            nonlocal said
+            nonlocal reported
             if job.locks:
                 background.hand_over(self.playground)
             if going.stop.is_set():
                 raise background.Cancelled
-            if time.monotonic() - said > SAY_EVERY:
-                said = time.monotonic()
+            if time.monotonic() - reported > SAY_EVERY:
+                reported = time.monotonic()
                 going.add((done, total, what))
 
         began = time.perf_counter()
@@ -201,7 +202,7 @@ class Replica:
             value = work(progress)
         return Done(value, time.perf_counter() - began)
 
-    def _text(self, task: Writing | Answering, going: Going) -> None:
+    def _text(self, task: WritingTask | Answering, going: Going) -> None:
         with contextlib.closing(begun(self.playground, task, going.stop)) as pieces:
             for piece in pieces:
                 going.add(piece)

@@ -8,9 +8,9 @@ from model.errors import PlaygroundError
 from viz.lessons import runs
 from viz.lessons.answers import read, same
 from viz.lessons.faults import Fault
-from viz.lessons.lesson import Lesson, Question
+from viz.lessons.lesson import Lesson, LessonQuestion
 from viz.lessons.reading import read_folder
-from viz.lessons.values import Page, value_of, written
+from viz.lessons.values import PageState, value_of, written
 from viz.work.playground import Options, Playground
 
 Lessons = Mapping[str, Mapping[str, Lesson]]
@@ -38,28 +38,26 @@ def computed(lessons: Lessons, playground: Playground | None = None) -> list[Fau
 
 def _computed(playground: Playground, lesson: Lesson) -> list[Fault]:
     file = f"{lesson.key}.{lesson.language}.toml"
-    found, faults = {}, []
+    results, faults = {}, []
     try:
-        page = dataclasses.replace(start(lesson), runs=runs.made(playground, lesson))
+        page = dataclasses.replace(start(lesson), runs=runs.prepare(playground, lesson))
     except PlaygroundError as error:
         return [Fault(file, "run", str(error))]
     for name, value in lesson.values.items():
         try:
-            found[name] = value_of(playground, lesson, name, page)
-            written(found[name], value.show)
+            results[name] = value_of(playground, lesson, name, page)
+            written(results[name], value.show)
         except PlaygroundError as error:
             faults.append(Fault(file, f"value.{name}", str(error)))
         except (TypeError, ValueError):
-            faults.append(Fault(file, f"value.{name}.show", f"What was computed cannot be shown so: {found[name]}."))
-    return faults or judged(lesson, found)
+            faults.append(Fault(file, f"value.{name}.show", f"What was computed cannot be shown so: {results[name]}."))
+    return faults or judged(lesson, results)
 
 
-def judged(lesson: Lesson, found: Mapping[str, object]) -> list[Fault]:
-    """Return the faults of a lesson with these computed values: in its band, its questions, and their named
-    mistakes.
-    """
+def judged(lesson: Lesson, results: Mapping[str, object]) -> list[Fault]:
+    """Return the faults of a lesson with these computed values: in its band, questions, and named mistakes."""
     file, faults = f"{lesson.key}.{lesson.language}.toml", []
-    striking = found[lesson.band.of]
+    striking = results[lesson.band.of]
     if not isinstance(striking, int | float) or not lesson.band.low <= striking <= lesson.band.high:
         low, high = lesson.band.low, lesson.band.high
         faults.append(Fault(file, "band", f"The model gives {striking}, which is not from {low} to {high}."))
@@ -67,20 +65,20 @@ def judged(lesson: Lesson, found: Mapping[str, object]) -> list[Fault]:
         for name in ("ask", "check"):
             if question := getattr(step, name):
                 where = f"step.{step.id}.{name}"
-                faults += [Fault(file, where, what) for what in _asked(lesson, question, found)]
+                faults += [Fault(file, where, what) for what in _question_faults(lesson, question, results)]
     return faults
 
 
-def start(lesson: Lesson) -> Page:
+def start(lesson: Lesson) -> PageState:
     """Return the page at the beginning of a lesson."""
     state = lesson.state
     heads = tuple(map(tuple, state.get("heads", ())))
-    return Page(lesson.model, state.get("prompt", ""), heads, tuple(state.get("tokens", ())))  # type: ignore[arg-type]
+    return PageState(lesson.model, state.get("prompt", ""), heads, tuple(state.get("tokens", ())))  # type: ignore[arg-type]
 
 
-def _asked(lesson: Lesson, question: Question, found: Mapping) -> list[str]:
+def _question_faults(lesson: Lesson, question: LessonQuestion, results: Mapping) -> list[str]:
     """Return the faults of a question's answer on the model."""
-    answer, show = found[question.answer], lesson.values[question.answer].show
+    answer, show = results[question.answer], lesson.values[question.answer].show
     if question.kind == "choice":
         return [] if answer in question.choices else [f"The answer is “{answer}”, which is none of the choices."]
     fits = {"number": isinstance(answer, int | float), "token": isinstance(answer, str), "head": _is_head(answer)}
@@ -88,9 +86,11 @@ def _asked(lesson: Lesson, question: Question, found: Mapping) -> list[str]:
         return [f"The answer is {answer!r}, which is no {question.kind}."]
     mistakes = []
     for name in question.wrong:
-        value, how = found[name], lesson.values[name].show
-        given = read(str(100 * value if how == "percent" else value), "number") if question.kind == "number" else value
-        if given is not None and same(question, given, answer, show):
+        value, how = results[name], lesson.values[name].show
+        answered = (
+            read(str(100 * value if how == "percent" else value), "number") if question.kind == "number" else value
+        )
+        if answered is not None and same(question, answered, answer, show):
             mistakes.append(f"The mistake “{name}” cannot be told from the right answer.")
     return mistakes
 

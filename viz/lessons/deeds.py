@@ -1,4 +1,4 @@
-"""The parts of a lesson that refer to the page: its starting state, what completes an action, what is highlighted."""
+"""The parts of a lesson that refer to the page: its starting state, the completion of actions, and highlights."""
 
 import re
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from viz.views.tabs import TABS
 
 _TAB = {tab.key: tab for tab in TABS}
 PICKS = ("heads", "tokens", "edits")
-# What ticks an action off, each with the kind of what it is given; a step has one of them, some of which take more.
+# The conditions that complete an action, with the types of their values. A step has exactly one; some take more keys.
 DONE: Mapping[str, tuple[type, ...]] = {
-    "typed": (bool, str),  # the prompt is another one; or is this text
-    "picks": (str,),  # others of these are picked; with `count`, so many
-    "event": (str,),  # a click or an input on what `on` selects
-    "appears": (str,),  # something is on the page that was not
-    "view": (str,),  # "tab.view" is open
-    "changes": (str,),  # the settings of a part are others; with `to`, these
-    "finished": (str,),  # a part's job has ended well
-    "trained": (str,),  # a run that this form starts has ended well
+    "typed": (bool, str),  # the prompt has changed, or equals this text
+    "picks": (str,),  # the selected heads, tokens or edits have changed; with `count`, to this number
+    "event": (str,),  # a click or an input on an element that `on` selects
+    "appears": (str,),  # a new element is on the page
+    "view": (str,),  # the view "tab.view" is open
+    "changes": (str,),  # the settings of a part have changed; with `to`, to these
+    "finished": (str,),  # a part's job has succeeded
+    "trained": (str,),  # a run started by this form has succeeded
 }
 _MORE: Mapping[str, tuple[str, type]] = {"event": ("on", str), "changes": ("to", dict), "picks": ("count", int)}
 _STATE: Mapping[str, type] = {
@@ -37,10 +37,10 @@ _STATE: Mapping[str, type] = {
 
 
 def read_state(table: Table, presses: bool = False) -> dict[str, Any]:
-    """Return a state in the form of a link, with its `view` among the values, as the page expects it."""
-    found = {name: table.take(name, kind, kind()) for name, kind in _STATE.items() if name in table.raw}
+    """Parse a state in the form of a link, with its `view` among the values, as the page expects it."""
+    state = {name: table.take(name, kind, kind()) for name, kind in _STATE.items() if name in table.raw}
     table.read |= set(_STATE)
-    tab, view = found.get("tab"), found.pop("view", None)
+    tab, view = state.get("tab"), state.pop("view", None)
     if tab is not None and tab not in _TAB:
         table.fault("tab", f"There is no tab “{tab}”. Choose one of: {', '.join(_TAB)}.")
         tab = None
@@ -49,18 +49,18 @@ def read_state(table: Table, presses: bool = False) -> dict[str, Any]:
             table.fault("view", "Say the tab that it is in, too.")
         elif view not in (known := [each.key for each in _TAB[tab].views]):
             table.fault("view", f"The tab {tab} has no view “{view}”. It has: {', '.join(known)}.")
-        elif not _TAB[tab].alone:
-            found["values"] = {f"{tab}_view": {"view": view}, **found.get("values", {})}
-    for part in found.get("values", {}):
+        elif not _TAB[tab].is_single:
+            state["values"] = {f"{tab}_view": {"view": view}, **state.get("values", {})}
+    for part in state.get("values", {}):
         _known_part(table, "values", part)
     if presses:
-        found["press"] = list(read_selectors(table, "press"))
+        state["press"] = list(read_selectors(table, "press"))
     table.end()
-    return found
+    return state
 
 
 def read_done(do: Table) -> dict[str, Any]:
-    """Return the condition that completes an action."""
+    """Parse the condition that completes an action."""
     table = do.table("done")
     if table is None:
         return {}
@@ -73,16 +73,16 @@ def read_done(do: Table) -> dict[str, Any]:
     if not isinstance(value, DONE[kind]):
         table.fault(kind, "This must be a text." if bool not in DONE[kind] else "This must be true or a text.")
         return {}
-    found = {kind: value}
+    done = {kind: value}
     table.read |= {kind}
     _check_done(table, kind, value)
     more, of = _MORE.get(kind, ("", str))
     if more and (kind == "event" or more in table.raw):
-        found[more] = table.take(more, of)
+        done[more] = table.take(more, of)
         if more == "on":
-            _check_selector(table, "on", found["on"])
+            _check_selector(table, "on", done["on"])
     table.end()
-    return found
+    return done
 
 
 def _check_done(table: Table, kind: str, value: Any) -> None:
@@ -103,11 +103,11 @@ def _check_done(table: Table, kind: str, value: Any) -> None:
 
 
 def read_selectors(table: Table, name: str) -> tuple[str, ...]:
-    """Return the selectors of the page's parts that a step highlights or presses."""
-    found = table.texts(name, default=[])
-    for each in found:
+    """Parse the selectors of the elements that a step highlights or presses."""
+    selectors = table.texts(name, default=[])
+    for each in selectors:
         _check_selector(table, name, each)
-    return found
+    return selectors
 
 
 def _check_selector(table: Table, name: str, selector: str) -> None:

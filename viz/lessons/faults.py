@@ -12,7 +12,7 @@ class Fault:
     """One fault."""
 
     file: str
-    where: str  # the key, dotted: step.count.check.answer
+    where: str  # the dotted key: step.count.check.answer
     what: str
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class Table:
         self.faults.append(Fault(self.file, where, what))
 
     def take(self, name: str, kind: type, default: Any = None) -> Any:
-        """Return the value of a key, `default` if it is missing; a missing key without a default or a wrong type is a
+        """Read the value of a key, `default` if it is missing; a missing key without a default or a wrong type is a
         fault.
         """
         self.read.add(name)
@@ -54,17 +54,17 @@ class Table:
         return value
 
     def texts(self, name: str, count: int | None = None, default: Any = None) -> tuple[str, ...]:
-        """Return a list of texts, of exactly `count` if it is given."""
-        found = self.take(name, list, default)
-        if any(not isinstance(each, str) or not each.strip() for each in found):
+        """Read a list of texts, of exactly `count` if it is given."""
+        entries = self.take(name, list, default)
+        if any(not isinstance(each, str) or not each.strip() for each in entries):
             self.fault(name, "Every entry must be a text that says something.")
             return ()
-        if count is not None and name in self.raw and len(found) != count:
-            self.fault(name, f"Give {count} of them; there are {len(found)}.")
-        return tuple(found)
+        if count is not None and name in self.raw and len(entries) != count:
+            self.fault(name, f"Give {count} of them; there are {len(entries)}.")
+        return tuple(entries)
 
     def table(self, name: str, optional: bool = False) -> "Table | None":
-        """Return a nested table, None if it is missing."""
+        """Read a nested table, None if it is missing."""
         if optional and name not in self.raw:
             self.read.add(name)
             return None
@@ -72,7 +72,7 @@ class Table:
         return Table(self.file, ".".join(part for part in (self.where, name) if part), raw, self.faults)
 
     def one_of(self, name: str, names: Collection[str], default: str | None = None) -> str:
-        """Return a text that is one of these names."""
+        """Read a text that is one of these names."""
         value = self.take(name, str, default)
         if value and value not in names and value != default:
             self.fault(name, f"There is no “{value}” here. Choose one of: {', '.join(names)}.")

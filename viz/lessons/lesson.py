@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-PARTS = ("reading", "looking", "why", "making", "own")  # of the path; a teacher's own are the last
-KINDS = ("number", "token", "choice", "head")  # of what is answered
-SHOWN = ("number", "whole", "percent", "decimals", "factor", "token", "head")  # how a value is written
+PARTS = ("reading", "looking", "why", "making", "own")  # parts of the learning path; a teacher's own lessons come last
+KINDS = ("number", "token", "choice", "head")  # kinds of answers
+SHOWN = ("number", "whole", "percent", "decimals", "factor", "token", "head")  # formats of a value
 Kind = Literal["number", "token", "choice", "head"]
 
 
@@ -28,7 +28,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Run:
+class LessonRun:
     """A training run of the visitor: the form that starts it, and its settings."""
 
     name: str
@@ -37,20 +37,20 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Question:
+class LessonQuestion:
     """A question, and the value that answers it."""
 
     text: str
     kind: Kind
     answer: str
-    tolerance: float = 0.0  # of a number, as it is written: percent points for a share
+    tolerance: float = 0.0  # tolerance of a number, in the unit in which it is shown: percentage points for a share
     choices: Mapping[str, str] = field(default_factory=dict)
-    wrong: Mapping[str, str] = field(default_factory=dict)  # by value or choice: what to say to that mistake
-    at: tuple[str, ...] = ()  # of a check: where its answer is to be seen, () for what the step speaks of
+    wrong: Mapping[str, str] = field(default_factory=dict)  # value or choice -> feedback on that mistake
+    at: tuple[str, ...] = ()  # for a check: selectors of its answer's place; (): the elements of the step
 
 
 @dataclass(frozen=True)
-class Step:
+class LessonStep:
     """One action with its question, explanation and check."""
 
     id: str
@@ -58,17 +58,17 @@ class Step:
     done: Mapping[str, Any]
     see: str
     why: str
-    hints: tuple[str, ...]  # three; the last one comes with `show`
-    ask: Question | None = None
-    check: Question | None = None
-    at: tuple[str, ...] = ()  # selectors of what it speaks of, the first that is on the page
-    state: Mapping[str, Any] | None = None  # where the step begins; None: where the one before ended
-    show: Mapping[str, Any] = field(default_factory=dict)  # what the last hint changes, and what it presses
-    run: str = ""  # the run whose form is filled in where the step begins
+    hints: tuple[str, ...]  # three hints; the last one comes with `show`
+    ask: LessonQuestion | None = None
+    check: LessonQuestion | None = None
+    at: tuple[str, ...] = ()  # selectors of the elements it describes; the first match on the page counts
+    state: Mapping[str, Any] | None = None  # the page's state at the beginning; None: as the previous step left it
+    show: Mapping[str, Any] = field(default_factory=dict)  # changes and clicks of the last hint
+    run: str = ""  # the run whose form is filled in at the beginning
 
 
 @dataclass(frozen=True)
-class Band:
+class ValueBand:
     """The range that a lesson's main number has on its model."""
 
     of: str
@@ -87,14 +87,14 @@ class Lesson:
     minutes: int
     part: str
     order: int
-    needs: tuple[str, ...]  # keys of lessons before it
-    model: str  # "": the one that is shown
-    state: Mapping[str, Any]  # as in a link
+    needs: tuple[str, ...]  # keys of the lessons that it requires
+    model: str  # id of the model; "": the loaded one
+    state: Mapping[str, Any]  # state of the page, as in a link
     values: Mapping[str, Value]
-    steps: tuple[Step, ...]
-    band: Band
-    runs: Mapping[str, Run] = field(default_factory=dict)
+    steps: tuple[LessonStep, ...]
+    band: ValueBand
+    runs: Mapping[str, LessonRun] = field(default_factory=dict)
 
-    def step(self, key: str) -> Step | None:
+    def step(self, key: str) -> LessonStep | None:
         """Return the step of that id."""
         return next((step for step in self.steps if step.id == key), None)

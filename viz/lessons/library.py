@@ -17,32 +17,32 @@ class Library:
 
     def lesson(self, key: str, language: str) -> Lesson | None:
         """Return a lesson in a language, else in English, else in any language."""
-        found = self.lessons.get(key)
-        return None if not found else found.get(language) or found.get("en") or next(iter(found.values()))
+        versions = self.lessons.get(key)
+        return None if not versions else versions.get(language) or versions.get("en") or next(iter(versions.values()))
 
     def path(self, language: str) -> list[Lesson]:
         """Return all lessons in course order."""
-        found = [lesson for key in self.lessons if (lesson := self.lesson(key, language))]
-        return sorted(found, key=lambda each: (PARTS.index(each.part), each.order, each.key))
+        lessons = [lesson for key in self.lessons if (lesson := self.lesson(key, language))]
+        return sorted(lessons, key=lambda each: (PARTS.index(each.part), each.order, each.key))
 
 
 def library(own: Path | None = None) -> Library:
-    """Return the lessons of the project and of a teacher's folder. Raises InputError that names the fault of a file."""
+    """Load the lessons of the project and of a teacher's folder. Raises InputError that names the fault of a file."""
     lessons = read(BUNDLED)
     if own is not None:
         more = read(own)
         if taken := sorted(set(lessons) & set(more)):
             raise InputError("The key of a lesson is taken.", taken[0], "Give the file another name.")
         if not more:
-            raise InputError("There is no lesson in this folder.", str(own), "A lesson is a file KEY.LANGUAGE.toml.")
+            raise InputError("This folder has no lesson.", str(own), "A lesson is a file KEY.LANGUAGE.toml.")
         lessons |= more
     return Library(lessons)
 
 
 def read(folder: Path) -> dict[str, dict[str, Lesson]]:
-    """Return the lessons of a folder; raises InputError for the first fault."""
+    """Load the lessons of a folder. Raises InputError for the first fault."""
     lessons, faults = read_folder(folder)
     if faults:
         hint = say("There are {} faults: python -m viz.lessons check {} lists them.", len(faults), folder)
-        raise InputError("A lesson of this folder cannot be used.", str(faults[0]), hint)
+        raise InputError("A lesson of this folder is invalid.", str(faults[0]), hint)
     return {key: by_language for key, by_language in lessons.items() if by_language}

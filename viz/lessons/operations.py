@@ -7,7 +7,7 @@ from typing import Any
 
 from model.errors import InputError
 
-# Of a list of numbers, or of lists of them; what has no number (null) is left out.
+# On a list of numbers, possibly nested; null entries are skipped.
 OF_A_LIST: Mapping[str, Callable[[Sequence], Any]] = {
     "count": len,
     "sum": math.fsum,
@@ -19,21 +19,21 @@ OF_A_LIST: Mapping[str, Callable[[Sequence], Any]] = {
     "over_half": lambda numbers: sum(each > 0.5 for each in numbers),
     "at_smallest": lambda numbers: min(range(len(numbers)), key=numbers.__getitem__),
 }
-# Of one number.
+# On one number.
 OF_ONE: Mapping[str, Callable[[float], Any]] = {
     "exp": math.exp,
     "bits": lambda nats: nats / math.log(2),
     "size": abs,
     "rest": lambda share: 1 - share,
 }
-# Of two values that stand before it.
+# On two earlier values.
 OF_TWO: Mapping[str, Callable[[float, float], Any]] = {
     "difference": lambda a, b: a - b,
     "ratio": lambda a, b: a / b,
     "product": lambda a, b: a * b,
     "compare": lambda a, b: "more" if a > b else "less" if a < b else "same",
 }
-# Of several values that stand before it: the name of one.
+# On several earlier values; the result is the name of one.
 OF_NAMES: Mapping[str, Callable[[Mapping[str, float]], str]] = {
     "which_largest": lambda values: max(values, key=values.__getitem__),
     "which_smallest": lambda values: min(values, key=values.__getitem__),
@@ -44,7 +44,7 @@ EVERY = "*"
 
 
 def taken(answer: Any, path: Sequence) -> Any:
-    """Return what a path leads to in an endpoint's answer.
+    """Follow a path into an endpoint's answer and return the value at its end.
 
     Its steps: a text selects a field, a number an entry of a list (negative from the end), a table the first record
     with these values, a list of texts several fields of a record, "*" applies the rest of the path to every entry.
@@ -62,7 +62,7 @@ def taken(answer: Any, path: Sequence) -> Any:
                 answer = answer[step]
         except (KeyError, IndexError, TypeError, StopIteration) as error:
             got = ".".join(map(str, path[: n + 1]))
-            raise InputError("A lesson's number is not in the answer.", got, "Mend its take.") from error
+            raise InputError("The answer does not have a lesson's number.", got, "Correct its take.") from error
     return answer
 
 
@@ -73,14 +73,14 @@ def flat(value: Any) -> list:
     return [] if value is None else [value]
 
 
-def made(operation: str, value: Any) -> Any:
-    """Apply an operation to a taken value; raises InputError if it does not fit."""
+def apply(operation: str, value: Any) -> Any:
+    """Apply an operation to a value from an answer; raises InputError if it does not fit."""
     if not operation:
         return value
     try:
         return OF_TAKEN[operation](flat(value) if operation in OF_A_LIST else value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError("A lesson's operation does not fit its number.", operation, "Mend its make.") from error
+        raise InputError("A lesson's operation does not fit its value.", operation, "Correct its make.") from error
 
 
 def derived(operation: str, values: Mapping[str, Any]) -> Any:
@@ -90,4 +90,4 @@ def derived(operation: str, values: Mapping[str, Any]) -> Any:
             return OF_NAMES[operation](values)
         return OF_TWO[operation](*values.values())
     except (TypeError, ValueError, ZeroDivisionError) as error:
-        raise InputError("A lesson's operation does not fit its number.", operation, "Mend its make.") from error
+        raise InputError("A lesson's operation does not fit its value.", operation, "Correct its make.") from error

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from viz.lessons.answers import judged
-from viz.lessons.lesson import Lesson, Question, Step
+from viz.lessons.lesson import Lesson, LessonQuestion, LessonStep
 from viz.lessons.library import Library
 from viz.lessons.text import Piece, names_in, pieces
-from viz.lessons.values import Page, value_of, written
+from viz.lessons.values import PageState, value_of, written
 from viz.words import section, words
 from viz.work.playground import Playground
 
@@ -15,7 +15,7 @@ WANTS = ("texts", "see", "check", "hint")
 
 
 def listed(library: Library, language: str) -> dict:
-    """Return the list of lessons with their goals and durations, and the words of the lessons' panel."""
+    """Build the list of lessons with their goals and durations, and the words of the lessons' panel."""
     rows = [
         {
             "key": each.key,
@@ -31,8 +31,8 @@ def listed(library: Library, language: str) -> dict:
     return {"lessons": rows, "words": section(words(language), "learn")}
 
 
-def whole(lesson: Lesson) -> dict:
-    """Return a lesson as the page walks through it, without its values."""
+def lesson_payload(lesson: Lesson) -> dict:
+    """Build a lesson as the page walks through it, without its values."""
     return {
         "key": lesson.key,
         "title": lesson.title,
@@ -43,7 +43,7 @@ def whole(lesson: Lesson) -> dict:
     }
 
 
-def _step(lesson: Lesson, step: Step) -> dict:
+def _step(lesson: Lesson, step: LessonStep) -> dict:
     return {
         "id": step.id,
         "at": list(step.at),
@@ -52,13 +52,13 @@ def _step(lesson: Lesson, step: Step) -> dict:
         **_begun(lesson, step),
         "show": dict(step.show),
         "hints": len(step.hints),
-        "live": any(names_in(text) for text in _asked(step)),
+        "live": any(names_in(text) for text in _texts_of(step)),
         "ask": _question(lesson, step.ask),
         "check": _question(lesson, step.check),
     }
 
 
-def _begun(lesson: Lesson, step: Step) -> dict:
+def _begun(lesson: Lesson, step: LessonStep) -> dict:
     """Return the state in which a step begins, including the filled-in form of its training run."""
     if not step.run:
         return {"state": None if step.state is None else dict(step.state), "run": None}
@@ -68,17 +68,17 @@ def _begun(lesson: Lesson, step: Step) -> dict:
     return {"state": state, "run": {"part": run.part, "values": dict(run.values)}}
 
 
-def _asked(step: Step) -> list[str]:
+def _texts_of(step: LessonStep) -> list[str]:
     """Return the sentences of a step that are shown before its action."""
     return [step.do, *(each.text for each in (step.ask, step.check) if each)]
 
 
 def _blank(text: str) -> list[Piece]:
-    """Return a sentence that is shown before its values are computed."""
+    """Split a sentence that is shown before its values are computed."""
     return pieces(text, lambda name: "…")
 
 
-def _question(lesson: Lesson, question: Question | None) -> dict | None:
+def _question(lesson: Lesson, question: LessonQuestion | None) -> dict | None:
     if question is None:
         return None
     return {
@@ -90,13 +90,19 @@ def _question(lesson: Lesson, question: Question | None) -> dict | None:
     }
 
 
-# --- what is said ----------------------------------------------------------------------------------------
+# --- replies ---------------------------------------------------------------------------------------------
 
 
-def said(
-    playground: Playground, lesson: Lesson, step: Step, sent: Mapping[str, Any], page: Page, language: str, owner: str
+def reply(
+    playground: Playground,
+    lesson: Lesson,
+    step: LessonStep,
+    sent: Mapping[str, Any],
+    page: PageState,
+    language: str,
+    owner: str,
 ) -> dict:
-    """Return the response to a page: what to see after an action, the grade of an answer, or a hint.
+    """Build the response to a page: the observation after an action, the grade of an answer, or a hint.
 
     Everything is computed now, by the model that the page shows; raises PlaygroundError.
     """
@@ -124,8 +130,8 @@ def said(
     return answer | {"why": pieces(step.why, shown), "result": _result(step.check, value, shown)}
 
 
-def _result(question: Question | None, value: Any, shown: Any) -> str:
-    """Return the right answer in words."""
+def _result(question: LessonQuestion | None, value: Any, shown: Any) -> str:
+    """Format the right answer as text."""
     if question is None:
         return ""
     return question.choices[value(question.answer)] if question.kind == "choice" else shown(question.answer)

@@ -12,7 +12,7 @@ from typing import Any
 from viz.api.registry import arguments
 from viz.lessons.deeds import read_done, read_selectors, read_state
 from viz.lessons.faults import Fault, Table
-from viz.lessons.lesson import KINDS, PARTS, SHOWN, Band, Lesson, Question, Run, Step, Value
+from viz.lessons.lesson import KINDS, PARTS, SHOWN, Lesson, LessonQuestion, LessonRun, LessonStep, Value, ValueBand
 from viz.lessons.operations import OF_NAMES, OF_TAKEN, OF_TWO, OF_VALUES
 from viz.lessons.runs import FORMS
 from viz.lessons.text import names_in
@@ -26,7 +26,7 @@ Languages = Mapping[str, Lesson]
 
 
 def read_folder(folder: Path) -> tuple[dict[str, dict[str, Lesson]], list[Fault]]:
-    """Return the lessons of a folder by key and language, and all faults of their files."""
+    """Parse the lessons of a folder by key and language; returns them and all faults of their files."""
     faults: list[Fault] = []
     raw: dict[str, dict[str, dict]] = {}
     for path in sorted(folder.glob("*.toml")):
@@ -44,7 +44,7 @@ def read_folder(folder: Path) -> tuple[dict[str, dict[str, Lesson]], list[Fault]
 def _parsed(path: Path, faults: list[Fault]) -> dict | None:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:  # of UTF-8, of TOML, of the disk
+    except (ValueError, OSError) as error:  # invalid UTF-8, invalid TOML, or a disk error
         faults.append(Fault(path.name, "", f"This cannot be read as TOML: {error}."))
         return None
 
@@ -60,8 +60,8 @@ def _needed(lessons: Mapping[str, Languages], faults: list[Fault]) -> None:
 
 
 def read_languages(key: str, tables: Mapping[str, dict], faults: list[Fault]) -> dict[str, Lesson]:
-    """Return one lesson in all its languages."""
-    found = {}
+    """Parse one lesson in all its languages."""
+    lessons = {}
     for language, raw in tables.items():
         file = f"{key}.{language}.toml"
         if "translates" in raw:
@@ -70,50 +70,50 @@ def read_languages(key: str, tables: Mapping[str, dict], faults: list[Fault]) ->
                 faults.append(Fault(file, "translates", f"There is no whole lesson {key}.{first}.toml beside it."))
                 continue
             raw = translated(tables[first], {name: raw[name] for name in raw if name != "translates"}, file, faults)
-        found[language] = read_lesson(key, language, raw, faults)
-    return found
+        lessons[language] = read_lesson(key, language, raw, faults)
+    return lessons
 
 
-# --- words apart ---------------------------------------------------------------------------------------
+# --- translations --------------------------------------------------------------------------------------
 
 
 def words_of(raw: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    """Return all words of a complete lesson by their place."""
-    found: dict[tuple[str, ...], Any] = {(name,): raw[name] for name in ("title", "goals") if name in raw}
+    """Collect all words of a complete lesson by their place."""
+    texts_at: dict[tuple[str, ...], Any] = {(name,): raw[name] for name in ("title", "goals") if name in raw}
     steps = raw.get("step", {})
     for key, step in (steps if isinstance(steps, Mapping) else {}).items():
         if not isinstance(step, Mapping):
             continue
-        found |= {("step", key, name): step[name] for name in ("see", "why", "hints") if name in step}
-        for asked in ("ask", "do", "check"):
-            table = step.get(asked)
+        texts_at |= {("step", key, name): step[name] for name in ("see", "why", "hints") if name in step}
+        for part in ("ask", "do", "check"):
+            table = step.get(part)
             if not isinstance(table, Mapping):
                 continue
             if "text" in table:
-                found["step", key, asked, "text"] = table["text"]
+                texts_at["step", key, part, "text"] = table["text"]
             for of in ("choices", "wrong"):
                 texts = table.get(of, {})
-                found |= {("step", key, asked, of, name): text for name, text in dict(texts).items()}
-    return found
+                texts_at |= {("step", key, part, of, name): text for name, text in dict(texts).items()}
+    return texts_at
 
 
 def _flat(raw: Mapping[str, Any], above: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    found: dict[tuple[str, ...], Any] = {}
+    flat: dict[tuple[str, ...], Any] = {}
     for name, value in raw.items():
-        found |= _flat(value, (*above, name)) if isinstance(value, Mapping) else {(*above, name): value}
-    return found
+        flat |= _flat(value, (*above, name)) if isinstance(value, Mapping) else {(*above, name): value}
+    return flat
 
 
-def translated(whole: Mapping[str, Any], words: Mapping[str, Any], file: str, faults: list[Fault]) -> dict:
-    """Return a complete lesson with the words of another language; missing and extra words are faults."""
-    asked, said = words_of(whole), _flat(words)
-    faults += [Fault(file, ".".join(place), "This is not translated.") for place in asked if place not in said]
+def translated(original: Mapping[str, Any], words: Mapping[str, Any], file: str, faults: list[Fault]) -> dict:
+    """Fill a complete lesson with the words of another language; missing and extra words are faults."""
+    expected, own = words_of(original), _flat(words)
+    faults += [Fault(file, ".".join(place), "This is not translated.") for place in expected if place not in own]
     faults += [
         Fault(file, ".".join(place), "A translation has only the words of its lesson.")
-        for place in said
-        if place not in asked
+        for place in own
+        if place not in expected
     ]
-    return _filled(whole, {place: said[place] for place in asked if place in said})
+    return _filled(original, {place: own[place] for place in expected if place in own})
 
 
 def _filled(raw: Any, words: Mapping[tuple[str, ...], Any], above: tuple[str, ...] = ()) -> Any:
@@ -122,7 +122,7 @@ def _filled(raw: Any, words: Mapping[tuple[str, ...], Any], above: tuple[str, ..
     return {name: _filled(each, words, (*above, name)) for name, each in raw.items()} if isinstance(raw, dict) else raw
 
 
-# --- a whole lesson ------------------------------------------------------------------------------------
+# --- complete lessons ----------------------------------------------------------------------------------
 
 
 def read_lesson(key: str, language: str, raw: Mapping[str, Any], faults: list[Fault]) -> Lesson:
@@ -131,8 +131,8 @@ def read_lesson(key: str, language: str, raw: Mapping[str, Any], faults: list[Fa
     runs = _runs(top)
     values = _values(top, runs)
     steps = top.table("step")
-    found = [_step(steps, name, values, runs) for name in steps.raw] if steps else []
-    if steps is not None and not found:
+    read_steps = [_step(steps, name, values, runs) for name in steps.raw] if steps else []
+    if steps is not None and not read_steps:
         top.fault("step", "A lesson has at least one step: [step.NAME].")
     minutes = top.take("minutes", int)
     if "minutes" in raw and not 1 <= minutes <= 90:
@@ -153,7 +153,7 @@ def read_lesson(key: str, language: str, raw: Mapping[str, Any], faults: list[Fa
         top.take("model", str, "tinygpt"),
         read_state(state) if state else {},
         values,
-        tuple(found),
+        tuple(read_steps),
         _band(top, values),
         runs,
     )
@@ -161,11 +161,11 @@ def read_lesson(key: str, language: str, raw: Mapping[str, Any], faults: list[Fa
     return lesson
 
 
-def _band(top: Table, values: Mapping[str, Value]) -> Band:
+def _band(top: Table, values: Mapping[str, Value]) -> ValueBand:
     table = top.table("band")
     if table is None:
-        return Band("", 0, 0)
-    band = Band(_value(table, "of", values), table.take("low", float), table.take("high", float))
+        return ValueBand("", 0, 0)
+    band = ValueBand(_value(table, "of", values), table.take("low", float), table.take("high", float))
     if "low" in table.raw and "high" in table.raw and not band.low < band.high:
         table.fault("low", "This must be less than high.")
     table.end()
@@ -173,41 +173,41 @@ def _band(top: Table, values: Mapping[str, Value]) -> Band:
 
 
 def _value(table: Table, name: str, values: Mapping[str, Value]) -> str:
-    """Return the name of a value."""
-    found = table.take(name, str)
-    if found and found not in values:
-        table.fault(name, f"There is no value “{found}”: declare it as [value.{found}].")
-    return found
+    """Read the name of a value; an undeclared one is a fault."""
+    value = table.take(name, str)
+    if value and value not in values:
+        table.fault(name, f"There is no value “{value}”: declare it as [value.{value}].")
+    return value
 
 
-def _runs(top: Table) -> dict[str, Run]:
-    """Return the training runs of a lesson by name."""
+def _runs(top: Table) -> dict[str, LessonRun]:
+    """Parse the training runs of a lesson by name."""
     table = top.table("run", optional=True)
-    found = {}
+    by_name = {}
     for name in table.raw if table else ():
         each = table.table(name)
         if not _NAME.fullmatch(name):
             table.fault(name, "Names are small letters, digits and _.")
         elif each is not None:
-            found[name] = Run(name, each.one_of("form", tuple(FORMS)), each.take("values", dict, {}))
+            by_name[name] = LessonRun(name, each.one_of("form", tuple(FORMS)), each.take("values", dict, {}))
             each.end()
-    return found
+    return by_name
 
 
-def _values(top: Table, runs: Mapping[str, Run]) -> dict[str, Value]:
+def _values(top: Table, runs: Mapping[str, LessonRun]) -> dict[str, Value]:
     table = top.table("value")
-    found: dict[str, Value] = {}
+    by_name: dict[str, Value] = {}
     for name in table.raw if table else ():
         each = table.table(name)
         if not _NAME.fullmatch(name):
             table.fault(name, "Names are small letters, digits and _.")
         if each is not None:
-            found[name] = _one_value(each, name, found, runs)
+            by_name[name] = _one_value(each, name, by_name, runs)
             each.end()
-    return found
+    return by_name
 
 
-def _one_value(table: Table, name: str, before: Mapping[str, Value], runs: Mapping[str, Run]) -> Value:
+def _one_value(table: Table, name: str, before: Mapping[str, Value], runs: Mapping[str, LessonRun]) -> Value:
     show = table.one_of("show", SHOWN, "number")
     if "of" in table.raw:
         of = table.texts("of")
@@ -219,10 +219,10 @@ def _one_value(table: Table, name: str, before: Mapping[str, Value], runs: Mappi
             table.fault("of", f"“{make}” takes {'two values' if make in OF_TWO else 'two values or more'}.")
         return Value(name, make=make, of=of, show=show)
     call = table.one_of("call", tuple(ENDPOINT))
-    given = table.take("with", dict, {})
+    sent_with = table.take("with", dict, {})
     if call in ENDPOINT:
         known = [each.name for each in arguments(ENDPOINT[call])]
-        for each, sent in given.items():
+        for each, sent in sent_with.items():
             if each not in known:
                 table.fault(f"with.{each}", f"The endpoint {call} has no such argument. It has: {', '.join(known)}.")
             if isinstance(sent, Mapping) and "page" in sent and (len(sent) > 1 or sent["page"] not in PAGE):
@@ -230,15 +230,15 @@ def _one_value(table: Table, name: str, before: Mapping[str, Value], runs: Mappi
             if isinstance(sent, Mapping) and "run" in sent and (len(sent) > 1 or sent["run"] not in runs):
                 table.fault(f"with.{each}", f"There is no run “{sent['run']}”: declare it as [run.{sent['run']}].")
     path = tuple(table.take("take", list))
-    return Value(name, call, given, path, table.one_of("make", tuple(OF_TAKEN), ""), show=show)
+    return Value(name, call, sent_with, path, table.one_of("make", tuple(OF_TAKEN), ""), show=show)
 
 
-def _step(steps: Table, name: str, values: Mapping[str, Value], runs: Mapping[str, Run]) -> Step:
+def _step(steps: Table, name: str, values: Mapping[str, Value], runs: Mapping[str, LessonRun]) -> LessonStep:
     table = steps.table(name)
     if table is None or not table.raw:
-        return Step(name, "", {}, "", "", ())
+        return LessonStep(name, "", {}, "", "", ())
     do, state, show = table.table("do"), table.table("state", optional=True), table.table("show", optional=True)
-    step = Step(
+    step = LessonStep(
         name,
         do.take("text", str) if do else "",
         read_done(do) if do else {},
@@ -261,20 +261,20 @@ def _step(steps: Table, name: str, values: Mapping[str, Value], runs: Mapping[st
     return step
 
 
-def _named(table: Table, step: Step, values: Mapping[str, Value]) -> None:
+def _named(table: Table, step: LessonStep, values: Mapping[str, Value]) -> None:
     """Record a fault for every value that a sentence names but the lesson does not declare."""
-    said = [("see", step.see), ("why", step.why), ("do.text", step.do), *(("hints", text) for text in step.hints)]
-    for asked in ("ask", "check"):
-        if question := getattr(step, asked):
-            said += [(f"{asked}.text", question.text)]
-            said += [(f"{asked}.wrong.{name}", text) for name, text in question.wrong.items()]
-    for where, text in said:
+    texts = [("see", step.see), ("why", step.why), ("do.text", step.do), *(("hints", text) for text in step.hints)]
+    for part in ("ask", "check"):
+        if question := getattr(step, part):
+            texts += [(f"{part}.text", question.text)]
+            texts += [(f"{part}.wrong.{name}", text) for name, text in question.wrong.items()]
+    for where, text in texts:
         for name in names_in(text):
             if name not in values:
                 table.fault(where, f"There is no value “{name}”: declare it as [value.{name}].")
 
 
-def _question(step: Table, name: str, values: Mapping[str, Value]) -> Question | None:
+def _question(step: Table, name: str, values: Mapping[str, Value]) -> LessonQuestion | None:
     table = step.table(name, optional=True)
     if table is None:
         return None
@@ -282,8 +282,8 @@ def _question(step: Table, name: str, values: Mapping[str, Value]) -> Question |
     choices, wrong = table.take("choices", dict, {}), table.take("wrong", dict, {})
     answer = _value(table, "answer", values)
     tolerance = table.take("tolerance", float, 0.0)
-    whole = values[answer].show == "whole" if answer in values else True
-    if kind == "number" and name == "check" and not tolerance and not whole:
+    is_whole = values[answer].show == "whole" if answer in values else True
+    if kind == "number" and name == "check" and not tolerance and not is_whole:
         table.fault("tolerance", "Say how far off a number may be, in the unit that it is shown in.")
     if tolerance < 0:
         table.fault("tolerance", "This must be 0 or more.")
@@ -301,6 +301,6 @@ def _question(step: Table, name: str, values: Mapping[str, Value]) -> Question |
             table.fault(f"wrong.{each}", f"There is no {known} of this name.")
     choices, wrong = ({key: text for key, text in of.items() if isinstance(text, str)} for of in (choices, wrong))
     at = read_selectors(table, "at") if name == "check" else ()
-    question = Question(table.take("text", str), kind or "number", answer, float(tolerance), choices, wrong, at)
+    question = LessonQuestion(table.take("text", str), kind or "number", answer, float(tolerance), choices, wrong, at)
     table.end()
     return question

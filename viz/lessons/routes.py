@@ -16,14 +16,14 @@ from starlette.routing import Route
 from model.errors import PlaygroundError
 from viz.lessons import payloads
 from viz.lessons.library import Library
-from viz.lessons.values import Page
+from viz.lessons.values import PageState
 from viz.page import address
 from viz.words import pick_language, translate, words
 from viz.work.playground import MAX_CHARACTERS, MOST_NAME, Playground
 
 log = logging.getLogger("playground")
 LIST, ONE = "/playground/lessons", "/playground/lessons/{key}"
-MOST = 8  # heads, and tokens, that a page says are picked
+MOST = 8  # maximum selected heads, or tokens, that a page may report
 
 
 def routes(playground: Playground, library: Callable[[], Library]) -> list[Route]:
@@ -34,7 +34,7 @@ def routes(playground: Playground, library: Callable[[], Library]) -> list[Route
 
     def one(request: Request) -> Response:
         lesson = library().lesson(request.path_params["key"], _language(request))
-        return _gone(request) if lesson is None else JSONResponse(payloads.whole(lesson))
+        return _gone(request) if lesson is None else JSONResponse(payloads.lesson_payload(lesson))
 
     async def answered(request: Request) -> Response:
         language = _language(request)
@@ -46,8 +46,8 @@ def routes(playground: Playground, library: Callable[[], Library]) -> list[Route
         owner = request.scope.get("playground.client", "")
         page = page_of(playground, sent.get("page"))
         try:
-            found = await run_in_threadpool(
-                payloads.said, playground, lesson, step, sent, page, language, f"lesson {owner}"
+            reply = await run_in_threadpool(
+                payloads.reply, playground, lesson, step, sent, page, language, f"lesson {owner}"
             )
         except PlaygroundError as error:
             return _problem(error.what, error.hint, language)
@@ -55,19 +55,19 @@ def routes(playground: Playground, library: Callable[[], Library]) -> list[Route
             log.exception("a lesson failed: %s %s", lesson.key, step.id)
             catalogue = words(language)
             return _problem(catalogue["notice.failed"], catalogue["notice.failed_hint"], language)
-        return JSONResponse(found)
+        return JSONResponse(reply)
 
     return [Route(LIST, listed), Route(ONE, one, methods=["GET"]), Route(ONE, answered, methods=["POST"])]
 
 
-def page_of(playground: Playground, sent: Any) -> Page:
-    """Return the state that a page reports; malformed fields count as absent."""
+def page_of(playground: Playground, sent: Any) -> PageState:
+    """Parse the state that a page reports; malformed fields count as absent."""
     sent = sent if isinstance(sent, Mapping) else {}
     model, prompt = sent.get("model"), sent.get("prompt")
     fits = isinstance(model, str) and 0 < len(model) <= MOST_NAME
-    there = fits and address.there(playground, address.id_of(playground, str(model)))
-    return Page(
-        address.id_of(playground, str(model)) if there else "",
+    available = fits and address.is_available(playground, address.id_of(playground, str(model)))
+    return PageState(
+        address.id_of(playground, str(model)) if available else "",
         prompt if isinstance(prompt, str) and len(prompt) <= MAX_CHARACTERS else "",
         tuple((pair[0], pair[1]) for pair in _list(sent.get("heads")) if _is_pair(pair)),
         tuple(at for at in _list(sent.get("tokens")) if _is_place(at)),

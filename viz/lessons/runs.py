@@ -1,4 +1,4 @@
-"""The training runs of a lesson, and which of a visitor's runs an answer refers to.
+"""The training runs of a lesson, and the choice of the visitor's run that an answer refers to.
 
 A lesson configures a run; the page fills in the form and the visitor starts it. Answers are read from that run.
 """
@@ -8,27 +8,27 @@ from typing import Any
 
 from model.errors import InputError
 from model.training.jobs.form import job_of
-from viz.lessons.lesson import Lesson, Run
+from viz.lessons.lesson import Lesson, LessonRun
 from viz.views.assistant.reinforcement.view import practice_of
 from viz.work.playground import Playground
 from viz.work.processes.training_process import LiveRun
 
-OWNER = "lesson"  # of the runs that are made without a page, where lessons are checked
-WAIT = 600.0  # seconds for such a run, on a busy machine
+OWNER = "lesson"  # owner of the runs that a check of the lessons trains, without a page
+WAIT = 600.0  # time limit for such a run, on a busy machine
 
 
 def _training(playground: Playground, model: str, values: Mapping[str, Any]) -> Any:
     return job_of(dict(values), playground.workshop.limits)
 
 
-# What a form starts, by the part of the page that it is: (playground, id of the model, its fields) -> the job.
+# Form part on the page -> builder of its job: (playground, model id, fields) -> job.
 FORMS: dict[str, Callable[[Playground, str, Mapping[str, Any]], Any]] = {
     "training_lab": _training,
     "reinforcement_form": practice_of,
 }
 
 
-def found(playground: Playground, lesson: Lesson, name: str, known: tuple[str, ...]) -> LiveRun:
+def find(playground: Playground, lesson: Lesson, name: str, known: tuple[str, ...]) -> LiveRun:
     """Return the newest of the known runs that has the lesson's settings and has finished.
 
     Raises InputError if there is no such run.
@@ -38,16 +38,16 @@ def found(playground: Playground, lesson: Lesson, name: str, known: tuple[str, .
         run = playground.workshop.run(number)
         if run is not None and run.state == "done" and run.job == wanted:
             return run
-    raise InputError("There is no such run on this page yet.", name, "Start it with the settings of the lesson.")
+    raise InputError("This page has not started this run yet.", name, "Start it with the settings of the lesson.")
 
 
-def job_for(playground: Playground, lesson: Lesson, run: Run) -> Any:
-    """Return the job of a lesson's run. Raises InputError for invalid settings."""
+def job_for(playground: Playground, lesson: Lesson, run: LessonRun) -> Any:
+    """Build the job of a lesson's run. Raises InputError for invalid settings."""
     return FORMS[run.part](playground, lesson.model or playground.options.model, run.values)
 
 
-def made(playground: Playground, lesson: Lesson) -> tuple[str, ...]:
-    """Return the ids of all runs of a lesson, training those that do not exist yet: for checking lessons.
+def prepare(playground: Playground, lesson: Lesson) -> tuple[str, ...]:
+    """Train all runs of a lesson that do not exist yet, for checking lessons, and return their ids.
 
     Raises InputError for a run that cannot be started or failed.
     """
@@ -61,6 +61,8 @@ def made(playground: Playground, lesson: Lesson) -> tuple[str, ...]:
             live.wait(1.0)
             waited += 1.0
         if live.state != "done":
-            raise InputError("A run of the lesson did not end well.", f"{run.name}: {live.state}", "Mend its settings.")
+            raise InputError(
+                "A training run of the lesson failed.", f"{run.name}: {live.state}", "Correct its settings."
+            )
         numbers.append(live.id)
     return tuple(numbers)

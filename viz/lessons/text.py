@@ -5,22 +5,22 @@ from collections.abc import Callable
 
 NAMED = re.compile(r"\{(\w+)\}")
 _MARKED = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\{(\w+)\}")
-Piece = tuple[str, str]  # its kind: "", "code", "strong" or "value"; its text
+Piece = tuple[str, str]  # (kind, text); kind is "", "code", "strong" or "value"
 
 
 def names_in(text: str) -> list[str]:
-    """Return the values that a sentence names."""
+    """Return the names of the values in a sentence."""
     return NAMED.findall(text)
 
 
 def pieces(text: str, written: Callable[[str], str]) -> list[Piece]:
     """Split a sentence into pieces; `written` gives the text of a value. Markup inside a value has no effect."""
-    found: list[Piece] = []
+    parts: list[Piece] = []
     end = 0
     for match in _MARKED.finditer(text):
         if match.start() > end:
-            found.append(("", text[end : match.start()]))
+            parts.append(("", text[end : match.start()]))
         code, strong, name = match.groups()
-        found.append(("code", code) if code else ("strong", strong) if strong else ("value", written(name)))
+        parts.append(("code", code) if code else ("strong", strong) if strong else ("value", written(name)))
         end = match.end()
-    return [*found, ("", text[end:])] if end < len(text) else found
+    return [*parts, ("", text[end:])] if end < len(text) else parts

@@ -11,23 +11,23 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import arguments, call
 from viz.labels import quoted
 from viz.lessons.lesson import Lesson, Value
-from viz.lessons.operations import derived, made, taken
-from viz.lessons.runs import found
+from viz.lessons.operations import apply, derived, taken
+from viz.lessons.runs import find
 from viz.work.playground import Playground
 
 ENDPOINT = {each.name: each for each in ENDPOINTS}
-PAGE = ("prompt", "layer", "head", "position")  # what an argument may read off the page: {page = "prompt"}
+PAGE = ("prompt", "layer", "head", "position")  # fields of the page that an argument may take: {page = "prompt"}
 
 
 @dataclass(frozen=True)
-class Page:
+class PageState:
     """The state of the visitor's page that a lesson may read."""
 
     model: str = ""
     prompt: str = ""
     heads: tuple[tuple[int, int], ...] = ()
     tokens: tuple[int, ...] = ()
-    runs: tuple[str, ...] = ()  # the numbers of what was trained on it, the newest last
+    runs: tuple[str, ...] = ()  # ids of its training runs, newest last
 
     def read(self, name: str) -> Any:
         """Return the prompt, the main head's layer or head, or the selected position; raises InputError if nothing is
@@ -38,7 +38,7 @@ class Page:
         if name == "position":
             return max(self.tokens, default=-1)
         if not self.heads:
-            raise InputError("No head is picked.", "", "Pick one.")
+            raise InputError("No head is selected.", "", "Select one.")
         return self.heads[-1][name == "head"]
 
 
@@ -53,8 +53,8 @@ class _Kept:
         return 200 + len(json.dumps(self.value))
 
 
-def value_of(playground: Playground, lesson: Lesson, name: str, page: Page, owner: str = "") -> Any:
-    """Return a number, a text, or a head as [layer, head]; raises PlaygroundError."""
+def value_of(playground: Playground, lesson: Lesson, name: str, page: PageState, owner: str = "") -> Any:
+    """Compute a value of a lesson: a number, a text, or a head as [layer, head]; raises PlaygroundError."""
     value = lesson.values[name]
     if value.of:
         return derived(value.make, {each: value_of(playground, lesson, each, page, owner) for each in value.of})
@@ -63,20 +63,20 @@ def value_of(playground: Playground, lesson: Lesson, name: str, page: Page, owne
 
     def compute() -> _Kept:
         answer = call(playground, ENDPOINT[value.call], sent, owner)
-        return _Kept(made(value.make, taken(answer, value.take)))
+        return _Kept(apply(value.make, taken(answer, value.take)))
 
     return playground.results.get(key, compute).value
 
 
-def _sent(playground: Playground, lesson: Lesson, value: Value, page: Page) -> dict[str, Any]:
-    """Return the arguments of a value's call: the lesson's own, its prompt, and the model of the page."""
+def _sent(playground: Playground, lesson: Lesson, value: Value, page: PageState) -> dict[str, Any]:
+    """Build the arguments of a value's call: the lesson's own, its prompt, and the model of the page."""
     names = {each.name for each in arguments(ENDPOINT[value.call])}
     sent = dict(value.arguments)
     for name, each in value.arguments.items():
         if _reads(each, "page"):
             sent[name] = page.read(each["page"])
         elif _reads(each, "run"):
-            sent[name] = found(playground, lesson, each["run"], page.runs).id
+            sent[name] = find(playground, lesson, each["run"], page.runs).id
     if "prompt" in names:
         sent.setdefault("prompt", lesson.state.get("prompt", page.prompt))
     if "model" in names:
@@ -89,7 +89,7 @@ def _reads(argument: Any, what: str) -> bool:
 
 
 def written(value: Any, show: str) -> str:
-    """Return a value as text for a sentence."""
+    """Format a value for a sentence."""
     if show == "head":
         return ".".join(map(str, value))
     if isinstance(value, str):
@@ -100,5 +100,5 @@ def written(value: Any, show: str) -> str:
 
 
 def entered(value: float, show: str) -> float:
-    """Return a number as a visitor types it: a fraction in percent."""
+    """Convert a number to the form in which a visitor types it: a fraction in percent."""
     return 100 * value if show == "percent" else value

@@ -26,21 +26,21 @@ class Link:
     model: str | None
     prompt: str | None
     tab: str | None
-    selection: Mapping  # unchecked: what fits is known once the model and the prompt are
-    chat: object = None  # what the conversation's part holds, unchecked
+    selection: Mapping  # unchecked; validated once the model and the prompt are known
+    chat: object = None  # value of the conversation part, unchecked
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class LinkAnswer:
     """The server's answer to a link."""
 
-    model_id: str  # the one that is shown
+    model_id: str  # id of the model to show
     prompt: str
     tab: str
-    waits: str  # the model that the link means, where it is not to be had without a click
-    selection: Selection | None  # None while that model is not there, or where the prompt cannot be read
+    waits: str  # id of the link's model if opening it takes a click, else ""
+    selection: Selection | None  # None if the model is not loaded or the prompt is invalid
     run: str  # a short name of the prompt's tokens
-    model: LanguageModel | None = None  # whose the selection is
+    model: LanguageModel | None = None  # the model of the selection
 
 
 def link_of(value: object, tabs: tuple[str, ...]) -> Link:
@@ -78,32 +78,32 @@ def id_of(playground: Playground, name: str) -> str:
     return local.model_id if local and name == name_of(playground, local.model_id) else name
 
 
-def there(playground: Playground, model_id: str) -> bool:
+def is_available(playground: Playground, model_id: str) -> bool:
     """Return whether a link may open the model without a click: it is loaded, installed with the app, or
     trained here.
     """
     local = playground.options.local
     ours = (BUNDLED, playground.options.model, *([local.model_id] if local else []))
-    here = playground.models.peek(model_id) is not None or playground.workshop.find(model_id) is not None
-    return model_id in ours or here
+    present = playground.models.peek(model_id) is not None or playground.workshop.find(model_id) is not None
+    return model_id in ours or present
 
 
-def answer(playground: Playground, link: Link, present: str, first: tuple[str, str]) -> Answer:
+def answer(playground: Playground, link: Link, present: str, first: tuple[str, str]) -> LinkAnswer:
     """Return the answer to a link. `present`: the model that is shown now; `first`: the prompt and tab of a new page.
 
     A model that failed to load is chosen all the same: the page then says why, and offers to try again.
     """
     model_id = id_of(playground, link.model or playground.options.model)
     text, tab = first[0] if link.prompt is None else link.prompt, link.tab or first[1]
-    if not there(playground, model_id):
-        return Answer(present, text, tab, model_id, None, "")
+    if not is_available(playground, model_id):
+        return LinkAnswer(present, text, tab, model_id, None, "")
     try:
         model = playground.opened(model_id)
         tokens = playground.tokens(model, fitted(model, prompt_of(text, link.chat)))
     except PlaygroundError:
-        return Answer(model_id, text, tab, "", None, "")
+        return LinkAnswer(model_id, text, tab, "", None, "")
     selection = picked(link.selection, model.config, len(tokens), size=model.tokenizer.vocab_size)
-    return Answer(model_id, text, tab, "", selection, tokens_id(model, tokens.ids.tolist()), model)
+    return LinkAnswer(model_id, text, tab, "", selection, tokens_id(model, tokens.ids.tolist()), model)
 
 
 def tokens_id(model: LanguageModel, ids: list[int]) -> str:
@@ -119,7 +119,7 @@ def payload(catalogue: Catalogue, usual: Mapping[str, str], held: tuple[str, ...
 
 
 def linked_payload(waits: str, language: str) -> dict:
-    """Return the message and button for a link whose model is not loaded; empty if it is."""
+    """Return the message and button for a link whose model is not loaded; empty if it is loaded."""
     if not waits:
         return {}
     catalogue, name = words(language), waits if len(waits) <= 80 else f"{waits[:79]}…"

@@ -8,21 +8,21 @@ from model.tracing.trace import Trace
 from viz.seam.scene import Scene
 from viz.seam.view import Picture
 
-WORTH = 0.25  # seconds that the rest of a run is to take at least, for its pictures to be drawn before
+WORTH = 0.25  # minimum seconds left in a run for its figures to be drawn ahead
 
 
 class Closed(Exception):
-    """The page closed its request, so the answer is not needed."""
+    """Raised if the page has closed its request, so that the answer is not needed."""
 
 
 @dataclass(eq=False)
 class Ahead:
     """Draws the early pictures of one question while its run goes on."""
 
-    put: Callable[[str, Mapping[str, Any]], None]  # takes a part and its picture, which the page then shows
-    draw: Callable[[Scene], Mapping[str, Picture]]  # of the open tab
-    alive: Callable[[], None] = lambda: None  # raises once the page no longer waits, which ends the run
-    waiting: dict[str, Picture] | None = None  # what is to be drawn, once that is known
+    put: Callable[[str, Mapping[str, Any]], None]  # (part, payload): shows a part on the page
+    draw: Callable[[Scene], Mapping[str, Picture]]  # the pictures of the open tab
+    alive: Callable[[], None] = lambda: None  # raises once the page no longer waits, which cancels the run
+    waiting: dict[str, Picture] | None = None  # pictures still to be drawn; None until they are known
     run: str = ""
 
     def see(self, trace: Trace, layers: int, scene: Callable[[], Scene] | None) -> None:
@@ -31,15 +31,15 @@ class Ahead:
         This runs in the thread that runs the model, between two layers.
         """
         self.alive()
-        rest = trace.config.n_layer - layers
-        if scene is None or self.waiting == {} or trace.seconds * rest < WORTH * layers:
+        layers_left = trace.config.n_layer - layers
+        if scene is None or self.waiting == {} or trace.seconds * layers_left < WORTH * layers:
             return
         try:
             if self.waiting is None:
                 self._begin(scene())
             self._draw(layers)
         except Exception:
-            self.waiting = {}  # what is wrong is said by the answer itself
+            self.waiting = {}  # the answer itself reports the error
 
     def _begin(self, scene: Scene) -> None:
         self.run = scene.run

@@ -1,4 +1,4 @@
-"""The model's answer to a conversation: the assistant's turn, streamed as it is written by the chosen strategy."""
+"""The model's answer to a conversation: the assistant's turn, streamed as the selected strategy generates it."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from viz.seam.jobs.background import LOOK_EVERY, waiting
 from viz.seam.view import Event, Payload, Stream, Visit
 from viz.views.sampling.writers import answered
 
-_EVERY = 0.25  # seconds between two pieces
+_EVERY = 0.25  # seconds between two updates
 
 
 @dataclass(eq=False)
@@ -21,7 +21,7 @@ class Stops:
     events: dict[str, threading.Event] = field(default_factory=dict)
 
     def begin(self, owner: str) -> threading.Event:
-        """Return a new event; the visitor's last answer is stopped."""
+        """Create a new event for a visitor's answer, and stop the visitor's last answer."""
         self.stop(owner)
         self.events[owner] = threading.Event()
         return self.events[owner]
@@ -34,7 +34,7 @@ class Stops:
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Write the answer to the visitor's conversation and yield it as it grows."""
+    """Generate the answer to the visitor's conversation and yield it as it grows."""
     tag, key = (sent.get(name) if isinstance(sent, Mapping) else None for name in ("tag", "strategy"))
     named = {"tag": tag[:40]} if isinstance(tag, str) else {}
     strategy = key if isinstance(key, str) and key in STRATEGIES else next(iter(STRATEGIES))

@@ -20,18 +20,18 @@ from viz.views.tabs import TABS
 from viz.words import words
 from viz.work.playground import Playground
 
-# Listeners that are scripts: no function of the server stands behind them.
+# Listeners in JavaScript, without a function on the server.
 _SCRIPT: dict[str, Any] = {"fn": None, "show_progress": "hidden", "api_visibility": "private"}
 
 
 def build(playground: Playground) -> gr.Blocks:
-    """Return the whole page; the server adds theme, scripts and styles."""
+    """Build the whole page; the server adds theme, scripts and styles."""
     catalogue, model_id = words("en"), playground.options.model
     first, shown = payloads(playground, PageRequest(model_id, FIRST, None, {}, {}, "en"))
     with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
         wire = _wire({"shown": shown, "model": model_id})
         with gr.Column(elem_id="pg-frame"):
-            part("nav", first["nav"], value={"tab": TABS[0].key})  # which tab is open
+            part("nav", first["nav"], value={"tab": TABS[0].key})  # the open tab
             picker, prompt = _picker(playground, catalogue), _prompt(catalogue)
             part("chat", first.get("chat"), value={})
             part("examples", first.get("examples"))

@@ -10,7 +10,7 @@ from viz.words import Catalogue, Words, section
 from viz.work.playground import Playground
 from viz.work.prompt import MOST_TURNS, ROLES, Prompt, turn_names
 
-MOST_FOUND = 4  # special tokens that are named
+MOST_FOUND = 4  # special tokens to list
 
 
 def found_in(model: LanguageModel, text: str) -> tuple[str, ...]:
@@ -48,9 +48,9 @@ def token_words(scene: Scene) -> dict:
     return {"turns": names, "written": scene.words["chat.written"]}
 
 
-def left_out(scene: Scene, asked: Prompt) -> dict:
+def left_out(scene: Scene, sent: Prompt) -> dict:
     """Return the notice that a model without a chat template reads only one turn; empty for any other model."""
-    if scene.prompt.turns or not asked.turns:
+    if scene.prompt.turns or not sent.turns:
         return {}
     texts = scene.words["chat.left_out"].format(model=scene.model.label), scene.words["chat.left_out_hint"]
     return {"kind": "info", "text": texts[0], "hint": texts[1], "actions": []}

@@ -29,11 +29,11 @@ _TEXT = {
     "code": _CODE,
 }
 EXAMPLES: Mapping[str, Mapping[str, str]] = {"tinygpt": _STORY, "smollm2-135m": _TEXT}
-Place = Mapping[str, Any]  # where something is to be seen, with the settings that it takes: a state as in a link
+Place = Mapping[str, Any]  # a place on the page with its settings: a state as in a link
 
 
 def _lines(layer: int, head: int, token: int) -> Place:
-    """Return the place that shows what one head reads at one token."""
+    """Return the place that shows the attention of one head at one token."""
     view = {"attention_view": {"view": "lines"}}
     return {"tab": "attention", "heads": [[layer, head]], "tokens": [token], "values": view}
 
@@ -67,7 +67,7 @@ PLACES: Mapping[str, Mapping[str, Place]] = {
     "smollm2-135m": {
         "coreference": _lines(13, 8, 7),
         "repeated": _induction(17, 5),
-        "indirect_object": {  # Mary against John
+        "indirect_object": {  # compares Mary with John
             "tab": "predictions",
             "target": 5099,
             "distractor": 2322,
@@ -78,7 +78,7 @@ PLACES: Mapping[str, Mapping[str, Place]] = {
         "code": _FOLLOWED,
     },
 }
-ANY = {"coreference": FIRST, "repeated": _GEESE, "indirect_object": _STORE}  # of a model that nobody has tried
+ANY = {"coreference": FIRST, "repeated": _GEESE, "indirect_object": _STORE}  # for models without examples of their own
 
 
 def examples(model_id: str) -> Mapping[str, str]:
@@ -87,7 +87,7 @@ def examples(model_id: str) -> Mapping[str, str]:
 
 
 def payload(words: Catalogue, model_id: str) -> dict:
-    """Return the list of examples. The descriptions appear only for models that they were verified on."""
+    """Build the list of examples. The descriptions appear only for models that they were verified on."""
     tried, places = model_id in EXAMPLES, PLACES.get(model_id, {})
     items = [
         {

@@ -9,7 +9,7 @@ from viz.work.playground import Playground
 
 
 def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict:
-    """Return the payload of the page's navigation, with the words of the search."""
+    """Build the payload of the page's navigation, with the words of the search."""
     return {
         "models": _models(playground, catalogue),
         "title": catalogue["page.title"],
@@ -24,7 +24,7 @@ def payload(playground: Playground, catalogue: Catalogue, language: str) -> dict
 
 
 def groups(catalogue: Catalogue) -> list[dict]:
-    """Return the groups of tabs with their words, in their order."""
+    """Build the groups of tabs with their words, in order."""
     return [
         {"key": key, "label": catalogue[f"group.{key}"], "tabs": [_tab(catalogue, tab) for tab in tabs]}
         for key, tabs in GROUPS
@@ -40,12 +40,12 @@ def _tab(catalogue: Catalogue, tab: Tab) -> dict:
 
 
 def _models(playground: Playground, catalogue: Catalogue) -> dict:
-    """Return the descriptions of the built-in models that this server offers, and how to add another one."""
+    """Describe the built-in models that this server offers, and how to add another one."""
     only = playground.options.allowed.models
-    here = available()
+    downloaded = available()
 
     def had(each: BuiltIn) -> str:
-        ready = each.id in here
+        ready = each.id in downloaded
         return catalogue["models.here" if ready else "models.download"].format(size=size(each.download_bytes))
 
     items = [
@@ -58,7 +58,7 @@ def _models(playground: Playground, catalogue: Catalogue) -> dict:
                 catalogue["models.context"].format(n=whole(each.n_ctx)),
                 catalogue["models.chat" if each.chat else "models.base"],
                 *(catalogue[f"models.read_{code}"] for code in each.languages),
-                catalogue["models.here" if each.id in here else "models.download"].format(
+                catalogue["models.here" if each.id in downloaded else "models.download"].format(
                     size=size(each.download_bytes)
                 ),
             ],

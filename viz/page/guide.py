@@ -13,29 +13,29 @@ _FOLDER = Path(__file__).parents[1]
 
 @functools.cache
 def table(name: str) -> Mapping[str, Any]:
-    """Return a language-independent file beside the words."""
+    """Load a language-independent file beside the words."""
     return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def payload(words: Catalogue) -> dict:
-    """Return the tour and the glossary in the reader's language."""
+    """Build the tour and the glossary in the reader's language."""
     texts = {name: section(words, name) for name in ("tour", "glossary", "states")}
     return {"steps": steps(words), "terms": terms(words), "words": texts}
 
 
 def steps(words: Catalogue) -> list[dict]:
-    """Return the steps of the tour in order: each step's control, the event that completes it, and its words."""
+    """Build the steps of the tour in order: each step's control, the event that completes it, and its words."""
     return [step | section(words, f"tour_{step['id']}") for step in table("tour")["step"]]
 
 
 def terms(words: Catalogue) -> dict[str, dict]:
-    """Return the glossary in alphabetical order: each term's meaning, formula, source and word forms."""
+    """Build the glossary in alphabetical order: each term's meaning, formula, source and word forms."""
     by_key = {key: term_of(words, key, entry) for key, entry in table("glossary").items()}
     return dict(sorted(by_key.items(), key=lambda item: item[1]["name"].casefold()))
 
 
 def term_of(words: Catalogue, key: str, entry: Mapping[str, object]) -> dict:
-    """Return one entry of the glossary."""
+    """Build one entry of the glossary."""
     texts = section(words, f"term_{key}")
     forms = [form.strip() for form in texts["forms"].split(",")]
     return {"name": texts["name"], "about": texts["about"], "forms": forms, "common": False, **entry}

@@ -10,7 +10,7 @@ from viz.seam.scene import Scene
 from viz.theme import HUES
 from viz.views.tabs import TABS
 
-Names = Mapping[tuple[int, int], list[tuple[str, float, float]]]  # by (layer, head): label, score, baseline
+Names = Mapping[tuple[int, int], list[tuple[str, float, float]]]  # (layer, head) -> [(label, score, baseline)]
 
 
 def known(scene: Scene) -> Names:

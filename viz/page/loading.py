@@ -13,8 +13,8 @@ from viz.words import words
 from viz.work.playground import Playground
 
 log = logging.getLogger("playground")
-_SHOW_EVERY = 0.2  # seconds between two pictures of the progress bar
-# What the loading code says it does, and the word for it.
+_SHOW_EVERY = 0.2  # seconds between two updates of the progress bar
+# Phases reported by the loading code, and the words for them.
 _PHASES = {
     "Downloading": "downloading",
     "Checking": "checking",
@@ -24,7 +24,7 @@ _PHASES = {
 
 
 class Cancelled(Exception):
-    """The visitor pressed cancel, or left."""
+    """Raised if the visitor pressed cancel, or left."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def load_model(playground: Playground, model_id: str, language: str) -> Generato
                 reports.put(None)
             except Cancelled as error:
                 if not stop.is_set():
-                    continue  # someone else who waited for the same model cancelled it; we still want it
+                    continue  # cancelled by another visitor who waited for the same model; this one still wants it
                 reports.put(error)
             except BaseException as error:
                 reports.put(error)
@@ -73,10 +73,10 @@ def load_model(playground: Playground, model_id: str, language: str) -> Generato
                 if not isinstance(report, tuple):
                     break
                 if latest is None or report[2] != latest[2]:
-                    started = time.monotonic()  # the time left is of this phase
+                    started = time.monotonic()  # the remaining time refers to this phase
                 latest = report
             except queue.Empty:
-                pass  # show the bar all the same: a cancel takes hold at a yield
+                pass  # show the bar anyway: a cancellation takes effect at a yield
             if time.monotonic() - shown > _SHOW_EVERY:
                 shown = time.monotonic()
                 yield _bar(label, latest, shown - started, catalogue)
@@ -92,7 +92,7 @@ def load_model(playground: Playground, model_id: str, language: str) -> Generato
 
 
 def _bar(label: str, report: tuple | None, seconds: float, catalogue: Mapping[str, str]) -> dict:
-    """Return a progress bar with the megabytes done, and the time left once it can be estimated."""
+    """Build a progress bar with the megabytes done, and the time left once it can be estimated."""
     done, total, what = report or (0, None, "")
     fraction = done / total if total else None
     parts = []

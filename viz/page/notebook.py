@@ -32,12 +32,12 @@ from viz.words import words
 from viz.work.playground import Options, Playground
 from viz.work.prompt import Prompt, conversation
 
-_LOOKS = {"light": ("#1f2430", "#ffffff", "#d9dde5"), "dark": ("#e4e7ee", "#14171f", "#3a4150")}  # text, ground, grid
-_HEIGHT = 460  # pixels, of a figure that has no height of its own
+_LOOKS = {"light": ("#1f2430", "#ffffff", "#d9dde5"), "dark": ("#e4e7ee", "#14171f", "#3a4150")}  # text, paper, grid
+_HEIGHT = 460  # pixels, for figures without a height of their own
 
 
 @dataclass(frozen=True, eq=False)
-class Page:
+class NotebookPage:
     """A prompt on a model with a selection, as one visitor's page would have it. Made by `page_of`."""
 
     playground: Playground
@@ -64,7 +64,7 @@ class Page:
             raise ValueError(f"theme is {theme!r}, not one of {', '.join(_LOOKS)}")
         place = next(((tab, view) for tab, view, part in _places() if part == name), None)
         if place is None:
-            raise InputError("There is no figure of this name.", name[:40], "Choose one of figures().")
+            raise InputError("No figure has this name.", name[:40], "Choose one of figures().")
         parts, _ = payloads(self.playground, self._request(*place, settings))
         problem = parts["notice"] or parts[name].get("problem") or parts[name].get("empty")
         if problem:
@@ -80,7 +80,7 @@ class Page:
         """Run a slow measure, named by the part that has its button, and return the result."""
         tab = next((tab for tab in TABS if job in tab.jobs), None)
         if tab is None:
-            raise InputError("There is no measure of this name.", job[:40], "Choose one of jobs().")
+            raise InputError("No measurement has this name.", job[:40], "Choose one of jobs().")
         request = self._request(tab, _view_of(tab, job), settings)
         planned = tab.jobs[job](scene_of(self.playground, request), request.values)
         started = time.perf_counter()
@@ -95,7 +95,7 @@ class Page:
     def _request(self, tab: Tab, view: str, settings: Mapping[str, Mapping[str, object]]) -> PageRequest:
         unknown = sorted(set(settings) - set(tab.asks))
         if unknown:
-            raise InputError("These settings do not belong to it.", ", ".join(unknown), "Use: " + ", ".join(tab.asks))
+            raise InputError("It does not have these settings.", ", ".join(unknown), "Use: " + ", ".join(tab.asks))
         chooser, control, _ = _chooser(tab)
         chosen = {chooser: {control: view}} if view else {}
         return dataclasses.replace(self.request, tab=tab.key, values=chosen | dict(settings))
@@ -111,7 +111,7 @@ def page_of(
     target: int | None = None,
     distractor: int | None = None,
     language: str = "en",
-) -> Page:
+) -> NotebookPage:
     """Return a page for this model and a prompt, or the messages of a conversation, with a selection: heads (layer,
     head), token positions, edits, and the ids of watched tokens.
 
@@ -130,18 +130,18 @@ def page_of(
     talk = Prompt() if isinstance(prompt, str) else conversation(prompt)
     chat = {"on": bool(talk.turns), "turns": [list(turn) for turn in talk.turns], "open": talk.open}
     text = prompt if isinstance(prompt, str) else ""
-    page = Page(playground, PageRequest(lm.id, text, picked, {}, {}, language, chat=chat))
+    page = NotebookPage(playground, PageRequest(lm.id, text, picked, {}, {}, language, chat=chat))
     scene_of(playground, page.request)
     return page
 
 
-# Kinds of parts whose payload holds a whole Plotly figure.
+# Kinds of parts whose payload contains a complete Plotly figure.
 FIGURES = frozenset({"figure", "effectmap", "gridmap", "neurontop", "wrotemap"})
 
 
 @functools.cache
 def _kinds() -> dict[str, str]:
-    """Return the kind of every part of every tab, from the layouts."""
+    """Return the kind of every part of every tab, read from the layouts."""
     return {slot.name: slot.kind for tab in TABS for slot in slots(tab.layout)}
 
 
@@ -185,9 +185,7 @@ def _job_of(tab: Tab, part: str) -> str:
 
 
 def _dressed(payload: Mapping[str, Any], theme: str) -> go.Figure:
-    """Return the figure as the page shows it: with the page's colors, height and title, and the line that names its
-    source.
-    """
+    """Apply the page's look to a figure: colors, height, title, and the source line."""
     text, ground, grid = _LOOKS[theme]
     figure = go.Figure(unpacked_figure(payload["figure"]), skip_invalid=True)
     meta = figure.layout.meta or {}

@@ -13,9 +13,9 @@ import plotly.graph_objects as go
 def part(
     name: str, payload: dict | None, *, kind: str = "", value: object = None, events: tuple[str, ...] = ()
 ) -> gr.HTML:
-    """Return a component of a kind (`name` by default). `events` are the Gradio events that it triggers."""
+    """Build a component of a kind (`name` by default). `events` are the Gradio events that it triggers."""
     kind = kind or name
-    # Gradio offers an event where its name stands in quotes in the script.
+    # Gradio provides an event if its name appears in quotes in the script.
     quoted = " ".join(f"'{event}'" for event in events)
     return gr.HTML(
         value=value,
@@ -28,7 +28,7 @@ def part(
 
 
 def packed(payload: dict | None) -> str | None:
-    """Return a payload as JSON text, because Gradio would copy and watch every entry of an object."""
+    """Encode a payload as JSON text, because Gradio would copy and watch every entry of an object."""
     return None if payload is None else json.dumps(payload, ensure_ascii=False, allow_nan=False, default=_plain)
 
 

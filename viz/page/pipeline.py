@@ -31,12 +31,12 @@ from viz.work.prompt import Prompt, fitted, prompt_of
 
 log = logging.getLogger("playground")
 
-Named = LanguageModel | None  # whose vocabulary names tokens
-SLOW = 0.2  # seconds of a run beyond which the page waits for a pause in typing
+Named = LanguageModel | None  # the model whose vocabulary names tokens
+SLOW = 0.2  # duration of a run beyond which the page waits for a pause in typing
 
 
 def header_payload(catalogue: Catalogue, scene: Scene | None) -> dict:
-    """Return the names of the model and prompt that the numbers belong to."""
+    """Build the names of the model and prompt that the numbers belong to."""
     status = []
     if scene is not None:
         model, tokens = scene.model, scene.trace.tokens
@@ -64,7 +64,7 @@ def _count(n: int) -> str:
 
 
 def tokens_payload(scene: Scene, box: str) -> dict:
-    """Return the prompt as chips; `box` is the content of the prompt's box."""
+    """Build the prompt as chips; `box` is the content of the prompt's box."""
     texts = some(scene.words, "tokens", "label", "all", "hint", "help", "help_touch")
     pieces = scene.tokens.raw
     cut = sum(len(raw) == 1 and raw[0] > 0x7F for raw in pieces)
@@ -115,18 +115,18 @@ class PageRequest:
     """
 
     model_id: str
-    prompt: str  # that stands in its box
+    prompt: str  # text of the prompt box
     selection: object
-    values: Mapping[str, object]  # of the tabs' parts that ask
+    values: Mapping[str, object]  # values of the tabs' asking parts
     shown: dict
     language: str
-    tab: str = TABS[0].key  # the one that is open; the others are drawn when they are opened
-    done: str = ""  # changes when a job ends
-    visitor: str = ""  # whose page it is
-    chat: object = None  # what the conversation's part holds, unchecked
+    tab: str = TABS[0].key  # the open tab; the others are drawn when they are opened
+    done: str = ""  # changes whenever a job ends
+    visitor: str = ""  # the visitor of the page
+    chat: object = None  # value of the conversation part, unchecked
 
     @property
-    def asked(self) -> Prompt:
+    def parsed_prompt(self) -> Prompt:
         """The prompt or the conversation of the request."""
         return prompt_of(self.prompt, self.chat)
 
@@ -134,17 +134,17 @@ class PageRequest:
 # The parts of the page: its head, then those of each tab.
 HEAD = ("nav", "header", "notice", "guide", "address", "examples", "chat", "tokens", "selection")
 PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
-HELD = ("chat", *(name for tab in TABS for name in (*tab.asks, *tab.keeps)))  # the parts of which a link tells
+HELD = ("chat", *(name for tab in TABS for name in (*tab.asks, *tab.keeps)))  # the parts whose values a link holds
 
 
-Put = Callable[[str, Mapping[str, Any]], None]  # takes a part and a picture of a run that goes on
+Put = Callable[[str, Mapping[str, Any]], None]  # shows a part of a run that is still going on
 Alive = Callable[[], None]  # raises once the page no longer waits
 
 
 def payloads(
     playground: Playground, request: PageRequest, put: Put | None = None, alive: Alive = lambda: None
 ) -> tuple[dict[str, dict], dict]:
-    """Return the new payloads of the parts that change, and the page's state afterwards.
+    """Compute the new payloads of the parts that change, and the page's state afterwards.
 
     `put` receives pictures that are drawn while the run goes on; an exception from `alive` ends it. An input error or a
     failure goes into the notice, and the old pictures stay; a single part that cannot be drawn shows its own message.
@@ -159,7 +159,7 @@ def payloads(
         parts["guide"] = guide.payload(catalogue)
         parts["nav"] = frame.payload(playground, catalogue, request.language)
         start = address.name_of(playground, playground.options.model)
-        usual = {"model": start, "prompt": FIRST, "tab": TABS[0].key}  # as an untouched page
+        usual = {"model": start, "prompt": FIRST, "tab": TABS[0].key}  # the state of an untouched page
         parts["address"] = address.payload(catalogue, usual, HELD)
     tab = opened_tab(request)
     if f"tab {tab.key}" not in _drawn(request):
@@ -168,9 +168,9 @@ def payloads(
         pictures, now = _pictures(playground, request, tab, put, alive)
     except PlaygroundError as error:
         failed = parts | {"notice": notice(error, request.language)}
-        if not request.asked.turns:
+        if not request.parsed_prompt.turns:
             return failed, shown
-        # A conversation that cannot be shown is there to be changed.
+        # A conversation with an error stays visible, so that it can be edited.
         drawn = {name: key for name, key in shown.get("drawn", {}).items() if name != "chat"}
         return failed | _chat_alone(playground, request), shown | {"drawn": drawn}
     except Closed:
@@ -194,11 +194,11 @@ def _drawn(request: PageRequest) -> dict[str, str]:
 
 
 def scene_of(playground: Playground, request: PageRequest, see: Callable = nothing) -> Scene:
-    """Return the requested run with its selection; raises PlaygroundError. `see` is called while the run goes on
-    (ahead.py).
+    """Run the requested prompt and return the scene with its selection; raises PlaygroundError. `see` is called while
+    the run goes on (ahead.py).
     """
     model = playground.opened(request.model_id)
-    prompt = fitted(model, request.asked)
+    prompt = fitted(model, request.parsed_prompt)
     tokens = playground.tokens(model, prompt)
     name, size = address.name_of(playground, model.id), model.tokenizer.vocab_size
     picked = selected(request.selection, model.config, len(tokens), name, size)
@@ -220,13 +220,13 @@ def _pictures(
     """Compute every picture that the page does not have yet; returns the payloads and the page's state afterwards."""
     see = nothing if put is None else Ahead(put, lambda scene: tab.draw(scene, request.values), alive).see
     scene, drawn, language = scene_of(playground, request, see), _drawn(request), request.language
-    parts: dict[str, dict] = {"notice": chat.left_out(scene, request.asked)}
+    parts: dict[str, dict] = {"notice": chat.left_out(scene, request.parsed_prompt)}
     name = address.name_of(playground, scene.model.id)
     selection = selection_payload(scene.words, scene.picked, name, scene.model)
     if not _same(selection, request.selection):
         parts["selection"] = selection | {
             "dropped": _dropped(selection, request.selection)
-        }  # else the page knows: sending it back could undo the next click
+        }  # otherwise the page already has it, and sending it back could undo the next click
     pictures = {
         "header": Picture(
             (scene.run, scene.trace.seconds, bool(head_names.known(scene))), lambda: header_payload(scene.words, scene)
@@ -238,13 +238,13 @@ def _pictures(
         "chat": _chat(playground, scene.model, request),
     } | tab.draw(scene, request.values)
     for name, picture in pictures.items():
-        # A job's part is drawn again when a job ended, which may have been one with other settings.
+        # A job's part is redrawn when any job ends, even one with other settings.
         what = (picture.key, request.done) if name in tab.jobs else picture.key
         key = hashlib.sha256(repr(what).encode()).hexdigest()[:12]
         if drawn.get(name) != key:
             try:
                 parts[name] = _payload(picture, language)
-            except Busy as error:  # then it is not drawn: the next event asks for it again
+            except Busy as error:  # not drawn now; the next event requests it again
                 parts[name], key = _problem(error, language), ""
             drawn = drawn | {name: key}
     return parts, {"run": scene.run, "language": language, "drawn": drawn | {f"tab {tab.key}": ""}}

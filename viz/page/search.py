@@ -20,7 +20,7 @@ from viz.seam.view import View
 from viz.views.tabs import TABS
 from viz.words import Catalogue, Words, synonyms, words
 
-# The page's own controls, and the words that they bear; static/page/search/ways.js says where each of them is.
+# The page's own controls and their labels; static/page/search/ways.js locates each of them.
 ACTIONS = {
     "learn": "header.learn",
     "tour": "header.tour",
@@ -35,11 +35,11 @@ ACTIONS = {
     "theme": "search.action_theme",
 }
 _NAME = re.compile(r"[^\W\d_]{3}|[\u3400-\u9fff]{2}|[A-Z]{2}|\d[A-Z]|[A-Z]\d")
-_FIELD = re.compile(r"\s*[(（][^()（）]*{\w+}[^()（）]*[)）]|\s*{\w+}\s*")  # filled in for a scene
+_FIELD = re.compile(r"\s*[(（][^()（）]*{\w+}[^()（）]*[)）]|\s*{\w+}\s*")  # a placeholder that is filled in per scene
 
 
 @dataclass(frozen=True)
-class Place:
+class FormPlace:
     """The form that holds a setting: the part on the page, the view that is opened for it, and its words."""
 
     part: str
@@ -67,19 +67,19 @@ def _view(catalogue: Catalogue, tab: Tab, view: View) -> dict[str, str]:
     return {
         "key": view.key,
         "tab": tab.key,
-        "view": "" if tab.alone else view.key,
+        "view": "" if tab.is_single else view.key,
         "name": catalogue[f"{view.key}.view"],
         "term": catalogue.get(f"{view.key}.term", ""),
         "about": catalogue[f"{view.key}.about"],
     }
 
 
-def declared(catalogue: Catalogue) -> Iterator[tuple[Setting, Place]]:
+def declared(catalogue: Catalogue) -> Iterator[tuple[Setting, FormPlace]]:
     """Yield every declared setting once, with its place: a setting that several views share has the first of them."""
     for tab in TABS:
         shared: set[str] = set()
         for view in tab.all_views:
-            opened = "" if tab.alone or view is tab.beside else view.key
+            opened = "" if tab.is_single or view is tab.beside else view.key
             forms = [
                 (each.declares, view.part_name(name), each.declares_in)
                 for name, each in view.parts.items()
@@ -88,34 +88,36 @@ def declared(catalogue: Catalogue) -> Iterator[tuple[Setting, Place]]:
             forms.append((view.settings, f"{view.key}_form", ""))
             forms.append((view.tab_settings, tab.chooser, f"{tab.key}.settings"))
             for settings, part, at in forms:
-                place = Place(part, tab.key, opened, Words(catalogue, at or f"{view.key}.settings"))
+                place = FormPlace(part, tab.key, opened, Words(catalogue, at or f"{view.key}.settings"))
                 for each in settings:
                     if (name := f"{part} {each.name}") not in shared:
                         shared.add(name)
                         yield each, place
 
 
-def key_of(setting: Setting, place: Place) -> str:
+def key_of(setting: Setting, place: FormPlace) -> str:
     """Return a setting's name among the targets: "<place of its words>.<name>"."""
     return f"{place.words.place.removesuffix('.settings')}.{setting.name}"
 
 
-def label_of(setting: Setting, place: Place) -> str:
-    """Return a setting's label without what a scene fills in."""
+def label_of(setting: Setting, place: FormPlace) -> str:
+    """Return a setting's label without the placeholders that a scene fills in."""
     return _FIELD.sub(" ", place.words[setting.name]).strip()
 
 
 def options(setting: Setting, words: Words) -> Iterator[tuple[str, str]]:
-    """Yield the options of a setting that can be found by name: (value, text). A scene's own ones cannot."""
+    """Yield the options of a setting that can be found by name: (value, text). Options that depend on the scene are
+    left out.
+    """
     if not isinstance(setting, Choice) or callable(setting.options):
         return
     for option in setting.options:
         text = setting.label(words, option) if setting.label else words.get(f"{setting.name}_{option}", "")
-        if not option.isdigit() and _NAME.search(text):  # an amount is no name
+        if not option.isdigit() and _NAME.search(text):  # a number is not a name
             yield option, text
 
 
-def _setting(setting: Setting, place: Place) -> dict[str, Any]:
+def _setting(setting: Setting, place: FormPlace) -> dict[str, Any]:
     words = place.words
     entry: dict[str, Any] = {
         "key": key_of(setting, place),
@@ -127,27 +129,27 @@ def _setting(setting: Setting, place: Place) -> dict[str, Any]:
     }
     if about := words.get(f"{setting.name}_help"):
         entry["about"] = about
-    if found := list(options(setting, words)):
-        entry["options"] = [[option, text] for option, text in found]
+    if choices := list(options(setting, words)):
+        entry["options"] = [[option, text] for option, text in choices]
     if setting.when:
         entry["when"] = {name: list(values) for name, values in setting.when.items()}
     return entry
 
 
 def _synonyms(language: str) -> dict[str, list[str]]:
-    """Return what else a reader of a language may type, by target."""
+    """Collect the other names that a reader of a language may type, by target."""
     also: dict[str, dict[str, None]] = {}
     for each in dict.fromkeys((language, "en")):
-        for target, found in synonyms(each).items():
-            also.setdefault(target, {}).update(dict.fromkeys(found))
+        for target, others in synonyms(each).items():
+            also.setdefault(target, {}).update(dict.fromkeys(others))
     if language != "en":
         for target, names in _english().items():
             also.setdefault(target, {}).update(dict.fromkeys(names))
-    return {target: list(found) for target, found in also.items()}
+    return {target: list(others) for target, others in also.items()}
 
 
 def _english() -> dict[str, list[str]]:
-    """Return the English names of what the page of another language names otherwise."""
+    """Collect the English names of all targets, for pages in other languages."""
     english = words("en")
     named = {f"tab.{tab.key}": [english[f"tab.{tab.key}"]] for tab in TABS}
     for view in (view for tab in TABS for view in tab.views):
@@ -160,11 +162,11 @@ def _english() -> dict[str, list[str]]:
 
 
 def targets() -> set[str]:
-    """Return all targets but the lessons, which are files of their own."""
+    """Collect all targets except the lessons, which are files of their own."""
     catalogue = words("en")
-    found = {f"tab.{tab.key}" for tab in TABS} | {f"view.{view.key}" for tab in TABS for view in tab.views}
+    keys = {f"tab.{tab.key}" for tab in TABS} | {f"view.{view.key}" for tab in TABS for view in tab.views}
     for setting, place in declared(catalogue):
         key = f"setting.{key_of(setting, place)}"
-        found |= {key, *(f"{key}.{option}" for option, _ in options(setting, place.words))}
-    found |= {f"strategy.{key}" for key in STRATEGIES} | {f"term.{key}" for key in table("glossary")}
-    return found | {f"action.{key}" for key in ACTIONS}
+        keys |= {key, *(f"{key}.{option}" for option, _ in options(setting, place.words))}
+    keys |= {f"strategy.{key}" for key in STRATEGIES} | {f"term.{key}" for key in table("glossary")}
+    return keys | {f"action.{key}" for key in ACTIONS}

@@ -1,4 +1,4 @@
-"""The code beside a picture, as static/parts/code.js shows it."""
+"""The code beside a figure, as static/parts/code.js shows it."""
 
 from model.source_code.excerpts import Code, Excerpt
 from viz.seam.view import Payload
@@ -6,11 +6,11 @@ from viz.words import Catalogue, Words
 
 
 def code_payload(code: Code, catalogue: Catalogue) -> Payload:
-    """Return the project's lines, and those of docs/mini_gpt.py if there are any. Sets without lines are left out."""
+    """Build the excerpts of the project's code, and those of docs/mini_gpt.py if there are any."""
     words = Words(catalogue, "code")
     sets = {"project": code.own, "mini": code.mini}
     return {
-        "sets": [[words[name], [_excerpt(each) for each in found]] for name, found in sets.items() if found],
+        "sets": [[words[name], [_excerpt(each) for each in excerpts]] for name, excerpts in sets.items() if excerpts],
         "words": words.plain(),
     }
 
@@ -24,9 +24,9 @@ def _excerpt(excerpt: Excerpt) -> dict:
 
 
 def code_answer(code: Code) -> dict:
-    """Return the lines of code for programs."""
+    """Build the excerpts of code for programs."""
 
-    def listed(found: tuple[Excerpt, ...]) -> list[dict]:
+    def listed(excerpts: tuple[Excerpt, ...]) -> list[dict]:
         return [
             {
                 "file": each.file,
@@ -35,7 +35,7 @@ def code_answer(code: Code) -> dict:
                 "text": each.text,
                 "shapes": [{"line": line, "shape": text} for line, text in each.shapes],
             }
-            for each in found
+            for each in excerpts
         ]
 
     return {"code": listed(code.own), "mini": listed(code.mini)}

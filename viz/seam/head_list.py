@@ -8,8 +8,8 @@ from viz.numbers import signed
 from viz.seam.programs.answers import ranked_heads
 from viz.theme import SIGNED
 
-STRONGEST = 10  # heads that are listed
-HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the number, and of what raises it
+STRONGEST = 10  # maximum heads in the list
+HUES = [SIGNED[1], SIGNED[-2]]  # colors for a lower and a higher number
 
 
 def strongest(effects: np.ndarray, written: Callable[[float], str] = signed) -> list[dict]:

@@ -14,7 +14,7 @@ class Slot:
 
     name: str
     kind: str
-    value: Any = None  # what it starts with, for parts that ask
+    value: Any = None  # initial value, for asking parts
 
 
 @dataclass(frozen=True)

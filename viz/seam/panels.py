@@ -1,4 +1,4 @@
-"""The step from a view's declaration to its drawing: keys, payloads, jobs. No view is named here."""
+"""The steps from a view's declaration to its drawing: keys, payloads, jobs. No particular view is named here."""
 
 import contextlib
 import hashlib
@@ -17,10 +17,10 @@ from viz.seam.jobs import background
 from viz.seam.jobs.at_once import starts_itself
 from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
-from viz.seam.tasks import Measuring, Question, slow_ones, travels
+from viz.seam.tasks import MeasureTask, Measuring, slow_ones, travels
 from viz.seam.view import Depends, Facts, Part, Payload, Picture, Seen, Values, View
 from viz.words import Catalogue, Words, plot_words
-from viz.work.engine import Ask, Done, Work
+from viz.work.engine import Done, EngineRequest, Work
 
 
 def settings_of(view: View, scene: Scene, values: Values) -> Settings:
@@ -62,7 +62,7 @@ _DEPENDS = {
 # --- measuring ---------------------------------------------------------------------------------------------
 
 
-def key_of(question: Question) -> tuple:
+def key_of(question: MeasureTask) -> tuple:
     """Return the key of a measure's numbers. It changes when a slow measure that it builds on is computed."""
     measure = question.measure
     return (
@@ -70,12 +70,12 @@ def key_of(question: Question) -> tuple:
         measure.owner or question.view.key,
         measure.name,
         *depended(question.scene, measure.depends),
-        question.asked,
+        question.resolved,
         *map(_state_of, question.used),
     )
 
 
-def _state_of(question: Question) -> tuple:
+def _state_of(question: MeasureTask) -> tuple:
     """Return a measure's key and state: True for a quick one, the time of a slow one's result, or False."""
     key = key_of(question)
     if not question.measure.slow:
@@ -89,18 +89,18 @@ def _slow_result(scene: Scene, key: tuple) -> background.Result | None:
     return scene.measured.get(key) or scene.playground.results.peek(key)
 
 
-def _used(question: Question) -> dict[str, Any]:
+def _used(question: MeasureTask) -> dict[str, Any]:
     """Return the results that a measure builds on; None for a slow one that has not been started."""
     results = {each.measure.name: answered(each) for each in question.used}
     return {name: result and result.value for name, result in results.items()}
 
 
 def measured(view: View, name: str, scene: Scene, settings: Settings) -> background.Result | None:
-    """Return a measure's numbers, stored or computed now; None for a slow one that has not been started."""
-    return answered(Question(view, view.measure(name), scene, settings))
+    """Return a measure's numbers, looked up or computed now; None for a slow one that has not been started."""
+    return answered(MeasureTask(view, view.measure(name), scene, settings))
 
 
-def answered(question: Question) -> background.Result | None:
+def answered(question: MeasureTask) -> background.Result | None:
     """Return the answer to a question, as `measured` does."""
     scene, measure, key = question.scene, question.measure, key_of(question)
     if measure.slow:
@@ -109,14 +109,14 @@ def answered(question: Question) -> background.Result | None:
     def make() -> background.Result:
         return scene.playground.engine.measure(_ask(question, lambda: _measured_here(question)))
 
-    if measure.keep(question.asked) if callable(measure.keep) else measure.keep:
+    if measure.keep(question.resolved) if callable(measure.keep) else measure.keep:
         return scene.playground.results.get(key, make)
     if key not in scene.measured:
         scene.measured[key] = make()
     return scene.measured[key]
 
 
-def _measured_here(question: Question) -> background.Result:
+def _measured_here(question: MeasureTask) -> background.Result:
     """Compute the measure now, in this process."""
     prepare(question)
     used = _used(question)
@@ -129,38 +129,38 @@ def _measured_here(question: Question) -> background.Result:
     return background.Result(value, time.perf_counter() - started, nbytes_of(value))
 
 
-def _ask(question: Question, here: Callable[[], Any]) -> Ask:
-    """Return a question in the engine's form."""
+def _ask(question: MeasureTask, local: Callable[[], Any]) -> EngineRequest:
+    """Build the engine's form of a question."""
     scene = question.scene
 
     def elsewhere() -> Measuring | None:
         if not travels(question):
             return None
         slow = {each.measure.name: _slow_result(scene, key_of(each)) for each in slow_ones(question)}
-        given = tuple((name, result) for name, result in slow.items() if result)
-        return Measuring(scene.key, question.view.key, question.measure.name, question.settings, given)
+        prior = tuple((name, result) for name, result in slow.items() if result)
+        return Measuring(scene.key, question.view.key, question.measure.name, question.settings, prior)
 
-    return Ask(scene.model.id if scene.model else "", here, elsewhere)
+    return EngineRequest(scene.model.id if scene.model else "", local, elsewhere)
 
 
-def given(view: View, scene: Scene, task: Measuring) -> None:
+def add_prior(view: View, scene: Scene, task: Measuring) -> None:
     """Store the results that came with a task."""
-    for name, result in task.given:
-        scene.measured[key_of(Question(view, view.measure(name), scene, task.settings))] = result
+    for name, result in task.prior:
+        scene.measured[key_of(MeasureTask(view, view.measure(name), scene, task.settings))] = result
 
 
-def prepare(question: Question) -> None:
+def prepare(question: MeasureTask) -> None:
     """Look up what the measure reads from the playground, before it holds the model."""
     if "plain" in question.measure.depends:
         _ = question.scene.unedited
     if question.beside:
-        with contextlib.suppress(PlaygroundError):  # which the measure meets again, and may answer
+        with contextlib.suppress(PlaygroundError):  # the measure meets the same error and may handle it
             question.scene.beside(*question.beside)
 
 
-def job_of(view: View, name: str, scene: Scene, settings: Settings) -> background.Job:
-    """Return a background job for a slow measure."""
-    question = Question(view, view.measure(name), scene, settings)
+def job_of(view: View, name: str, scene: Scene, settings: Settings) -> background.BackgroundJob:
+    """Build the background job of a slow measure."""
+    question = MeasureTask(view, view.measure(name), scene, settings)
     work = scene.playground.engine.job(_ask(question, lambda: _work_here(question)))
 
     def noted(progress: Progress) -> Any:
@@ -170,10 +170,10 @@ def job_of(view: View, name: str, scene: Scene, settings: Settings) -> backgroun
             background.computed_once(scene.playground, key, lambda: done.seconds / amount)
         return done.value
 
-    return background.Job(key_of(question), noted, work.locks)
+    return background.BackgroundJob(key_of(question), noted, work.locks)
 
 
-def _work_here(question: Question) -> Work:
+def _work_here(question: MeasureTask) -> Work:
     """Return a slow measure as work for this process."""
     used = _used(question)
 
@@ -186,15 +186,15 @@ def _work_here(question: Question) -> Work:
     return Work(run, question.measure.locks)
 
 
-def _pace(question: Question) -> tuple[tuple, float]:
+def _pace(question: MeasureTask) -> tuple[tuple, float]:
     """Return the key of a slow measure's stored seconds per unit of work, and the amount of work."""
     measure = question.measure
     assert measure.pace
-    what, amount = measure.pace(question.scene, question.asked)
+    what, amount = measure.pace(question.scene, question.resolved)
     return ("pace", question.view.key, measure.name, question.scene.model.id, what), amount
 
 
-def _paces(needed: list[Question]) -> dict[str, float]:
+def _paces(needed: list[MeasureTask]) -> dict[str, float]:
     """Return the measured seconds per unit of work, by measure."""
     paces = {}
     for each in needed:
@@ -226,7 +226,7 @@ def _nbytes(value: object) -> int:
 
 
 def facts_of(scene: Scene) -> Facts:
-    """Return the facts of a scene that its pictures need."""
+    """Collect the facts of a scene that its pictures need."""
     model, picked = scene.model, scene.picked
     return Facts(
         model.id,
@@ -254,7 +254,7 @@ def facts_of(scene: Scene) -> Facts:
 
 
 def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
-    """Return every part's picture with its key; raises InputError if an asking part is invalid and no part shows the
+    """Build every part's picture with its key. Raises InputError if an asking part is invalid and no part shows the
     error.
     """
     facts = facts_of(scene)
@@ -275,9 +275,7 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
 
 
 def _refused(view: View, scene: Scene, facts: Facts, error: InputError) -> dict[str, Picture]:
-    """Return the error of an asking part as the picture of one part; asking parts are drawn, the others stay as they
-    are.
-    """
+    """Build the pictures for an invalid asking part: one shows the error, asking parts are drawn, the others stay."""
 
     def say() -> Payload:
         raise error
@@ -295,12 +293,12 @@ def static_form(view: View) -> bool:
 
 def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings, facts: Facts) -> Picture:
     questions = {
-        each: Question(view, view.measure(each), scene, settings) for each in dict.fromkeys((*part.of, *part.also))
+        each: MeasureTask(view, view.measure(each), scene, settings) for each in dict.fromkeys((*part.of, *part.also))
     }
     needed = list(questions.values())
     states = list(map(_state_of, needed))
     drawn = settings if part.settings is None else settings.only(part.settings)
-    # A picture names its model and whether there are edits, whatever it was measured on.
+    # Every figure names its model and any edits, whatever was measured.
     origin = () if part.steady else (scene.model.id, bool(scene.picked.edits))
     owner = "" if part.shared else view.key
     key = (owner, name, *states, depended(scene, part.depends), drawn, origin, scene.language)
@@ -325,14 +323,14 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
     return Picture(key, make, _layers(needed))
 
 
-def _layers(needed: list[Question]) -> int | None:
-    """Return how many layers of a run the measures need; None if they need the complete run."""
-    last = [each.measure.reads(each.scene, each.asked) if each.measure.reads else None for each in needed]
+def _layers(needed: list[MeasureTask]) -> int | None:
+    """Return the number of layers that the measures need of a run; None if they need the complete run."""
+    last = [each.measure.reads(each.scene, each.resolved) if each.measure.reads else None for each in needed]
     return None if not last or None in last else 1 + max(each for each in last if each is not None)
 
 
 def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
-    """Return the payload with the fields that every picture has: its source, a file name, and its own name."""
+    """Add the fields that every picture has to a payload: its source, a file name, and its own name."""
     if "empty" in payload or "problem" in payload:
         return payload
     template = seen.words.get(f"{seen.part}.source")
@@ -347,7 +345,7 @@ def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
 
 
 def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool) -> Payload:
-    """Return the payload of a job's button, or why there is no button; `auto`: the page starts the job by itself."""
+    """Build the payload of a job's button, or the reason it is missing; `auto`: the page starts it automatically."""
     hint = part.draw(seen) if part.draw else {"text": seen.here.get("hint") or ""}
     if "problem" in hint or "empty" in hint:
         return hint
@@ -363,13 +361,11 @@ def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool
 
 
 def fixed(view: View, words: Catalogue) -> dict[str, Payload]:
-    """Return the payloads that depend on the language only: a form whose options do not depend on the scene, and steady
-    parts.
-    """
-    here = Words(words, view.key)
-    payloads = {view.part_name(name): part.first(here) for name, part in view.parts.items() if part.first}
+    """Build the payloads that depend on the language only: forms that are the same in every scene, and steady parts."""
+    local_words = Words(words, view.key)
+    payloads = {view.part_name(name): part.first(local_words) for name, part in view.parts.items() if part.first}
     if view.settings and "form" not in view.parts and static_form(view):
-        payloads[f"{view.key}_form"] = form(view.settings, here.within("settings"), None)
+        payloads[f"{view.key}_form"] = form(view.settings, local_words.within("settings"), None)
     return payloads
 
 

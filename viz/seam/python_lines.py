@@ -1,4 +1,4 @@
-"""The Python lines that reproduce the numbers of a picture."""
+"""The Python code that reproduces the numbers of a figure."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from viz.work.prompt import python_of
 
 
 def script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
-    """Return `lines` after those that load the picture's model and run its prompt, with its edits, as `run`."""
+    """Build the script of a figure: load its model, run its prompt with its edits as `run`, then `lines`."""
     imports = ["from model.api import load_model", *imports]
     imports += ["from model.gpt.edits import Edit"] if facts.edits else []
     run = f"run = lm.trace({python_of(facts.prompt)})"
@@ -18,15 +18,13 @@ def script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> s
 
 
 def model_script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
-    """Return `lines` after those that load the picture's model, for numbers that depend on no prompt."""
+    """Build the script of a figure that depends on no prompt: load its model, then `lines`."""
     imports = sorted({"from model.api import load_model", *imports})
     return "\n".join([*imports, "", f"lm = {loading(facts.model_id)}", *lines])
 
 
 def loading(model_id: str) -> str:
-    """Return the call that loads a model; one that was trained on the page is loaded from the folder of its
-    download.
-    """
+    """Build the call that loads a model; one that was trained on the page is loaded from the folder of its download."""
     name = "the folder of the downloaded model" if model_id.startswith("trained:") else model_id
     return f"load_model({name!r})"
 

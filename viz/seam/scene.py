@@ -29,7 +29,7 @@ class SceneKey:
     language: str
 
     def open(self, playground: Playground) -> "Scene":
-        """Return the scene with its model and its trace, looked up or computed again; raises PlaygroundError."""
+        """Open the scene with its model and its trace, looked up or recomputed; raises PlaygroundError."""
         model = playground.opened(self.model_id)
         tokens = model.tokenizer.tokens(list(self.ids))
         trace = playground.trace_tokens(model, tokens, self.selection.edits)
@@ -45,13 +45,13 @@ class Scene:
     playground: Playground
     model: LanguageModel
     prompt: Prompt
-    trace: Trace  # with the visitor's edits, where there are any
+    trace: Trace  # with the visitor's edits, if any
     run: str  # a short name of the trace and the language
     words: Catalogue
     language: str
     picked: Selection  # with at least one head
-    visitor: str = ""  # whose page it is; no part of its key, so only "visitor" may depend on it
-    measured: dict[tuple, Any] = field(default_factory=dict, repr=False)  # results that are dropped after one drawing
+    visitor: str = ""  # owner of the page; not in the key, so only "visitor" may depend on it
+    measured: dict[tuple, Any] = field(default_factory=dict, repr=False)  # results that are dropped after one redraw
     _plain: list[Trace] = field(default_factory=list, repr=False)
     _others: dict[tuple[str, Prompt], Trace | PlaygroundError] = field(default_factory=dict, repr=False)
 
@@ -115,19 +115,19 @@ class Scene:
 
 
 def run_id(key: RunKey, language: str) -> str:
-    """Return a short name for a run, by which the page can tell whether a picture belongs to the present prompt."""
+    """Compute a short name for a run, by which the page can tell whether a picture belongs to the present prompt."""
     text = json.dumps([key.model_id, key.ids, [str(edit) for edit in key.edits], language])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def prompt_id(scene: Scene) -> str:
-    """Return a short name of the prompt's tokens, independent of edits, so that the selection survives edits."""
+    """Compute a short name for the prompt's tokens, independent of edits, so that the selection survives edits."""
     key = scene.trace.key
     return run_id(RunKey(key.model_id, key.ids), "")
 
 
 def source(scene: Scene) -> str:
-    """Return the line below a picture that names the source of its numbers."""
+    """Format the line below a figure that names the source of its numbers."""
     text = scene.words["pattern.source"].format(
         model=scene.model.label, dtype=scene.model.dtype, ms=round(scene.trace.seconds * 1000)
     )

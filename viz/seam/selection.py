@@ -12,7 +12,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.edit_checks import edit_of
 from model.gpt.edits import Edit
 
-MOST_HEADS = 8  # one hue each
+MOST_HEADS = 8  # each head has a hue of its own
 MOST_EDITS = 64
 WATCHED = ("target", "distractor")
 
@@ -28,20 +28,20 @@ class Selection:
     tokens: tuple[int, ...] = ()
     pair: tuple[int, int] | None = None  # query, key
     edits: tuple[Edit, ...] = ()
-    target: int | None = None  # ids; None: what the view takes by itself
+    target: int | None = None  # token ids; None: the view's own default
     distractor: int | None = None
 
 
 def picked(value: object, config: ModelConfig, T: int, model: str | None = None, size: int | None = None) -> Selection:
-    """Return the selection that a page sent, without what does not fit this model or this prompt of T tokens.
+    """Parse the selection that a page sent, dropping parts that do not fit this model or this prompt of T tokens.
 
-    `model`: its name, None to skip that check. Edits and token ids mean something else in another model, so those that
+    `model`: its name, None to skip that check. Edits and token ids have another meaning in another model, so those that
     were selected on another one are dropped. `size`: the size of the vocabulary, None for all rows of the model.
     """
     sent = value if isinstance(value, Mapping) else {}
-    heads = [head for head in map(_whole, _list(sent, "heads")) if head and _is_head(head, config)]
+    heads = [head for head in map(_int_pair, _list(sent, "heads")) if head and _is_head(head, config)]
     tokens = [t for t in _list(sent, "tokens") if _is_int(t) and 0 <= t < T]
-    pair = _whole(sent.get("pair"))
+    pair = _int_pair(sent.get("pair"))
     fits = pair and 0 <= pair[1] <= pair[0] < T
     ours = model is None or sent.get("of") in (None, model)
     target, distractor = (_id(sent.get(name), size or config.vocab_size) if ours else None for name in WATCHED)
@@ -66,12 +66,12 @@ def _is_int(value: object) -> TypeGuard[int]:
 
 
 def _id(value: object, size: int) -> int | None:
-    """Return the id of a token, or None."""
+    """Return a valid token id, else None."""
     return value if _is_int(value) and 0 <= value < size else None
 
 
-def _whole(value: object) -> tuple[int, int] | None:
-    """Return two integers, or None."""
+def _int_pair(value: object) -> tuple[int, int] | None:
+    """Return a pair of integers, else None."""
     if isinstance(value, list | tuple) and len(value) == 2 and all(_is_int(n) for n in value):
         return value[0], value[1]
     return None

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 from model.text.surrogates import whole
 from viz.words import Words
 
-MOST_TEXT = 4000  # characters of a text that is read from a page
+MOST_TEXT = 4000  # characters in a text from the page
 
 
 @dataclass(frozen=True)
@@ -23,27 +23,27 @@ class Choice:
     """
 
     name: str
-    options: tuple[str, ...] | Callable[[Any], tuple[str, ...]]  # a function of the scene where they depend on it
-    default: str | Callable[[Any], str] | None = None  # the first one
-    when: Mapping[str, tuple] = field(default_factory=dict)  # shown while other settings have one of these values
-    label: Callable[[Words, str], str] | None = None  # text of an option where it is more than a word
-    scene_label: Callable[[Words, str, Any], str] | None = None  # the same where it depends on the scene, too
-    title: Callable[[Words, Any], str] | None = None  # (words, scene): its own label where that depends on the scene
-    help: Callable[[Words, str], str] | None = None  # the help of an option, where a name is not enough
+    options: tuple[str, ...] | Callable[[Any], tuple[str, ...]]  # a function of the scene if they depend on it
+    default: str | Callable[[Any], str] | None = None  # None: the first option
+    when: Mapping[str, tuple] = field(default_factory=dict)  # shown only while other settings have one of these values
+    label: Callable[[Words, str], str] | None = None  # (words, option): the option's text
+    scene_label: Callable[[Words, str, Any], str] | None = None  # (words, option, scene): its text
+    title: Callable[[Words, Any], str] | None = None  # (words, scene): the setting's label, if it depends on the scene
+    help: Callable[[Words, str], str] | None = None  # (words, option): help text of an option
 
     def options_in(self, scene: object) -> tuple[str, ...]:
         """Return the options in this scene."""
         return self.options(scene) if callable(self.options) else self.options
 
     def read(self, value: object, scene: object) -> str:
-        """Return the value, or the default."""
+        """Return the value if it is an option, else the default."""
         options = self.options_in(scene)
         default = self.default(scene) if callable(self.default) else self.default
         default = default if default in options else options[0] if options else ""
         return value if isinstance(value, str) and value in options else default
 
     def control(self, words: Words, scene: object) -> dict:
-        """Return the payload for static/parts/form.js."""
+        """Build the payload for static/parts/form.js."""
         listed = []
         for option in self.options_in(scene):
             about = self.help(words, option) if self.help else words.get(f"{self.name}_{option}_help")
@@ -61,19 +61,19 @@ class Choice:
 class Range:
     """A number on a slider, rounded to its steps. Words: `<name>`, optionally `<name>_help`.
 
-    A `blank` field starts empty, which stands for the default and says so: the default may then depend on the scene
-    while the form does not.
+    A `blank` field starts empty, and its placeholder explains that this stands for the default, which may then depend
+    on the scene although the form does not.
     """
 
     name: str
     low: float | Callable[[Any], float]
     high: float | Callable[[Any], float]
-    step: float = 1  # 0: any number between the bounds
+    step: float = 1  # step size; 0: any number between the bounds
     default: float | Callable[[Any], float] = 0
     when: Mapping[str, tuple] = field(default_factory=dict)
-    kind: str = "range"  # or "number", a field to type into
+    kind: str = "range"  # "range" or "number", a field to type into
     blank: bool = False
-    label: Callable[[Words, Any], str] | None = None  # of the scene, where the label depends on it
+    label: Callable[[Words, Any], str] | None = None  # (words, scene): the label, if it depends on the scene
 
     def bounds(self, scene: object) -> tuple[float, float, float]:
         """Return the lowest, highest and default value in this scene."""
@@ -81,7 +81,7 @@ class Range:
         return low, high, default
 
     def read(self, value: object, scene: object) -> float:
-        """Return the value within its bounds and on its steps, or the default."""
+        """Return the value within its bounds and on its steps; for malformed values, the default."""
         low, high, default = self.bounds(scene)
         if not _is_number(value):
             return default
@@ -92,14 +92,14 @@ class Range:
         return int(stepped) if isinstance(self.step, int) and isinstance(low, int) else round(min(stepped, high), 9)
 
     def control(self, words: Words, scene: object) -> dict:
-        """Return the payload for static/parts/form.js."""
-        empty: Any = ""  # what the field starts with
+        """Build the payload for static/parts/form.js."""
+        empty: Any = ""  # initial value of the field
         setting = dataclasses.replace(self, default=empty) if self.blank else self
         low, high, default = setting.bounds(scene)
         label = {"label": self.label(words, scene)} if self.label else {}
         shown = {"value": default, "min": low, "max": high, "step": self.step or "any"}
-        told = {"placeholder": words["blank"]} if self.blank else {}
-        return _control(self, self.kind, words) | label | shown | told
+        placeholder = {"placeholder": words["blank"]} if self.blank else {}
+        return _control(self, self.kind, words) | label | shown | placeholder
 
 
 def Number(
@@ -110,25 +110,25 @@ def Number(
     step: float = 1,
     when: Mapping[str, tuple] | None = None,
 ) -> Range:
-    """Return a number with an input field."""
+    """Build a Range with an input field."""
     return Range(name, low, high, step, default, when or {}, "number")
 
 
 @dataclass(frozen=True)
-class Check:
+class Checkbox:
     """A checkbox. Words: `<name>`, optionally `<name>_help`."""
 
     name: str
     default: bool = False
     when: Mapping[str, tuple] = field(default_factory=dict)
-    label: Callable[[Words, Any], str] | None = None  # (words, scene): its text where that depends on the scene
+    label: Callable[[Words, Any], str] | None = None  # (words, scene): its label, if it depends on the scene
 
     def read(self, value: object, scene: object) -> bool:
-        """Return the value, or the default."""
+        """Return the value if it is a boolean, else the default."""
         return value if isinstance(value, bool) else self.default
 
     def control(self, words: Words, scene: object) -> dict:
-        """Return the payload for static/parts/form.js."""
+        """Build the payload for static/parts/form.js."""
         named = {"label": self.label(words, scene)} if self.label else {}
         return _control(self, "check", words) | named | {"value": self.default}
 
@@ -139,25 +139,25 @@ class Text:
 
     name: str
     default: str = ""
-    max_length: int = 200  # characters that are read
+    max_length: int = 200  # maximum characters
     lines: int = 1
     when: Mapping[str, tuple] = field(default_factory=dict)
-    file: str = ""  # which files may be opened into it, as a browser's file chooser takes it; "" for none
+    file: str = ""  # types of files that can be opened into it, as in the `accept` attribute; "" for none
 
     def read(self, value: object, scene: object) -> str:
-        """Return the beginning of the text, with lone surrogates as question marks."""
+        """Return the text, cut to its maximum length, with lone surrogates replaced by question marks."""
         text = value if isinstance(value, str) else self.default
         return whole(text[: self.max_length])
 
     def control(self, words: Words, scene: object) -> dict:
-        """Return the payload for static/parts/form.js."""
+        """Build the payload for static/parts/form.js."""
         empty = words.get(f"{self.name}_empty") or ""
         file = {"file": self.file} if self.file else {}
         shown = {"value": self.default, "placeholder": empty, "lines": self.lines}
         return _control(self, "text", words) | shown | file
 
 
-Setting = Choice | Range | Check | Text
+Setting = Choice | Range | Checkbox | Text
 
 
 def _control(setting: Setting, kind: str, words: Words) -> dict:
@@ -216,7 +216,7 @@ def read_all(declared: tuple[Setting, ...], sent: object, scene: object) -> Sett
 
 
 def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
-    """Return the payload of the form. A hidden setting hides no other one."""
+    """Build the payload of the form. A hidden setting hides no other one."""
     shown = [each for each in declared if not isinstance(each, Choice) or each.options_in(scene)]
     names = {each.name for each in shown}
     controls = []
@@ -227,7 +227,7 @@ def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
     return {"controls": controls}
 
 
-# --- what parts that ask read -----------------------------------------------------------------------------
+# --- the values of asking parts ---------------------------------------------------------------------------
 
 
 def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:

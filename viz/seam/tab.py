@@ -1,4 +1,4 @@
-"""A tab: a row of buttons, one per view, and the chosen view; at first the first one."""
+"""A tab: a row of buttons, one per view, and the selected view, initially the first one."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from viz.seam import panels
-from viz.seam.jobs.background import Job
+from viz.seam.jobs.background import BackgroundJob
 from viz.seam.layout import Box, Node, Slot, of_view
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
@@ -14,7 +14,7 @@ from viz.seam.settings import choice
 from viz.seam.view import Payload, Picture, Values, View
 from viz.words import Catalogue, Words, section
 
-Plan = Callable[[Scene, Values], Job]  # what a job's button starts
+Plan = Callable[[Scene, Values], BackgroundJob]  # builds the job that a button starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Tab:
     """
 
     key: str
-    views: tuple[View, ...]  # which take turns
+    views: tuple[View, ...]  # one is shown at a time
     beside: View | None = None
 
     @property
@@ -35,7 +35,7 @@ class Tab:
         return (*((self.beside,) if self.beside else ()), *self.views)
 
     @property
-    def alone(self) -> bool:
+    def is_single(self) -> bool:
         """Whether one view is the whole tab."""
         return [view.key for view in self.views] == [self.key]
 
@@ -49,13 +49,13 @@ class Tab:
         """All parts by their names on the page. A part that several views share is listed once."""
         always = panels.names_of(self.beside) if self.beside else ()
         shown = dict.fromkeys((*always, *(name for view in self.views for name in self._shown(view))))
-        return (f"{self.key}_question", *(() if self.alone else (self.chooser,)), *shown)
+        return (f"{self.key}_question", *(() if self.is_single else (self.chooser,)), *shown)
 
     @cached_property
     def asks(self) -> tuple[str, ...]:
         """The parts whose "select" requests a new drawing; `draw` receives their values."""
         asking = dict.fromkeys(name for view in self.all_views for name in panels.asks_of(view))
-        return (*(() if self.alone else (self.chooser,)), *asking)
+        return (*(() if self.is_single else (self.chooser,)), *asking)
 
     @cached_property
     def keeps(self) -> tuple[str, ...]:
@@ -86,10 +86,10 @@ class Tab:
         """The layout of the parts. A part that several views share is placed in the first of them."""
         line = (
             Slot(f"{self.key}_question", "question"),
-            *(() if self.alone else tuple(Slot(f"{view.key}_about", "about") for view in self.views)),
+            *(() if self.is_single else tuple(Slot(f"{view.key}_about", "about") for view in self.views)),
             *(Slot(f"{view.key}_howto", "howto") for view in self.views),
         )
-        chooser = () if self.alone else (Slot(self.chooser, "controls", {}),)
+        chooser = () if self.is_single else (Slot(self.chooser, "controls", {}),)
         top = (*chooser, Box("row", line, "pg-asked"))
         rows: list[Node] = []
         placed: set[str] = set()
@@ -102,16 +102,16 @@ class Tab:
         return (*top, Box("row", columns, "pg-columns", f"{self.key}-row"))
 
     def fixed(self, words: Catalogue) -> dict[str, Payload]:
-        """Return the payloads that depend on the language only."""
+        """Build the payloads that depend on the language only."""
         payloads: dict[str, Payload] = {f"{self.key}_question": {"text": words[f"tab.{self.key}_question"]}}
-        if not self.alone:
+        if not self.is_single:
             payloads[self.chooser] = self._choosing(words)
         for view in self.all_views:
             payloads |= panels.fixed(view, words)
         for view in self.views:
             parts = section(words, f"{view.key}.howto")
             payloads[f"{view.key}_howto"] = section(words, "howto") | {"parts": parts}
-            if not self.alone:
+            if not self.is_single:
                 payloads[f"{view.key}_about"] = {"text": words[f"{view.key}.about"]}
         return payloads
 
@@ -125,14 +125,14 @@ class Tab:
         return pictures
 
     def _shown(self, view: View) -> tuple[str, ...]:
-        """Return everything that is visible with a view: its explanations come and go with its parts."""
-        return (f"{view.key}_howto", *(() if self.alone else (f"{view.key}_about",)), *panels.names_of(view))
+        """Return all parts that are visible with a view, including its explanations."""
+        return (f"{view.key}_howto", *(() if self.is_single else (f"{view.key}_about",)), *panels.names_of(view))
 
     def _place(self, view: View) -> str:
         return self.key if view.key == self.key else f"{self.key}.{view.key}"
 
     def _plan(self, view: View, measure: str) -> Plan:
-        def plan(scene: Scene, values: Values) -> Job:
+        def plan(scene: Scene, values: Values) -> BackgroundJob:
             settings = panels.settings_of(view, scene, self._values_for(view, values))
             return panels.job_of(view, measure, scene, settings)
 
@@ -147,7 +147,7 @@ class Tab:
         return {**values, f"{view.key}_form": {**(form if isinstance(form, Mapping) else {}), **chosen}}
 
     def _choosing(self, words: Catalogue) -> Payload:
-        """Return the row of views, with the shared settings beside it, each visible with the views that name it."""
+        """Build the row of views, with the shared settings beside it, each visible with the views that name it."""
         row = {
             "name": "view",
             "kind": "views",
@@ -157,11 +157,11 @@ class Tab:
                 [view.key, words[f"{view.key}.view"], words.get(f"{view.key}.term", "")] for view in self.views
             ],
         }
-        here = Words(words, f"{self.key}.settings")
+        shared = Words(words, f"{self.key}.settings")
         controls: dict[str, Payload] = {}
         for view in self.views:
             for each in view.tab_settings:
-                control = controls.setdefault(each.name, each.control(here, None) | {"when": {"view": []}})
+                control = controls.setdefault(each.name, each.control(shared, None) | {"when": {"view": []}})
                 control["when"]["view"].append(view.key)
         return {
             "controls": [row, *controls.values()],

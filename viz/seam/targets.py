@@ -21,8 +21,8 @@ from viz.seam.typed import LIKELY, MOST_TYPED, not_one, readings
 from viz.seam.view import Asking, Depends, Measure, Part, Payload, Seen
 from viz.words import some
 
-MOST = 12  # tokens that are offered at once
-Usual = Mapping[str, int | None]  # by role, the token that an empty field stands for; None for none
+MOST = 12  # maximum tokens to suggest
+Usual = Mapping[str, int | None]  # role -> token that an empty field stands for, or None
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Offered:
 
     typed: str
     ids: tuple[int, ...]
-    places: tuple[str, ...]  # where each is known from: "likely", "prompt", or "" for the vocabulary
-    exact: int  # the first ones, which are the text itself, with a space in front or without
-    pieces: tuple[str, ...]  # what the text is cut into
+    places: tuple[str, ...]  # source of each: "likely", "prompt", or "" for the vocabulary
+    exact: int  # how many come first because they equal the text, with or without a leading space
+    pieces: tuple[str, ...]  # tokens of the text
 
 
 def read(sent: object, scene: Scene) -> str:
@@ -43,9 +43,9 @@ def read(sent: object, scene: Scene) -> str:
 
 
 def measure_offered(scene: Scene, settings: Settings) -> Offered:
-    """Return the tokens that a text may mean: exact matches, then those that begin with it, likeliest next token first.
+    """Find the tokens that a text may mean: exact matches, then those that begin with it, most likely next token first.
 
-    For an empty text: the likeliest next tokens, then those of the prompt.
+    For an empty text: the most likely next tokens, then those of the prompt.
     """
     text = settings.targets
     logits = scene.unedited.logits_at(scene.position)[: scene.model.tokenizer.vocab_size]
@@ -80,7 +80,7 @@ def fields(
     settings: tuple[str, ...] = (),
     depends: tuple[Depends, ...] = (),
 ) -> Part:
-    """Return the fields of target and distractor; only the roles in `roles(seen)` are shown.
+    """Build the part with the fields of target and distractor; only the roles in `roles(seen)` are shown.
 
     `usual(seen)`: the tokens that empty fields stand for; `of`: the measures that it reads. Words of the view:
     `targets.<role>_empty` if they differ from the common ones.
@@ -93,7 +93,7 @@ def fields(
 
 
 def _payload(seen: Seen, roles: tuple[str, ...], usual: Usual) -> Payload:
-    """Return the payload of static/parts/targets.js."""
+    """Build the payload of static/parts/targets.js."""
     offered: Offered = seen.results["offered"]
     chosen = dict(zip(WATCHED, seen.facts.watched, strict=True))
     rows = [
@@ -114,7 +114,7 @@ _WORDS = ("clear", "likely", "prompt", "taken", "taken_spaced", "id", "offered")
 
 
 def _field(seen: Seen, role: str, chosen: int | None, usual: int | None) -> Payload:
-    """Return one field: its name, its token, and the token that it stands for while empty."""
+    """Build one field: its name, its token, and the token that it stands for while empty."""
     empty = seen.here[f"{role}_empty"]
     return {
         "role": role,

@@ -14,12 +14,12 @@ from viz.seam.view import Measure, View
 from viz.work.processes.training_process import PREFIX
 from viz.work.prompt import Prompt
 
-OF_THIS_PROCESS = {"visitor", "trained", "loaded", "built_in"}  # of viz.seam.view.Depends
+OF_THIS_PROCESS = {"visitor", "trained", "loaded", "built_in"}  # values of viz.seam.view.Depends
 OF_A_RUN = {"run", "plain"}
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class MeasureTask:
     """A measure of a view, for a scene under the view's settings."""
 
     view: View
@@ -28,40 +28,40 @@ class Question:
     settings: Settings
 
     @functools.cached_property
-    def asked(self) -> Settings:
+    def resolved(self) -> Settings:
         """The settings that the measure reads, or the result of its own `question`; computed once."""
         chosen = self.settings.only(self.measure.settings)
         return self.measure.question(self.scene, chosen) if self.measure.question else chosen
 
     @functools.cached_property
-    def used(self) -> tuple["Question", ...]:
+    def used(self) -> tuple["MeasureTask", ...]:
         """The questions whose answers this one builds on."""
         return tuple(replace(self, measure=self.view.measure(name)) for name in self.measure.uses)
 
     @functools.cached_property
     def beside(self) -> tuple | None:
         """The other run that the measure reads, as arguments of Scene.beside; None for a measure of one run."""
-        return self.measure.beside(self.scene, self.asked) if self.measure.beside else None
+        return self.measure.beside(self.scene, self.resolved) if self.measure.beside else None
 
     def answer(self, progress: Progress = silent, results: Mapping[str, Any] | None = None) -> Any:
         """Compute the measure's numbers now, from the scene and the `results` of the measures that it uses."""
         more = ((results,) if self.measure.uses else ()) + ((progress,) if self.measure.slow else ())
-        return self.measure.function(self.scene, self.asked, *more)
+        return self.measure.function(self.scene, self.resolved, *more)
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """A measure of a view on a scene. `given`: results of the slow measures that it builds on, by name."""
+    """A measure of a view on a scene. `prior`: results of the slow measures that it builds on, by name."""
 
     scene: SceneKey
     view: str
     measure: str
     settings: Settings
-    given: tuple[tuple[str, Result], ...] = ()
+    prior: tuple[tuple[str, Result], ...] = ()
 
 
 @dataclass(frozen=True)
-class Reading:
+class TraceReading:
     """A method of a trace, one of viz.work.engine.READS, with its arguments."""
 
     key: RunKey
@@ -79,15 +79,15 @@ class Answering:
 
 
 @dataclass(frozen=True, eq=False)
-class Writing:
-    """Texts side by side: a viz.views.sampling.side_by_side.run.Request without its models."""
+class WritingTask:
+    """Texts side by side: a viz.views.sampling.side_by_side.run.TextsRequest without its models."""
 
     model_id: str
-    ids: tuple[int, ...]  # the prompt's
+    ids: tuple[int, ...]  # token ids of the prompt
     request: Any
 
 
-def travels(question: Question) -> bool:
+def travels(question: MeasureTask) -> bool:
     """Return whether another process can answer and has something to compute.
 
     False for a visitor's own models, and for measures that read no run and need no turn at the model.
@@ -100,12 +100,12 @@ def travels(question: Question) -> bool:
     return not (question.beside and question.beside[0].startswith(PREFIX))
 
 
-def _of_this_process(question: Question) -> bool:
+def _of_this_process(question: MeasureTask) -> bool:
     own = question.measure.at_page or OF_THIS_PROCESS & set(question.measure.depends)
     return bool(own) or any(map(_of_this_process, question.used))
 
 
-def slow_ones(question: Question) -> Iterator[Question]:
+def slow_ones(question: MeasureTask) -> Iterator[MeasureTask]:
     """Yield the questions for slow measures that a question builds on, directly or indirectly."""
     for each in question.used:
         if each.measure.slow:

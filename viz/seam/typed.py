@@ -1,4 +1,4 @@
-"""Tokens that a person types into a field, and tokens as sentences quote them."""
+"""Tokens that a person types into a field, and their form in sentences."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,9 +8,9 @@ from viz.charts.distribution import likeliest
 from viz.labels import shorten, visible
 from viz.seam.scene import Scene
 
-MOST_TYPED = 200  # characters of a token that are read; none is that long
-LIKELY = 30  # next tokens that a person who types without the space in front may mean
-MOST_PIECES = 12  # tokens named where a text is not one token
+MOST_TYPED = 200  # maximum characters of a typed token; no token is that long
+LIKELY = 30  # top next tokens that may be meant by a text without the leading space
+MOST_PIECES = 12  # tokens to list if a text is not a single token
 
 
 def quoted(scene: Scene, token: int) -> str:
@@ -23,17 +23,17 @@ def typed_token(scene: Scene, values: object, name: str) -> int | None:
     text = values.get(name) if isinstance(values, Mapping) else None
     if not isinstance(text, str) or not text:
         return None
-    found, pieces = readings(scene, text[:MOST_TYPED])
-    if not found:
+    ids, pieces = readings(scene, text[:MOST_TYPED])
+    if not ids:
         raise InputError(not_one(scene.words, text, pieces))
-    return found[0]
+    return ids[0]
 
 
 def readings(scene: Scene, text: str) -> tuple[list[int], list[str]]:
     """Return the tokens that a typed text may mean, the default first, and the tokens that the text is split into.
 
     Most tokens begin with a space, which is easily forgotten: the token with the space comes first if the prompt
-    contains it or it is among the likeliest next ones, else the text as typed. Raises InputError for an unreadable
+    contains it or it is among the most likely next tokens, else the text as typed. Raises InputError for an unreadable
     text.
     """
     token, pieces = token_of(scene.model, text)
@@ -47,7 +47,7 @@ def readings(scene: Scene, text: str) -> tuple[list[int], list[str]]:
 
 
 def not_one(words: Mapping[str, str], text: str, pieces: Sequence[str]) -> str:
-    """Return the message that a text is not one token but splits into these."""
+    """Format the message that a text is not one token but splits into these."""
     shown = " ".join(f"“{shorten(visible(piece), 24)}”" for piece in pieces[:MOST_PIECES])
     more = " …" if len(pieces) > MOST_PIECES else ""
     return words["common.not_one"].format(text=shorten(visible(text), 40), n=len(pieces), pieces=shown + more)

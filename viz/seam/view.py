@@ -19,25 +19,25 @@ from viz.words import Catalogue, Words
 from viz.work.playground import Playground
 from viz.work.prompt import Prompt
 
-# What a measure or a picture may depend on besides settings.
+# The inputs besides settings that a measure or a picture may depend on.
 Depends = Literal[
     "run",  # the trace with its edits
     "plain",  # the model and the tokens, without edits
-    "model",  # the model alone
+    "model",  # the model only
     "edits",
     "head",  # the main head
-    "heads",  # all picked heads
-    "layer",  # that of the main head
-    "token",  # the position whose next token is looked at
-    "tokens",  # all picked positions
-    "pair",  # the cell that was clicked
-    "watched",  # target and distractor
-    "limit",  # how long a context this server measures
-    "prompt",  # what was asked: the text itself, or the turns
-    "chat",  # whether it is a conversation
-    "visitor",  # what the visitor has trained so far
-    "built_in",  # which built-in models are on this computer
-    "loaded",  # the models of the list that are in memory
+    "heads",  # all selected heads
+    "layer",  # the layer of the main head
+    "token",  # the position whose next token is predicted
+    "tokens",  # all selected positions
+    "pair",  # the clicked cell of an attention map
+    "watched",  # target and distractor tokens
+    "limit",  # the longest context that this server measures
+    "prompt",  # the text itself, or the turns
+    "chat",  # whether the prompt is a conversation
+    "visitor",  # the models that the visitor has trained
+    "built_in",  # the built-in models already downloaded
+    "loaded",  # the listed models in memory
 ]
 
 
@@ -54,30 +54,30 @@ class Measure:
     name: str
     function: Callable[..., Any]
     depends: tuple[Depends, ...] = ("run",)
-    settings: tuple[str, ...] = ()  # names of the settings and asking parts that decide it
-    slow: bool = False  # started by the button of a Job, never by itself
-    # Whether it runs the model; one that only counts or loads needs no turn. A slow one without works in another
-    # process (viz/work/processes/trial_process.py) and bounds its own time.
+    settings: tuple[str, ...] = ()  # names of the settings and asking parts that it depends on
+    slow: bool = False  # started by the button of a Job, never automatically
+    # Whether it runs the model and so takes a turn; counting or loading needs none. A slow measure without locks works
+    # in another process (viz/work/processes/trial_process.py) and limits its own time.
     locks: bool = True
-    # Where several settings mean the same, or only part of the model counts: (scene, settings) -> what is to be
-    # measured. The function gets this as its settings, and equal questions are measured once.
+    # For equivalent settings, or a measure of only part of the model: (scene, settings) -> the normalized settings.
+    # The function receives these, and equal questions are measured once.
     question: Callable[[Scene, Settings], Settings] | None = None
-    uses: tuple[str, ...] = ()  # measures that it builds on
-    # A further run that it reads by `scene.beside`: (scene, settings) -> its model's id and its prompt, None for none.
+    uses: tuple[str, ...] = ()  # names of the measures that it builds on
+    # A second run, available as `scene.beside`: (scene, settings) -> (model id, prompt), or None.
     beside: Callable[[Scene, Settings], tuple[str, Prompt] | None] | None = None
-    # False: quick to make and large, measured anew for every drawing; a function of its settings where that depends.
+    # False for a quick but large result, which is recomputed for every redraw; may be a function of the settings.
     keep: bool | Callable[[Settings], bool] = True
-    # For a slow one whose time can be estimated: (scene, settings) -> (what decides its pace besides the model,
-    # how much work it is). A part that names the measure finds the seconds of a unit of work as `seen.pace`.
+    # For a slow measure with a predictable duration: (scene, settings) -> (what its pace depends on besides the
+    # model, amount of work). Parts of the measure get the seconds per unit of work as `seen.pace`.
     pace: Callable[[Scene, Settings], tuple[Hashable, float]] | None = None
-    # For a slow one that may be quick: (scene, settings) -> about how many runs of the model it takes, and how many
-    # tokens they read in all. Where that is little for the model, it starts by itself (viz/seam/jobs/at_once.py).
+    # For a slow measure that may be quick: (scene, settings) -> (approximate number of runs of the model, total
+    # tokens). If that is little work for the model, it starts automatically (viz/seam/jobs/at_once.py).
     cost: Callable[[Scene, Settings], tuple[float, float]] | None = None
-    # Where it can be measured before the run has ended: (scene, question) -> the last layer that it reads. It then
-    # must ask nothing of the trace but what is of layers up to that one.
+    # For a measure that can start before the run has ended: (scene, question) -> the last layer that it reads. It
+    # must then read only the trace's layers up to that one.
     reads: Callable[[Scene, Settings], int] | None = None
-    owner: str = ""  # views that give the same measure the same owner measure it once; else each has its own
-    at_page: bool = False  # reads what only the page's own process has, as a visitor's reward model
+    owner: str = ""  # views whose measures have the same owner share the result
+    at_page: bool = False  # reads data that only the page's process has, such as a visitor's reward model
 
 
 @dataclass(frozen=True)
@@ -92,19 +92,19 @@ class Facts:
     nbytes: int
     prompt: Prompt
     tokens: Tokens
-    head: tuple[int, int]  # the main head: layer, head
+    head: tuple[int, int]  # (layer, head) of the main head
     heads: tuple[tuple[int, int], ...]
-    position: int  # whose next token is looked at
-    picked: tuple[int, ...]  # token positions
+    position: int  # the position whose next token is predicted
+    picked: tuple[int, ...]  # selected token positions
     pair: tuple[int, int] | None
     edits: tuple[Edit, ...]
-    watched: tuple[int | None, int | None]  # target and distractor that were picked
+    watched: tuple[int | None, int | None]  # selected target and distractor tokens
     limit: int
     language: str
-    seconds: float = field(compare=False)  # that the run took
+    seconds: float = field(compare=False)  # duration of the run
     piece: Callable[[int], str] = field(compare=False)  # the text of a token id
-    source: str = ""  # the line below a picture, for a part that says more than that
-    run: str = ""  # a short name of the run, with which a part's own `run` begins
+    source: str = ""  # the source line below a figure, for parts that extend it
+    run: str = ""  # a short name of the run; a part's own `run` begins with it
 
     @property
     def pieces(self) -> tuple[str, ...]:
@@ -118,12 +118,12 @@ class Seen:
 
     view: str
     part: str
-    result: Any  # of the part's first measure; None for a part without one
-    results: Mapping[str, Any]  # of all measures that the part names; None for a slow one that was not started
-    seconds: Mapping[str, float]  # how long each took
-    pace: Mapping[str, float]  # seconds a unit of work of slow ones, known once one of their kind has run
+    result: Any  # result of the part's first measure; None for a part without measures
+    results: Mapping[str, Any]  # results of all measures of the part; None for a slow one that was not started
+    seconds: Mapping[str, float]  # duration of each
+    pace: Mapping[str, float]  # seconds per unit of work of slow measures, known once one of the kind has run
     settings: Settings
-    words: Words  # of the view
+    words: Words  # words of the view
     facts: Facts
 
     @property
@@ -141,37 +141,37 @@ Payload = dict[str, Any]
 Draw = Callable[[Seen], Payload]
 
 
-Values = Mapping[str, object]  # of the parts that ask, by name; as untrusted as anything from a page
+Values = Mapping[str, object]  # values of the asking parts by name; untrusted, as everything from a page
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
     """A part's payload, computed only if its key differs from the one on the page."""
 
-    key: object  # all that decides it besides the language, as something with a faithful repr
+    key: object  # everything that it depends on except the language; its repr must be unambiguous
     make: Callable[[], "Payload"]
-    layers: int | None = None  # of a run, after which it can be made while the run goes on
+    layers: int | None = None  # layers after which it can be drawn while the run goes on
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a view. Made by the functions below."""
+    """One part of a view, built by the functions below."""
 
-    kind: str  # of the page's scripts
+    kind: str  # kind of part, which selects the script on the page
     draw: Draw | None = None
-    of: tuple[str, ...] = ()  # measures that it needs: while a slow one is not there, `<part>.empty` is shown
-    also: tuple[str, ...] = ()  # measures that it shows where they are there
-    depends: tuple[Depends, ...] = ()  # beyond what its measures depend on
-    settings: tuple[str, ...] | None = None  # beyond those of its measures; None: all of the view
-    read: Callable[[object, Scene], Any] | None = None  # a part that asks: what a page sent -> a hashable value
+    of: tuple[str, ...] = ()  # measures that it needs; until a slow one has run, `<part>.empty` is shown
+    also: tuple[str, ...] = ()  # measures that it shows once they exist
+    depends: tuple[Depends, ...] = ()  # in addition to those of its measures
+    settings: tuple[str, ...] | None = None  # in addition to those of its measures; None: all settings of the view
+    read: Callable[[object, Scene], Any] | None = None  # for an asking part: (sent value, scene) -> a hashable value
     job: str = ""  # the slow measure that its button starts
-    again: bool = False  # whether that can be measured again, as times can that differ from one run to the next
-    events: tuple[str, ...] = ()  # that it triggers beyond "select"
-    shared: bool = False  # the same part in several views; it is then named without the view
-    kept: bool = False  # whether a link holds a value of it that only the page reads
-    steady: bool = False  # tells nothing of a model or a prompt: drawn once in a language
-    first: Callable[[Words], Payload] | None = None  # what a steady part shows while no scene can be opened
-    # The settings of a form that is not the view's, for the search, and the place of their words; "" for the view's.
+    again: bool = False  # whether it can be repeated, as for timings that vary between runs
+    events: tuple[str, ...] = ()  # events in addition to "select"
+    shared: bool = False  # the same part in several views, named without the view
+    kept: bool = False  # whether a link stores a value of it that only the page reads
+    steady: bool = False  # independent of model and prompt: drawn once per language
+    first: Callable[[Words], Payload] | None = None  # payload of a steady part while no scene can be opened
+    # Settings of a form other than the view's, for the search, with the section of their words; "": the view's.
     declares: tuple[Setting, ...] = ()
     declares_in: str = ""
 
@@ -183,10 +183,9 @@ def Form(
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] = (),
 ) -> Part:
-    """Return the form of the view's settings. `of`, `depends`, `settings`: what its options depend on.
+    """Build the form of the view's settings. `of`, `depends`, `settings`: what its options depend on.
 
-    Every view has it as "form" in the layout; it is declared only if its options follow from measures or other
-    settings.
+    Every view has it as "form" in the layout; it is declared only if its options follow from measures or settings.
     """
     return Part("controls", draw, _names(of), depends=depends, settings=settings)
 
@@ -199,10 +198,9 @@ def Figure(
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] | None = None,
 ) -> Part:
-    """Return a part that is a Plotly figure: {"title", "note", "figure", "columns", "python"} or {"absent": True}.
+    """Build a part that is a Plotly figure: {"title", "note", "figure", "columns", "python"} or {"absent": True}.
 
-    Source, file and words are added. `static/parts/figure.js` documents further fields: what a click selects, a layout
-    for wide pages.
+    Source, file and words are added. `static/parts/figure.js` documents further fields, such as what a click selects.
     """
     return Part("figure", draw, _names(of), also, depends, settings)
 
@@ -215,7 +213,7 @@ def Table(
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] | None = None,
 ) -> Part:
-    """Return a part with one or more tables: {"title", "about", "columns", "rows", "check", "same", "python"}.
+    """Build a part with one or more tables: {"title", "about", "columns", "rows", "check", "same", "python"}.
 
     `static/parts/labtable.js` documents further fields: several tables, bars, tokens, a verdict above.
     """
@@ -233,14 +231,12 @@ def Custom(
     shared: bool = False,
     kept: bool = False,
 ) -> Part:
-    """Return a part of a kind of its own. `kept`: its script holds a value for links, unknown to the server."""
+    """Build a part of a custom kind. `kept`: its script holds a value for links, unknown to the server."""
     return Part(kind, draw, _names(of), also, depends, settings, shared=shared, kept=kept)
 
 
 def Steady(kind: str, draw: Draw, of: str | tuple[str, ...], first: Callable[[Words], Payload]) -> Part:
-    """Return a part of a kind of its own that depends on neither model nor prompt. `first` gets the words
-    of the view.
-    """
+    """Build a part of a custom kind that depends on neither model nor prompt. `first` gets the words of the view."""
     return Part(kind, draw, _names(of), steady=True, first=first)
 
 
@@ -257,7 +253,7 @@ def Asking(
     declares: tuple[Setting, ...] = (),
     declares_in: str = "",
 ) -> Part:
-    """Return a part with a value of its own: `settings.<part>` is the result of `read`, which may raise InputError."""
+    """Build a part with a value of its own: `settings.<part>` is the result of `read`, which may raise InputError."""
     return Part(
         kind,
         draw,
@@ -281,12 +277,10 @@ def Job(
     settings: tuple[str, ...] | None = None,
     again: bool = False,
 ) -> Part:
-    """Return the button of a slow measure. Words: `<part>.start`, and `<part>.hint` if there is no `hint` function.
-
-    `again`: it measures times, which may differ in a second run.
+    """Build the button of a slow measure. Words: `<part>.start`, and `<part>.hint` if there is no `hint` function.
 
     `hint(seen)` returns {"text"} with the cost, {"unready": True} if it cannot start, {"done": True} if nothing is left
-    to start, and {"start"} to change the button's label.
+    to start, and {"start"} to change the button's label. `again`: it measures times, which may differ in a second run.
     """
     return Part(
         "job",
@@ -304,20 +298,20 @@ def _names(of: str | tuple[str, ...]) -> tuple[str, ...]:
     return (of,) if isinstance(of, str) else of
 
 
-# --- streams: what goes on while the page is looked at ---
+# --- streams: events that send updates while they go on ---
 
 
 @dataclass(frozen=True, eq=False)
 class Visit:
-    """The page that sent an event, with its settings at that moment."""
+    """The page that sent an event, with its settings at that time."""
 
     playground: Playground
     session: str  # the visitor
     language: str
     model_id: str
     prompt: Prompt
-    values: Mapping[str, object]  # of the view's form and asking parts by their names on the page, unchecked
-    state: Any = None  # what the stream keeps
+    values: Mapping[str, object]  # values of the view's form and asking parts, by their names on the page, unchecked
+    state: Any = None  # the state of the stream
 
 
 @dataclass(frozen=True)
@@ -330,20 +324,20 @@ class Open:
 
 
 @dataclass(frozen=True)
-class Models:
-    """Yielded by an event to say that the visitor's list of models has changed."""
+class ModelsChanged:
+    """Yielded by an event to signal that the visitor's list of models has changed."""
 
 
 @dataclass(frozen=True)
 class Event:
     """An event of a stream: `handle(visit, sent)`; `sent` is the value of the channel, untrusted.
 
-    A generator function yields payloads of the channel, and is closed when the visitor leaves. Any other function is
+    A generator function yields payloads of the channel, and is closed when the visitor leaves; any other function is
     called for its effect. Exceptions are sent to the page as {"error": {"text", "hint"}}.
     """
 
-    handle: Callable[[Visit, Any], Iterator[Payload | Open | Models] | None]
-    trigger: Literal["once", "multiple", "always_last"] = "once"  # what an event does while one like it goes on
+    handle: Callable[[Visit, Any], Iterator[Payload | Open | ModelsChanged] | None]
+    trigger: Literal["once", "multiple", "always_last"] = "once"  # how an event behaves while an earlier one goes on
 
 
 def nothing() -> None:
@@ -362,10 +356,10 @@ class Stream:
     """
 
     name: str
-    kind: str  # of the page's scripts
+    kind: str  # kind of part, which selects the script on the page
     events: Mapping[str, Event]
     state: Callable[[], Any] = nothing
-    leave: Callable[[Any, str], None] = forget_nothing  # (state, visitor): the visitor's page was closed
+    leave: Callable[[Any, str], None] = forget_nothing  # (state, visitor): called when the visitor's page is closed
 
 
 Layout = tuple["str | Layout", ...]
@@ -373,8 +367,8 @@ Layout = tuple["str | Layout", ...]
 
 @dataclass(frozen=True)
 class View:
-    """One view of a tab. Its words are the table `<key>` of the catalogue: `view`, `about`, `howto`, and those of its
-    parts.
+    """One view of a tab. Its words are the table `<key>` of the catalogue: `view`, `about`, `howto`, and its parts'
+    words.
 
     `layout` names the parts from top to bottom; a tuple in it is a row of columns, a tuple in a row is a column.
     """
@@ -384,15 +378,15 @@ class View:
     parts: Mapping[str, Part]
     measures: tuple[Measure, ...] = ()
     settings: tuple[Setting, ...] = ()
-    # Beside the row of views: one value for all views of a tab that name the same one. Words: `[<tab>.settings]`.
+    # Shown beside the row of views; views of a tab that name the same setting share it. Words: `[<tab>.settings]`.
     tab_settings: tuple[Setting, ...] = ()
-    api: tuple = ()  # of viz.seam.programs.endpoint.Endpoint
-    form_depends: tuple[Depends, ...] = ()  # what the options of the form depend on
-    # A slow measure whose result has `names`, {head: [(label, score, baseline)]}: lists of heads on the whole page show
-    # them once it was measured.
+    api: tuple = ()  # items: viz.seam.programs.endpoint.Endpoint
+    form_depends: tuple[Depends, ...] = ()  # inputs that the options of the form depend on
+    # A slow measure whose result has `names`, {head: [(label, score, baseline)]}, which lists of heads on all tabs show
+    # once it has run.
     names_heads: str = ""
-    problems: str = ""  # the part that says why an asking part cannot be read; without one, the page's notice does
-    streams: tuple[Stream, ...] = ()  # events beyond the page's one pipeline
+    problems: str = ""  # the part that shows errors in asking parts; "": the page's notice
+    streams: tuple[Stream, ...] = ()  # events outside the page's pipeline
 
     def part_name(self, part: str) -> str:
         """Return the name of a part on the page."""

@@ -24,14 +24,14 @@ from viz.work.playground import Options
 
 ROUTE = "/playground/static/{digest}/{name:path}"
 MAIN, STYLE = "main.js", "style.css"
-POLICY = "page/server/policy.js"  # stands in the page: it has to run before any other script
+POLICY = "page/server/policy.js"  # inlined in the page, because it must run before any other script
 TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".json": "application/json",
 }
 _INLINE = re.compile(rb"<(script|style)([^>]*)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
-_BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # all addresses after it are relative to what it says
+_BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # the address that all relative addresses after it refer to
 # Parts of the page may be mounted before the scripts have run.
 STUB = (
     "window.playground={waiting:[]};"
@@ -51,7 +51,7 @@ class Asset:
     @functools.cached_property
     def packed(self) -> bytes:
         """The compressed content, for clients that accept it."""
-        return gzip.compress(self.body, 6, mtime=0)  # higher levels take longer, and a hundredth less room
+        return gzip.compress(self.body, 6, mtime=0)  # higher levels take longer and save only 1%
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ def read(static: Path) -> Assets:
     """Read a folder: every script under its path, and all styles joined into one sheet."""
     bodies = {path.relative_to(static).as_posix(): path.read_bytes() for path in sorted(static.rglob("*.js"))}
     bodies[STYLE] = stylesheet(static / "style")
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, body in bodies.items():
-        whole.update(f"{name} {len(body)} ".encode() + body)
-    return Assets(whole.hexdigest()[:16], {name: asset(name, body) for name, body in bodies.items()})
+        digest.update(f"{name} {len(body)} ".encode() + body)
+    return Assets(digest.hexdigest()[:16], {name: asset(name, body) for name, body in bodies.items()})
 
 
 def asset(name: str, body: bytes) -> Asset:
@@ -129,7 +129,7 @@ _LONG = ("/config", "/gradio_api/info")
 
 
 @dataclass(eq=False)
-class Head:
+class HeadMiddleware:
     """Middleware that inserts our tags into the page's head; Gradio would add its own `head` only once its scripts run.
 
     The styles therefore apply before anything is visible, and our scripts run before Gradio's. The page and Gradio's
@@ -147,7 +147,7 @@ class Head:
             return
         packs, begun, body = "gzip" in Headers(scope=scope).get("accept-encoding", ""), [], bytearray()
 
-        async def whole(message: Message) -> None:
+        async def send_page(message: Message) -> None:
             if message["type"] == "http.response.start":
                 begun.append(message)
                 return
@@ -169,18 +169,18 @@ class Head:
             await send(start)
             await send({"type": "http.response.body", "body": page})
 
-        await self.app(scope, receive, whole)
+        await self.app(scope, receive, send_page)
 
 
 def policy_of(page: bytes, options: Options) -> str:
     """Return the content security policy of a page: only the inline scripts and style sheets that it
     contains may run.
     """
-    found: dict[str, list[str]] = {"script": [], "style": []}
+    hashes: dict[str, list[str]] = {"script": [], "style": []}
     for tag, attributes, text in _INLINE.findall(page):
         if b"src=" not in attributes:
-            found[tag.decode().lower()].append(hashed(text))
-    return page_policy(options, found["script"], found["style"])
+            hashes[tag.decode().lower()].append(hashed(text))
+    return page_policy(options, hashes["script"], hashes["style"])
 
 
 def with_tags(page: bytes, more: str) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-FETCHED = "gradio.FileData"  # what Gradio would read or fetch for the argument of any function
+FETCHED = "gradio.FileData"  # marks a file that Gradio would read or fetch as an argument of any function
 SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MARK = "_type"
 
@@ -58,8 +58,8 @@ class Functions:
     A call of another function, or with a wrong number of arguments, is refused: Gradio would log a traceback for each.
     """
 
-    events: Mapping[int, tuple[str, int]]  # name and number of inputs, by Gradio's number
-    arguments: Mapping[str, Mapping[str, bool]]  # those of functions for programs by name: whether each is needed
+    events: Mapping[int, tuple[str, int]]  # name and number of inputs, by Gradio's function index
+    arguments: Mapping[str, Mapping[str, bool]]  # function name -> argument name -> whether it is required
 
     @classmethod
     def of(cls, config: Mapping[str, Any], arguments: Mapping[str, Mapping[str, bool]]) -> "Functions":
@@ -88,17 +88,17 @@ class Functions:
         if not isinstance(data, list) or len(data) != many:
             raise Unreadable("another number of arguments")
 
-    def _check_named(self, arguments: Mapping[str, bool], given: Collection[str]) -> None:
-        if any(name not in arguments for name in given) or any(
-            arguments[each] and each not in given for each in arguments
+    def _check_named(self, arguments: Mapping[str, bool], names: Collection[str]) -> None:
+        if any(name not in arguments for name in names) or any(
+            arguments[each] and each not in names for each in arguments
         ):
             raise Unreadable("other arguments")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         raise Unreadable("a key twice")
-    if found.get(_MARK) == FETCHED:
+    if fields.get(_MARK) == FETCHED:
         raise Unreadable("a file")
-    return found
+    return fields

@@ -83,13 +83,13 @@ def is_foreign(scope: Scope, options: Options) -> bool:
 
 def is_our_origin(origin: str, headers: Headers, options: Options) -> bool:
     """Return whether an Origin header names this server: as the Host header does, by --allow-host, or by --embed."""
-    scheme, _, rest = origin.lower().partition("://")
+    scheme, _, authority = origin.lower().partition("://")
     usual = {"http": 80, "https": 443}.get(scheme)
-    name, port = name_of(rest), port_of(rest, usual)
+    name, port = name_of(authority), port_of(authority, usual)
     if usual is None or not name or port is None:
         return False
     hosts = [headers.get("host", "")]
-    if options.proxies:  # the name that the browser knows, where the proxy asks by another one
+    if options.proxies:  # the name that the browser used, if the proxy sends another one
         hosts += [each.strip() for each in headers.get("x-forwarded-host", "").split(",")]
     if (name, port) in [(name_of(host), port_of(host, usual)) for host in hosts if host]:
         return True
@@ -101,10 +101,10 @@ def is_our_origin(origin: str, headers: Headers, options: Options) -> bool:
 def port_of(host: str, usual: int | None) -> int | None:
     """Return the port in a Host header, `usual` if it names none, None if it is malformed."""
     try:
-        found = urlsplit(f"//{host}").port
+        port = urlsplit(f"//{host}").port
     except ValueError:
         return None
-    return usual if found is None else found
+    return usual if port is None else port
 
 
 def _matches(origin: str, pattern: str) -> bool:
@@ -115,7 +115,7 @@ def _matches(origin: str, pattern: str) -> bool:
     return origin.startswith(before) and origin.endswith(after) and len(origin) > len(before) + len(after)
 
 
-# --- what proxies say -----------------------------------------------------------------------------
+# --- the headers of proxies -----------------------------------------------------------------------
 
 SAID_BY_PROXIES = (b"x-forwarded-", b"forwarded", b"x-real-ip", b"x-gradio-server", b"x-original-")
 
@@ -128,9 +128,9 @@ def as_asked(scope: Scope, proxies: int) -> Scope:
     scope = scope | {"playground.proxied": "x-forwarded-for" in Headers(scope=scope)}
     if not proxies:
         return scope | {"headers": [each for each in scope["headers"] if not each[0].startswith(SAID_BY_PROXIES)]}
-    said = [part.strip() for part in Headers(scope=scope).get("x-forwarded-proto", "").split(",")]
+    schemes = [part.strip() for part in Headers(scope=scope).get("x-forwarded-proto", "").split(",")]
     headers = [each for each in scope["headers"] if each[0] != b"x-gradio-server"]
-    return scope | {"headers": headers} | ({"scheme": said[-1]} if said[-1] in ("http", "https") else {})
+    return scope | {"headers": headers} | ({"scheme": schemes[-1]} if schemes[-1] in ("http", "https") else {})
 
 
 def at_itself(scope: Scope) -> Scope:
@@ -141,6 +141,6 @@ def at_itself(scope: Scope) -> Scope:
     """
     host, port = scope.get("server") or ("127.0.0.1", None)
     name = f"[{host}]" if ":" in host else host
-    said = (b"host", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix", b"forwarded")
-    headers = [each for each in scope["headers"] if each[0] not in said]
+    replaced = (b"host", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix", b"forwarded")
+    headers = [each for each in scope["headers"] if each[0] not in replaced]
     return scope | {"scheme": "http", "headers": [(b"host", f"{name}:{port}".encode()), *headers]}

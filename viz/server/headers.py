@@ -10,11 +10,11 @@ from starlette.types import Message
 
 from viz.work.playground import Options
 
-SERVER = uuid.uuid4().hex  # another one after a restart: the pages that knew the old one begin anew
+SERVER = uuid.uuid4().hex  # changes at a restart, so that open pages reload
 SERVER_HEADER = "x-playground-server"
 KEPT = "public, max-age=3600"
 HASHED = ("/assets/", "/playground/static/")
-WORKER = "page/server/line_worker.js"  # among the page's scripts
+WORKER = "page/server/line_worker.js"  # name among the page's scripts
 
 
 def page_policy(options: Options, scripts: Collection[str] = (), styles: Collection[str] = ()) -> str:
@@ -41,13 +41,13 @@ def page_policy(options: Options, scripts: Collection[str] = (), styles: Collect
         "form-action": "'self'",
         "frame-ancestors": ancestors(options),
         "require-trusted-types-for": "'script'",
-        "trusted-types": "default svelte-trusted-html",  # the second is of Gradio's page, for markup alone
+        "trusted-types": "default svelte-trusted-html",  # the second is Gradio's, for markup only
     }
     return "; ".join(f"{name} {value}" for name, value in sources.items())
 
 
 def other_policy(options: Options, path: str = "") -> str:
-    """Return the policy of an answer that is not a page: nothing may load or run if a browser takes it for one.
+    """Return the policy of an answer that is not a page: nothing may load or run if a browser renders it as one.
 
     The worker that pages share runs under the policy of its own script: it may import scripts of this server, and
     connect to it.
@@ -66,9 +66,9 @@ def hashed(text: bytes) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"
 
 
-# The style sheet for maps that the script of Plotly (plotly 7.1) adds as it runs; a test takes it from the script.
+# The style sheet for maps that Plotly's script (7.1) adds at run time; a test extracts it from the script.
 MAPS = "'sha256-ji27qzEtxXZW+7dun6UwjHXJ18e6WAin1VvNtkzIE/o='"
-EMPTY = hashed(b"")  # Plotly and the framework add empty style elements and fill them through the browser's own lists
+EMPTY = hashed(b"")  # Plotly and the framework add empty style elements and fill them through the CSSOM
 
 
 def always(options: Options) -> dict[str, str]:
@@ -92,7 +92,7 @@ def cached(path: str) -> str:
 
 def dress(start: Message, path: str, options: Options) -> None:
     """Add the headers to the start of an answer."""
-    # Nothing here is for other websites' scripts.
+    # Scripts of other websites may read nothing.
     start["headers"] = [pair for pair in start["headers"] if not pair[0].lower().startswith(b"access-control-")]
     headers = MutableHeaders(scope=start)
     for name, value in always(options).items():
@@ -104,4 +104,4 @@ def dress(start: Message, path: str, options: Options) -> None:
     else:
         headers.setdefault("cache-control", cached(path))
     if headers.get("content-type", "").startswith("text/event-stream"):
-        headers["x-accel-buffering"] = "no"  # a proxy is to pass each piece on at once
+        headers["x-accel-buffering"] = "no"  # makes a proxy forward each piece at once

@@ -11,9 +11,9 @@ from starlette.types import Receive, Scope, Send
 from viz.server.calls import is_session
 from viz.work.presence import Presence
 
-BEAT_SECONDS = 15.0  # between two signs of life on the line of an open page
-MOST_PAGES = 256  # on one line, as in static/page/server/line.js
-GRACE = 3.0  # seconds in which a page whose line was cut may be on another one
+BEAT_SECONDS = 15.0  # interval of heartbeats on a presence connection
+MOST_PAGES = 256  # pages per connection, as in static/page/server/line.js
+GRACE = 3.0  # seconds for a page to reconnect after its connection was cut
 
 
 class Here:
@@ -24,7 +24,7 @@ class Here:
 
     def __init__(self, presence: Presence) -> None:
         self.presence = presence
-        self._ends: set[asyncio.Task] = set()  # a task that nothing refers to may be lost
+        self._ends: set[asyncio.Task] = set()  # keeps references, since an unreferenced task may be garbage collected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         visits = set(scope["path_params"]["visits"].split(","))

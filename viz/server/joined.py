@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from viz.server.assets import MAIN, Assets, asset
 from viz.server.headers import WORKER
 
-LEARN = "learn/learn.js"  # with all that only lessons need
-FINDER = "page/search/finder.js"  # with all that only the open search needs
+LEARN = "learn/learn.js"  # with everything that only lessons need
+FINDER = "page/search/finder.js"  # with everything that only the open search needs
 _IMPORT = re.compile(r'^import (?:(\{[^}]*\}|\* as \w+) from )?"(\.[^"]+)";(?= *(?://.*)?$)', re.MULTILINE)
-_TAKEN = re.compile(r"[{,]\s*(\w+)")  # names between braces, as the other module calls them
+_TAKEN = re.compile(r"[{,]\s*(\w+)")  # names between braces, before "as"
 _EXPORT = re.compile(r"^export (?=(?:const|function|async function) (\w+))", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import|export)\b.*|^(?:const .* = )?await\b.*", re.MULTILINE)
-_LATER = re.compile(r"\bimport\(")  # a module that is asked for when it is needed
+_LATER = re.compile(r"\bimport\(")  # a dynamic import
 _WHERE = re.compile(r"\bimport\.meta\.url\b")
 _HELP = "const $later = (where, address) => import(new URL(address, where));\n"
 
@@ -50,12 +50,12 @@ def module(name: str, text: str) -> Module:
 def joined(assets: Assets) -> Assets:
     """Return the files with three bundles: one for the page's start, one for its lessons, one for its search.
 
-    The worker runs beside the pages and has what it imports for itself.
+    The worker is not bundled: it runs beside the pages and imports its own modules.
     """
     names = [name for name in assets.files if name.endswith(".js")]
     modules = {name: module(name, assets.files[name].body.decode()) for name in names}
     sent: dict[str, str] = {}
-    where: dict[str, str] = {}  # the script that has a module
+    where: dict[str, str] = {}  # module -> script that contains it
     for script in (each for each in (MAIN, LEARN, FINDER) if each in modules):
         sent[script] = join(modules, script, where)
         where |= {name: script for name in order(modules, script) if name not in where}
@@ -115,8 +115,8 @@ def _function(modules: Mapping[str, Module], module: Module, script: str) -> str
     where = f'new URL("{_address(module.name, script)}", import.meta.url).href'
     others = iter(module.imports)
 
-    def take(found: re.Match) -> str:
-        other, names = modules[next(others)], found[1] or ""
+    def take(match: re.Match) -> str:
+        other, names = modules[next(others)], match[1] or ""
         if unknown := set(_TAKEN.findall(names)) - set(other.exports):
             raise ValueError(f"{module.name} imports what {other.name} does not export: {', '.join(sorted(unknown))}")
         names = names.removeprefix("* as ").replace(" as ", ": ")
@@ -127,8 +127,8 @@ def _function(modules: Mapping[str, Module], module: Module, script: str) -> str
         raise ValueError(f"{module.name} cannot be joined with others: {unknown[0]}")
     if "import" in body:
         body = _LATER.sub(lambda _: f"$later({where}, ", _WHERE.sub(lambda _: where, body))
-    given = ", ".join(module.exports)
-    return f"// {module.name}\nconst {module.variable} = (() => {{\n{body}\nreturn {{ {given} }};\n}})();\n"
+    exports = ", ".join(module.exports)
+    return f"// {module.name}\nconst {module.variable} = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();\n"
 
 
 def _exports(module: Module, value: str) -> str:

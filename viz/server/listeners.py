@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from viz.server.middleware import API, again, path_of
+from viz.server.middleware import API, path_of, replayed
 from viz.work.presence import Presence
 
-MOST_EVENTS = 4096  # calls whose session is remembered
+MOST_EVENTS = 4096  # number of events whose session is remembered
 EVENT = re.compile(rb'"event_id" ?: ?"(\w{1,64})"')
-# An answer as it is sent: Gradio's protocols of its clients, and of a call without one.
+# Matches the end of an answer in a stream: Gradio's protocol for its own clients, and for plain calls.
 WHOLE = re.compile(rb'"msg" ?: ?"process_completed"|^event: (?:complete|error)', re.MULTILINE)
 
 
@@ -26,7 +26,7 @@ class Listeners:
 
     app: ASGIApp
     presence: Presence
-    _sessions: OrderedDict[str, str] = field(default_factory=OrderedDict)  # that a call named, by its event
+    _sessions: OrderedDict[str, str] = field(default_factory=OrderedDict)  # event -> session that its call named
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = path_of(scope).removeprefix(API) if scope["type"] == "http" else ""
@@ -42,7 +42,7 @@ class Listeners:
             if any(self._is_anothers(self._sessions.get(name.decode(), name.decode()), scope) for name in names):
                 await _hidden(scope, receive, send)
             else:
-                await self.app(scope, again(body, receive), send)
+                await self.app(scope, replayed(body, receive), send)
         elif path.startswith("call/") and scope.get("playground.session"):
             await self.app(scope, receive, self._noting(scope["playground.session"], send))
         else:
@@ -52,7 +52,7 @@ class Listeners:
         """Serve a request that reads the answers of a session."""
 
         async def counted(message: Message) -> None:
-            await send(message)  # until the client has taken what was sent before
+            await send(message)  # waits until the client has read the previous pieces
             for _ in WHOLE.finditer(message.get("body", b"")):
                 self.presence.took(session)
 
@@ -66,8 +66,8 @@ class Listeners:
         """Return a channel that notes which session an event belongs to, from the answer to a call."""
 
         async def noted(message: Message) -> None:
-            if found := EVENT.search(message.get("body", b"")):
-                self._sessions[found[1].decode()] = session
+            if match := EVENT.search(message.get("body", b"")):
+                self._sessions[match[1].decode()] = session
                 while len(self._sessions) > MOST_EVENTS:
                     self._sessions.popitem(last=False)
             await send(message)

@@ -26,21 +26,21 @@ from viz.work.under_way import UnderWay
 
 log = logging.getLogger("playground")
 
-MOST_ADDRESS = 8192  # characters of a path with its query
-MOST_OPEN = 400  # requests under way of one address; a browser holds one, each page that waits another
-LONG = 64 << 10  # bytes of a body that is read in a thread of its own
-BODY_SECONDS = 30.0  # for a request to arrive
+MOST_ADDRESS = 8192  # characters in a path with its query
+MOST_OPEN = 400  # concurrent requests per address; a browser holds one, and each waiting page another
+LONG = 64 << 10  # bytes from which a body is parsed in a separate thread
+BODY_SECONDS = 30.0  # time limit for the arrival of a body
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by DELETE
 API = "/gradio_api/"
 COMPUTED = ("/playground/lessons/", *(f"/playground/{each}" for each in ("view", "job", "stream", "model", "link")))
-VISIT = re.compile(rb'"visit" ?: ?"([A-Za-z0-9_-]{1,64})"')  # in a question of a page
-# What the page needs of Gradio, and what programs do: without files, uploads, streams, proxies and editors.
+VISIT = re.compile(rb'"visit" ?: ?"([A-Za-z0-9_-]{1,64})"')  # the visit in a request of the page
+# The routes of Gradio that the page and programs need: no files, uploads, streams, proxies or editors.
 PAGE = ("/", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
 FOLDERS = ("/assets/", "/static/", "/playground/", "/pwa_icon")
 CALLS = ("queue/join", "queue/data", "call/", "mcp", "info", "cancel", "reset", "startup-events", "theme.css")
-COMPUTING_CALLS = ("queue/join", "call/", "mcp")  # POSTs that have something computed
-DOOR = ("/login", "/logout")  # where there is one
-# Those who have not logged in are shown the login and nothing else.
+COMPUTING_CALLS = ("queue/join", "call/", "mcp")  # POSTs that start a computation
+DOOR = ("/login", "/logout")  # served if the server has logins
+# The only paths that are served before logging in.
 OUTSIDE = (*DOOR, "/favicon.ico", "/robots.txt", HEALTH)
 _NAMED = {
     400: "bad",
@@ -86,7 +86,7 @@ async def body_of(receive: Receive, limit: int) -> bytes | None:
             return bytes(body)
 
 
-def again(body: bytes, receive: Receive) -> Receive:
+def replayed(body: bytes, receive: Receive) -> Receive:
     """Return a channel that replays a body that was already read, and then continues."""
     left = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -97,15 +97,15 @@ def again(body: bytes, receive: Receive) -> Receive:
 
 
 @dataclass(eq=False)
-class Refused(Exception):
+class RefusedRequest(Exception):
     """The reason why a request is refused, and the seconds after which it may be repeated."""
 
     status: int
     wait: float = 0.0
-    name: str = ""  # of the host, where that is why
+    name: str = ""  # the host name, if it is the reason
 
 
-def refusal(refused: Refused, scope: Scope) -> Response:
+def refusal(refused: RefusedRequest, scope: Scope) -> Response:
     """Return the answer to a refused request, in the reader's language; as JSON for programs, which look
     for "detail".
     """
@@ -132,11 +132,11 @@ class Guard:
     visits: Buckets = field(default_factory=lambda: Buckets(VISITS))
     computing: Buckets = field(default_factory=lambda: Buckets(COMPUTING))
     computing_each: Buckets = field(default_factory=lambda: Buckets(COMPUTING_EACH))
-    under_way: UnderWay = field(default_factory=UnderWay)  # requests by address
+    under_way: UnderWay = field(default_factory=UnderWay)  # requests under way, by address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close"})  # the page uses none
+            await send({"type": "websocket.close"})  # the page uses no websockets
             return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
@@ -156,19 +156,19 @@ class Guard:
         client = client_of(scope, self.options.proxies)
         name = self.door.name_inside(scope) if self.door else None
         scope["playground.name"] = name
-        scope["playground.client"] = client if name is None else name  # for all that takes turns behind this
+        scope["playground.client"] = client if name is None else name  # who takes turns at the work
         with self.under_way.one_more(client):
             try:
                 receive = await self._admitted(scope, receive, client, name)
                 await self.app(self._led(scope, name), receive, send_with_headers)
-            except Refused as refused:
+            except RefusedRequest as refused:
                 await refusal(refused, scope)(scope, receive, send_with_headers)
             except Exception:
                 if begun and not ended:
                     raise
                 log.exception("a request failed")
                 if not begun:
-                    await refusal(Refused(500), scope)(scope, receive, send_with_headers)
+                    await refusal(RefusedRequest(500), scope)(scope, receive, send_with_headers)
 
     def _led(self, scope: Scope, name: str | None) -> Scope:
         """Return the request, redirected to the login form if it asks for the page without a login."""
@@ -183,21 +183,21 @@ class Guard:
         path, method = path_of(scope), scope["method"]
         host = Headers(scope=scope).get("host", "")
         if not is_ours(name_of(host), self.options):
-            raise Refused(403, name=name_of(host)[:80] or "?")
+            raise RefusedRequest(403, name=name_of(host)[:80] or "?")
         if is_foreign(scope, self.options):
-            raise Refused(403)
+            raise RefusedRequest(403)
         if self.options.public:
             self._count(self.visits, client)
             if self.under_way[client] > MOST_OPEN:
-                raise Refused(429, 5.0)
+                raise RefusedRequest(429, 5.0)
         if len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"]) > MOST_ADDRESS:
-            raise Refused(414)
+            raise RefusedRequest(414)
         if method not in METHODS or not (is_open(path) or (self.door and path in DOOR)):
-            raise Refused(405 if method not in METHODS else 404)
+            raise RefusedRequest(405 if method not in METHODS else 404)
         if self.door and name is None and path not in ("/", *OUTSIDE):
-            raise Refused(401)
+            raise RefusedRequest(401)
         if not calls.names_sessions(scope["query_string"]):
-            raise Refused(400)
+            raise RefusedRequest(400)
         if method != "POST":
             return receive
         return await self._bounded(scope, receive, client)
@@ -207,26 +207,26 @@ class Guard:
         limit, path = self.options.allowed.body, path_of(scope)
         length = Headers(scope=scope).get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
-            raise Refused(400)
+            raise RefusedRequest(400)
         if len(length) > 15 or int(length) > limit:
-            raise Refused(413)
+            raise RefusedRequest(413)
         try:
             body = await asyncio.wait_for(body_of(receive, limit), BODY_SECONDS)
         except TimeoutError as error:
-            raise Refused(408) from error
+            raise RefusedRequest(408) from error
         if body is None:
-            raise Refused(413)
+            raise RefusedRequest(413)
         where = path.removeprefix(API)
         if path.startswith(COMPUTED):
-            found = VISIT.search(body)
-            self._count_computing(client, found[1].decode() if found else "")
+            match = VISIT.search(body)
+            self._count_computing(client, match[1].decode() if match else "")
         if path.startswith(API) and body:
             computes = where.startswith(COMPUTING_CALLS)
             session = await self._called(where, body, computes)
             if computes:
                 scope["playground.session"] = session
                 self._count_computing(client, session)
-        return again(body, receive)
+        return replayed(body, receive)
 
     async def _called(self, where: str, body: bytes, computes: bool) -> str:
         """Return the session that a request to Gradio names; raises Refused for a malformed call."""
@@ -239,7 +239,7 @@ class Guard:
                 self.functions.check(where, call)
         except calls.Unreadable as error:
             log.warning("a call was refused: %s", error)
-            raise Refused(400) from None
+            raise RefusedRequest(400) from None
         return session
 
     def _count_computing(self, client: str, visit: str) -> None:
@@ -250,4 +250,4 @@ class Guard:
 
     def _count(self, buckets: Buckets, client: object) -> None:
         if wait := buckets.wait(client):
-            raise Refused(429, wait)
+            raise RefusedRequest(429, wait)

@@ -19,14 +19,14 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self._paths = {each.name: each for each in path.iterdir() if each.is_file()}
         self._packed: dict[str, Asset] = {}
-        self._packing = threading.Lock()  # whoever comes meanwhile waits for the same
+        self._packing = threading.Lock()  # concurrent requests wait for one compression
 
     def pack(self, name: str) -> Asset:
         """Return a script or style sheet, compressed. Raises KeyError for an unknown name."""
         with self._packing:
             if name not in self._packed:
                 file = asset(name, self._paths[name].read_bytes())
-                _ = file.packed  # here, and not where it is sent
+                _ = file.packed  # compresses in this thread, not in the event loop
                 self._packed[name] = file
             return self._packed[name]
 

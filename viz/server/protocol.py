@@ -18,13 +18,13 @@ from viz.server.clients import network_of
 
 log = logging.getLogger("playground")
 
-HEAD_SECONDS = 10.0  # for the head of a request, from connecting or from its first byte
-STALL_SECONDS = 60.0  # in which a client takes LEAST bytes of what waits for it
+HEAD_SECONDS = 10.0  # time limit for a request's head, from the connection or from its first byte
+STALL_SECONDS = 60.0  # in this time a client must read at least LEAST bytes of a pending answer
 LEAST = 16 << 10
-EACH = 500  # connections of one address: the 400 requests that may be under way, and more that are idle
-BACKLOG = 128  # connections taken at once
-RESERVE = 256 + 4 * BACKLOG  # files that are no connections, and connections that are being closed again
-ENOUGH = 1000  # connections that a shared server should be able to take
+EACH = 500  # connections per address: the 400 requests that may be under way, and idle ones
+BACKLOG = 128  # connections accepted at once
+RESERVE = 256 + 4 * BACKLOG  # file descriptors for files, and for connections that are being closed
+ENOUGH = 1000  # connections that a shared server should be able to accept
 
 
 @dataclass(eq=False)
@@ -39,14 +39,14 @@ class Crowd:
     each: int | None = None
     by_address: Counter = field(default_factory=Counter)
     count: int = 0
-    silent: dict["Bounded", None] = field(default_factory=dict)  # those waited for, in that order
+    silent: dict["Bounded", None] = field(default_factory=dict)  # connections that wait for their client, longest first
 
     def enter(self, address: str) -> bool:
-        """Count a connection and return True if there is room for it, else return False."""
+        """Count a connection if there is room for it; returns whether it was accepted."""
         full = self.each is not None and self.by_address[address] >= self.each
         if full or self.count >= self.total:
-            there = (each for each in self.silent if not full or each.address == address)
-            if (longest := next(there, None)) is not None:
+            candidates = (each for each in self.silent if not full or each.address == address)
+            if (longest := next(candidates, None)) is not None:
                 longest.give_way()
         if self.count >= self.total or (self.each is not None and self.by_address[address] >= self.each):
             if not self.by_address[address]:
@@ -74,11 +74,11 @@ class Bounded(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.address: str | None = None  # of a connection that was let in
+        self.address: str | None = None  # the address of an accepted connection, else None
         self.counted = False
         self.head: asyncio.TimerHandle | None = None
         self.stall: asyncio.TimerHandle | None = None
-        self.unsent = 0  # bytes, when it was last looked at
+        self.unsent = 0  # bytes at the last check
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         address = network_of((transport.get_extra_info("peername") or ("",))[0])
@@ -88,7 +88,7 @@ class Bounded(H11Protocol):
             return
         self.address, self.counted = address, True
         super().connection_made(transport)
-        transport.set_write_buffer_limits(0)  # whatever waits for the client is watched
+        transport.set_write_buffer_limits(0)  # any unsent byte pauses writing, so that it is watched
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -105,7 +105,7 @@ class Bounded(H11Protocol):
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._have_head()
-        elif self.head is None:  # the beginning of another request, or what is left of a body nobody waits for
+        elif self.head is None:  # the start of another request, or the remainder of an unread body
             self._await_head()
 
     def pause_writing(self) -> None:
@@ -118,7 +118,7 @@ class Bounded(H11Protocol):
         super().resume_writing()
 
     def give_way(self) -> None:
-        """Close this connection, which only waits for its client, and make room at once."""
+        """Close this connection, which is only waiting for its client, to make room at once."""
         self._have_head()
         self._uncount()
         self.transport.abort()
@@ -144,7 +144,7 @@ class Bounded(H11Protocol):
         self.unsent, self.stall = left, self.loop.call_later(STALL_SECONDS, self._look_again)
 
     def _should_upgrade(self) -> bool:
-        return False  # a request like any other: the page uses no websockets, which would not be bounded
+        return False  # treated as a normal request: websockets would not be bounded, and the page uses none
 
 
 def _stopped(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
@@ -172,7 +172,7 @@ def files_allowed() -> int:
         return 2048
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        with contextlib.suppress(ValueError, OSError):  # a system may have a bound below what it calls unlimited
+        with contextlib.suppress(ValueError, OSError):  # some systems have a lower maximum than "unlimited"
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 20 if soft == resource.RLIM_INFINITY else soft

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-MOST = 20  # messages of one kind
+MOST = 20  # messages per kind and minute
 SECONDS = 60.0
-KINDS = 256  # that are counted apart; beyond them the oldest is forgotten
+KINDS = 256  # kinds that are counted; beyond that the oldest is forgotten
 
 
 @dataclass(eq=False)
@@ -19,11 +19,11 @@ class Few(logging.Filter):
     """
 
     clock: Callable[[], float] = time.monotonic
-    _kinds: OrderedDict[tuple[str, str], tuple[float, int]] = field(default_factory=OrderedDict)  # since when, how many
+    _kinds: OrderedDict[tuple[str, str], tuple[float, int]] = field(default_factory=OrderedDict)  # (start, count)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write a message. The first of a kind after a minute says how many were left out."""
+        """Return whether to write a message. The first of a kind after a minute reports how many were left out."""
         first = str(record.msg).partition("\n")[0][:120]
         kind, now = (record.name, first), self.clock()
         with self._lock:

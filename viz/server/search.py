@@ -1,4 +1,4 @@
-"""GET /playground/search: what the page's search finds, in the reader's language; packed for the way once."""
+"""GET /playground/search: the entries of the page's search in the reader's language, compressed once."""
 
 import functools
 import json
@@ -14,7 +14,7 @@ from viz.words import pick_language
 
 @functools.cache
 def packed(language: str) -> Asset:
-    """Return the entries in a language as they are sent."""
+    """Return the entries in a language, compressed as they are sent."""
     text = json.dumps(payload(language), ensure_ascii=False, separators=(",", ":"))
     return asset(f"search.{language}.json", text.encode())
 

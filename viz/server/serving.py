@@ -14,9 +14,9 @@ from model.errors import InputError
 from viz.server.protocol import BACKLOG, Crowd, bounded
 from viz.server.quiet import quieten
 
-FIRST, PORTS = 7860, 100  # where a free port is looked for, and how many are tried
-CUT_SECONDS = 0.5  # that answers under way have to come to an end when the server stops
-STOP_SECONDS = 2  # and all that is left after them
+FIRST, PORTS = 7860, 100  # first port to try, and number of ports to try
+CUT_SECONDS = 0.5  # time for answers under way to finish when the server stops
+STOP_SECONDS = 2  # time for everything else after that
 
 
 class Stopping(uvicorn.Server):
@@ -33,7 +33,7 @@ class Stopping(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-class Running:
+class RunningServer:
     """A running server. Raises RuntimeError if it does not start."""
 
     def __init__(self, app: ASGIApp, place: socket.socket, host: str, crowd: Crowd) -> None:
@@ -47,12 +47,12 @@ class Running:
             http=bounded(crowd),
             ws="none",
             backlog=BACKLOG,
-            proxy_headers=False,  # who asks behind a proxy is for --behind-proxy to say
+            proxy_headers=False,  # --behind-proxy decides which proxies are trusted
             timeout_graceful_shutdown=STOP_SECONDS,
             log_level="warning",
             lifespan="on",
         )
-        quieten()  # what uvicorn logs to is there by now
+        quieten()  # by now uvicorn's loggers exist
         self.server = Stopping(config)
         self._thread = threading.Thread(target=self._run, args=(place,), daemon=True)
         self._thread.start()
@@ -62,7 +62,7 @@ class Running:
             time.sleep(0.002)
 
     def _run(self, place: socket.socket) -> None:
-        with contextlib.suppress(SystemExit):  # of a server that cannot start; it has written why
+        with contextlib.suppress(SystemExit):  # raised if the server cannot start; it has logged the reason
             self.server.run(sockets=[place])
 
     def wait(self) -> None:
@@ -94,5 +94,5 @@ def taken(host: str, port: int | None) -> socket.socket:
         return socket.create_server((address[0], ports[-1], *address[2:]), family=family, backlog=BACKLOG)
     except OSError as error:
         got = host if port is None else f"{host}:{port}"
-        hint = "Perhaps the app is running already: end it, or choose another --port or --host."
-        raise InputError("Nothing can be served at this address.", got, hint) from error
+        hint = "The app may be running already: stop it, or choose another --port or --host."
+        raise InputError("The server cannot listen at this address.", got, hint) from error

@@ -17,7 +17,7 @@ from viz.work.engine import READS, Ran
 
 
 class DistantTrace:
-    """Stands in for a `model.tracing.trace.Trace`.
+    """A stand-in for `model.tracing.trace.Trace`.
 
     The page draws from results, which are computed where the trace is, as are READS. A few endpoints read more of the
     trace: then the prompt is run once in this process, and everything that a trace has is available here.
@@ -26,7 +26,7 @@ class DistantTrace:
     def __init__(self, key: RunKey, tokens: Tokens, config: ModelConfig, ran: Ran, make: Callable[[], Trace]) -> None:
         self.key, self.tokens, self.config = key, tokens, config
         self.metrics: np.ndarray = ran.metrics  # [L, H, metrics]
-        self.seconds = ran.seconds  # that the run took there
+        self.seconds = ran.seconds  # duration of the run in the other process
         self._make, self._read = make, ran.read
         self._made: Trace | None = None
 
@@ -45,7 +45,7 @@ class DistantTrace:
         return self.metrics.nbytes + (self._made.nbytes if self._made else 0)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked by copy and pickle; a trace is neither copied nor sent
+        if name.startswith("__"):  # looked up by copy and pickle; a trace is neither copied nor sent
             raise AttributeError(name)
         if self._made is None and self._read is not None and name in READS:
             return functools.partial(self._read, name)

@@ -17,26 +17,26 @@ READS = ("pattern", "scores", "qkv", "z", "hidden", "middle", "logits_at", "mlp_
 
 
 @dataclass(frozen=True, eq=False)
-class Ask(Generic[T]):
-    """A question: answered in this process by `here`, or described as a value for another process."""
+class EngineRequest(Generic[T]):
+    """A question: answered in this process by `local`, or described as a value for another process."""
 
     model_id: str
-    here: Callable[[], T]
-    elsewhere: Callable[[], Hashable | None]  # the question as a value; None where only this process can answer
+    local: Callable[[], T]
+    elsewhere: Callable[[], Hashable | None]  # the question as a value; None if only this process can answer
 
 
 @dataclass(frozen=True, eq=False)
 class Ran:
-    """The parts that the page needs of a run in another process."""
+    """The parts of a remote run that the page needs."""
 
-    metrics: np.ndarray  # of all heads, as in Trace. [L, H, metrics]
+    metrics: np.ndarray  # metrics of all heads, as in Trace. [L, H, metrics]
     seconds: float
-    read: Callable[..., Any] | None = None  # (name of READS, its arguments): an answer of the trace, from where it is
+    read: Callable[..., Any] | None = None  # (name in READS, arguments) -> the result, computed where the trace is
 
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """The result of work, and its duration where it was done, waiting included."""
+    """The result of work, and its duration in the process that did it, including waits."""
 
     value: Any
     seconds: float
@@ -47,7 +47,7 @@ class Work:
     """Work that reports its progress; an exception from the callback ends it."""
 
     run: Callable[[Progress], Done]
-    locks: bool  # whether it computes in this process, in turns with others
+    locks: bool  # whether it computes in this process and therefore takes turns with others
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Status:
     name: str
     model_id: str
     ready: bool
-    under_way: int  # questions that this page waits for
+    under_way: int  # pending questions of this page
 
 
 class Busy(PlaygroundError):
@@ -68,26 +68,26 @@ class Busy(PlaygroundError):
 
 
 class Engine(Protocol):
-    """Answers questions about models. All methods raise PlaygroundError for errors that a person can cause, such as
-    Busy.
+    """The interface for questions about models. All methods raise PlaygroundError for errors that a person can cause,
+    such as Busy.
     """
 
-    threads: int  # of the page's process: one for each question that is under way or waits for its turn
-    is_here: bool  # whether this process is the one that computes
+    threads: int  # threads of the page's process: one per question under way or waiting
+    is_here: bool  # whether this process computes
 
     def load(self, model: LanguageModel) -> None:
-        """Prepare a loaded model wherever its questions are answered."""
+        """Prepare a loaded model wherever its questions will be answered."""
 
-    def run(self, ask: Ask[Trace]) -> Trace | Ran:
+    def run(self, ask: EngineRequest[Trace]) -> Trace | Ran:
         """Run a prompt."""
 
-    def measure(self, ask: Ask[T]) -> T:
-        """Return a quick measure of a view on a scene."""
+    def measure(self, ask: EngineRequest[T]) -> T:
+        """Compute a quick measure of a view on a scene."""
 
-    def job(self, ask: Ask[Work]) -> Work:
+    def job(self, ask: EngineRequest[Work]) -> Work:
         """Return a slow measure as work. An exception from its progress callback cancels it, wherever it runs."""
 
-    def write(self, ask: Ask[Iterator[T]], stop: Event) -> Iterator[T]:
+    def write(self, ask: EngineRequest[Iterator[T]], stop: Event) -> Iterator[T]:
         """Yield a text piece by piece. Closing the iterator, or setting `stop`, ends the work."""
 
     def status(self) -> tuple[Status, ...]:

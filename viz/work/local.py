@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from model.api import LanguageModel
 from model.tracing.trace import Trace
-from viz.work.engine import Ask, Status, Work
+from viz.work.engine import EngineRequest, Status, Work
 
 T = TypeVar("T")
 
@@ -20,24 +20,24 @@ class Local:
     def load(self, model: LanguageModel) -> None:
         """Do nothing: the model is already loaded."""
 
-    def run(self, ask: Ask[Trace]) -> Trace:
-        """Return the run."""
-        return ask.here()
+    def run(self, ask: EngineRequest[Trace]) -> Trace:
+        """Run the prompt and return its trace."""
+        return ask.local()
 
-    def measure(self, ask: Ask[T]) -> T:
-        """Return the measure."""
-        return ask.here()
+    def measure(self, ask: EngineRequest[T]) -> T:
+        """Compute the measure."""
+        return ask.local()
 
-    def job(self, ask: Ask[Work]) -> Work:
+    def job(self, ask: EngineRequest[Work]) -> Work:
         """Return the work."""
-        return ask.here()
+        return ask.local()
 
-    def write(self, ask: Ask[Iterator[T]], stop: Event) -> Iterator[T]:
+    def write(self, ask: EngineRequest[Iterator[T]], stop: Event) -> Iterator[T]:
         """Return the iterator over the text."""
-        return ask.here()
+        return ask.local()
 
     def status(self) -> tuple[Status, ...]:
-        """Return no others."""
+        """Return an empty tuple: there are no other holders of models."""
         return ()
 
     def places(self) -> int:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE = 8  # turns that those in a hurry may take in a row while somebody else waits
+PATIENCE = 8  # urgent turns in a row while the other line waits
 
 
 class Turns:
@@ -17,9 +17,9 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._inside = threading.Lock()  # held for moments only
+        self._inside = threading.Lock()  # protects the fields below; held only briefly
         self._held = False
-        self._holder: int | None = None  # the thread that took it last
+        self._holder: int | None = None  # the thread that acquired it last
         self._hurried: deque[threading.Event] = deque()
         self._patient: deque[threading.Event] = deque()
         self._in_a_row = 0
@@ -27,7 +27,7 @@ class Turns:
     def acquire(self, timeout: float = -1, *, later: bool = False) -> bool:
         """Acquire the lock, waiting at most `timeout` seconds (-1: without limit); returns whether it was acquired."""
         with self._inside:
-            if not self._held:  # then nobody waits: a release hands it on
+            if not self._held:  # then both lines are empty, because a release hands the lock on
                 self._held, self._holder = True, threading.get_ident()
                 return True
             if timeout < 0 and self._holder == threading.get_ident():
@@ -38,7 +38,7 @@ class Turns:
             taken = ticket.wait(None if timeout < 0 else timeout)
         except BaseException:
             if not self._give_up(line, ticket):
-                self.release()  # it had been handed over before the interruption
+                self.release()  # the lock was handed over before the interruption
             raise
         taken = taken or not self._give_up(line, ticket)
         if taken:

@@ -14,22 +14,22 @@ from model.records import RunKey, Tokens
 from model.store import ByteLRU
 from model.tracing.trace import Trace, check_length
 from viz.work.distant import DistantTrace
-from viz.work.engine import Ask, Engine
+from viz.work.engine import Engine, EngineRequest
 from viz.work.limits import PRIVATE, Allowed, limits_of
 from viz.work.local import Local
 from viz.work.model_lock import Turns
 from viz.work.presence import Presence
 from viz.work.processes.reward_shelf import RewardShelf
 from viz.work.processes.training_process import PREFIX, Workshop, label
-from viz.work.prompt import Prompt, Read, read
+from viz.work.prompt import EncodedPrompt, Prompt, read
 from viz.work.queue import Queue
-from viz.work.running import Running
+from viz.work.running import ForwardProgress
 
-MAX_CHARACTERS = PRIVATE.characters  # of a prompt on any server
-RESULTS = 16  # one part in so many of the memory is for results of jobs
-MOST_NAME = 200  # characters of a model's id
-RECENT = 16  # runs among which one is looked for that begins as a new one does
-MOST_FAILURES = 64  # models that did not load and are remembered
+MAX_CHARACTERS = PRIVATE.characters  # characters in a prompt, on any server
+RESULTS = 16  # 1/RESULTS of the memory is for results of jobs
+MOST_NAME = 200  # characters in a model's id
+RECENT = 16  # recent runs searched for a common beginning with a new run
+MOST_FAILURES = 64  # models that failed to load and are remembered
 
 
 @dataclass(frozen=True)
@@ -38,23 +38,23 @@ class Options:
 
     model: str = "tinygpt"
     max_tokens: int = 1024
-    memory_mb: int = 1024  # for traces and results
-    training_minutes: float = 20.0  # of one run; 0 switches training off
+    memory_mb: int = 1024  # memory for traces and results
+    training_minutes: float = 20.0  # time limit per training run; 0 switches training off
     offline: bool = False
-    stored: bool = False  # weights of safetensors stay in their files
-    dtype: str = "float32"  # of products with weights: a key of model.loading.halves.DTYPES
-    device: str = "cpu"  # that computes them: one of model.loading.devices.KINDS
+    stored: bool = False  # keep the weights of safetensors in their files (memory-mapped)
+    dtype: str = "float32"  # type of products with weights: a key of model.loading.halves.DTYPES
+    device: str = "cpu"  # device that computes them: one of model.loading.devices.KINDS
     local: Resolved | None = None  # a folder or .gguf file named on the command line
-    mcp: bool = False  # offers its functions as tools of language models, too
+    mcp: bool = False  # also offer the endpoints as tools for language models
     allowed: Allowed = PRIVATE
-    public: bool = False  # strangers come: requests are counted, and any name of this server is answered to
-    host: str = "127.0.0.1"  # the address it listens on
-    hosts: tuple[str, ...] = ()  # further names it is reached by
-    embed: tuple[str, ...] = ()  # origins whose pages may show this one in a frame
-    proxies: int = 0  # trusted ones in front of it, each of which adds an address to X-Forwarded-For
+    public: bool = False  # open to strangers: requests are rate-limited, and any host name is accepted
+    host: str = "127.0.0.1"  # the address to listen on
+    hosts: tuple[str, ...] = ()  # additional host names
+    embed: tuple[str, ...] = ()  # origins that may embed this page in a frame
+    proxies: int = 0  # number of trusted proxies; each appends an address to X-Forwarded-For
     login: Path | None = None  # a file of names and passwords
-    lessons: Path | None = None  # a folder of a teacher's own
-    workshop: str = ""  # the lessons alone: the keys of those that are there, "all" for all of them
+    lessons: Path | None = None  # a teacher's own folder of lessons
+    workshop: str = ""  # lessons only: their keys, or "all"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +62,17 @@ class Playground:
     """Loads models once, runs prompts once, and caches both within bounds; safe to share between visitors."""
 
     options: Options
-    engine: Engine = field(default_factory=Local)  # who computes
+    engine: Engine = field(default_factory=Local)  # where questions are computed
     models: ByteLRU = field(default_factory=lambda: ByteLRU(6 << 30))
     traces: ByteLRU = field(init=False)
-    results: ByteLRU = field(init=False)  # of jobs and of slow measures
+    results: ByteLRU = field(init=False)  # results of jobs and of slow measures
     workshop: Workshop = field(init=False)
     failures: dict[str, PlaygroundError] = field(default_factory=dict)
-    computing: Turns = field(default_factory=Turns)  # one forward at a time: it uses every core
-    running: Running = field(default_factory=Running)  # and how far it is
-    queue: Queue = field(init=False)  # whose turn it is
+    computing: Turns = field(default_factory=Turns)  # one forward pass at a time, since it uses every core
+    running: ForwardProgress = field(default_factory=ForwardProgress)  # progress of that forward pass
+    queue: Queue = field(init=False)  # the order of waiting work
     rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models that visitors trained
-    presence: Presence = field(default_factory=Presence)  # which pages are there, and whose they are
+    presence: Presence = field(default_factory=Presence)  # open pages and their owners
 
     def __post_init__(self) -> None:
         memory, allowed = self.options.memory_mb << 20, self.options.allowed
@@ -127,9 +127,9 @@ class Playground:
         if (local and model_id == local.model_id) or (model_id.startswith(PREFIX) and self.workshop.find(model_id)):
             return
         if only and model_id not in only:
-            raise InputError("This server does not offer that model.", shown(model_id), "Choose one of the list.")
+            raise InputError("This server does not offer that model.", shown(model_id), "Choose one from the list.")
         if len(model_id) > MOST_NAME:
-            raise InputError("There is no model of that name.", shown(model_id), "Choose one of the list.")
+            raise InputError("No model has this name.", shown(model_id), "Choose one from the list.")
 
     def leave(self, owner: str) -> None:
         """Handle the closing of a visitor's page: end its training runs and forget the models that it trained."""
@@ -181,7 +181,7 @@ class Playground:
         """
         return self.read(model, prompt).tokens
 
-    def read(self, model: LanguageModel, prompt: Prompt) -> Read:
+    def read(self, model: LanguageModel, prompt: Prompt) -> EncodedPrompt:
         """Return the prompt's tokens with their turns; raises the errors of `tokens`, and those of a chat template.
 
         A template runs in a process of its own; its output is cached.
@@ -191,14 +191,16 @@ class Playground:
             if prompt.characters > most:
                 hint = say("Shorten it to {} tokens or fewer.", limit)
                 raise InputError("The prompt is too long.", f"{prompt.characters} characters", hint)
-            found = self.results.get(("conversation", model.id, prompt), lambda: read(model, prompt))
+            reading = self.results.get(("conversation", model.id, prompt), lambda: read(model, prompt))
         else:
-            found = read(model, replace(prompt, text=prompt.text[:most]))
-            if len(found.tokens) > limit or prompt.characters > most:
-                got = f"{len(found.tokens)} tokens" if prompt.characters <= most else f"{prompt.characters} characters"
-                raise _too_long(model, found.tokens, got, limit)
-        check_length(len(found.tokens), limit)
-        return found
+            reading = read(model, replace(prompt, text=prompt.text[:most]))
+            if len(reading.tokens) > limit or prompt.characters > most:
+                got = (
+                    f"{len(reading.tokens)} tokens" if prompt.characters <= most else f"{prompt.characters} characters"
+                )
+                raise _too_long(model, reading.tokens, got, limit)
+        check_length(len(reading.tokens), limit)
+        return reading
 
     def trace_tokens(
         self, model: LanguageModel, tokens: Tokens, edits: tuple[Edit, ...] = (), passed: Passed = unseen
@@ -214,15 +216,17 @@ class Playground:
                 return unedited.edit(*edits, progress=progress, passed=passed)
             return model.trace_tokens(tokens, self._recent(model.id), progress, passed)
 
-        def here() -> Trace:
-            with self.computing, self.running.told() as progress:
+        def run_here() -> Trace:
+            with self.computing, self.running.reporting() as progress:
                 return make(progress)
 
-        def late() -> Trace:  # of a run that was done elsewhere: maybe in the middle of work that holds the model
-            return make() if self.computing.mine() else here()
+        def late() -> Trace:  # recomputes a remote run here; the caller may hold the lock
+            return make() if self.computing.mine() else run_here()
 
         def run() -> Trace:
-            ran = self.engine.run(Ask(model.id, here, lambda: None if model.id.startswith(PREFIX) else key))
+            ran = self.engine.run(
+                EngineRequest(model.id, run_here, lambda: None if model.id.startswith(PREFIX) else key)
+            )
             return ran if isinstance(ran, Trace) else cast(Trace, DistantTrace(key, tokens, model.config, ran, late))
 
         return self.traces.get(key, run)
@@ -245,7 +249,7 @@ def _too_long(model: LanguageModel, tokens: Tokens, got: str, limit: int) -> Pro
     """Return the error for a prompt beyond the model's context or the server's limit, with the beginning that fits."""
     start = int(len(tokens) > 0 and tokens.ids[0] == model.tokenizer.begin_id)
     count = limit
-    while True:  # the beginning alone may be cut into other tokens, and more of them
+    while True:  # on its own, the beginning may split into different and more tokens
         cut = b"".join(tokens.raw[start:count]).decode("utf-8", "ignore")
         if count <= start or len(model.encode(cut)) <= limit:
             break
@@ -253,5 +257,5 @@ def _too_long(model: LanguageModel, tokens: Tokens, got: str, limit: int) -> Pro
     if limit < model.config.n_ctx:
         most = say("This server takes {} tokens at most.", limit)
         return PromptTooLong("The prompt is too long for this server.", got, most, cut, limit)
-    hint = say("Its context is {} tokens: it can read no more at once.", limit)
+    hint = say("Its context is {} tokens.", limit)
     return PromptTooLong("The prompt is too long for this model.", got, hint, cut, limit)

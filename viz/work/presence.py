@@ -11,17 +11,17 @@ MOST_OWNERS = 20_000  # visits whose owner is remembered
 
 @dataclass(eq=False)
 class Presence:
-    """Open pages and waiting programs, by the name that each gave its visit; safe to use from any thread.
+    """The open pages and waiting programs, by the name that each gave its visit; safe to use from any thread.
 
-    The name of a visit is chosen by the client, so it decides nothing alone: `owner_of` identifies the client by
+    A client chooses the name of its visit, so the name alone grants nothing: `owner_of` identifies the client by
     address or login name, and a client that invents visits stays one owner.
     """
 
-    leaving: Callable[[str], None] = lambda visit: None  # what is to be ended when a page is closed
+    leaving: Callable[[str], None] = lambda visit: None  # called with the visit when its page is closed
     _pages: Counter = field(default_factory=Counter)  # open pages, by visit
-    _listening: Counter = field(default_factory=Counter)  # connections that read answers, by visit
-    _unread: Counter = field(default_factory=Counter)  # answers that are worked out and not sent yet, by visit
-    _wakes: dict[str, set[Callable[[], None]]] = field(default_factory=dict)  # who waits for a reader, by visit
+    _listening: Counter = field(default_factory=Counter)  # connections reading answers, by visit
+    _unread: Counter = field(default_factory=Counter)  # finished answers not sent yet, by visit
+    _wakes: dict[str, set[Callable[[], None]]] = field(default_factory=dict)  # callbacks waiting for a reader, by visit
     _owners: OrderedDict[str, str] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -46,7 +46,7 @@ class Presence:
         """Record that a reader has gone; returns whether it was the last one."""
         last = self._less(self._listening, visit)
         if last:
-            self._unread.pop(visit, None)  # what waited for it is gone
+            self._unread.pop(visit, None)  # unread answers are dropped with the last reader
         return last
 
     def owe(self, visit: str) -> None:
@@ -56,7 +56,7 @@ class Presence:
                 self._unread[visit] += 1
 
     def took(self, visit: str) -> None:
-        """Record that an answer was sent."""
+        """Record that an answer has been sent."""
         self._less(self._unread, visit)
 
     def unread(self, owner: str) -> int:

@@ -24,10 +24,10 @@ class Prompt:
     With `open`, a last turn of the assistant that has text is open too: the model continues it.
     """
 
-    text: str = ""  # of a bare prompt
-    turns: tuple[tuple[str, str], ...] = ()  # role and text of each; none for a bare prompt
-    special: bool = False  # whether special tokens that are written in a bare text are read as such
-    open: bool = False  # whether the last turn is an answer that was begun
+    text: str = ""  # the bare prompt
+    turns: tuple[tuple[str, str], ...] = ()  # (role, text) of each turn; empty for a bare prompt
+    special: bool = False  # whether special tokens spelled out in a bare text are parsed as such
+    open: bool = False  # whether the last turn is an answer to continue
 
     @property
     def answer(self) -> bool:
@@ -73,11 +73,11 @@ class Prompt:
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
+class EncodedPrompt:
     """A prompt's tokens, with the turn of each."""
 
     tokens: Tokens
-    turns: np.ndarray | None  # [T] the turn that each token is of, -1 for the template's; None for a bare text
+    turns: np.ndarray | None  # [T] turn of each token, -1 for the template's own; None for a bare text
 
     @property
     def nbytes(self) -> int:
@@ -108,8 +108,8 @@ def conversation(messages: object) -> Prompt:
     pairs = [[one.get("role"), one.get("content")] if isinstance(one, Mapping) else None for one in each]
     turns = _turns(pairs)
     if len(turns) != len(each):
-        hint = say("At most {} messages, each with a role and a content; roles: {}.", MOST_TURNS, ", ".join(ROLES))
-        raise InputError("These are no messages.", "", hint)
+        hint = say("At most {} messages, each with a role and content; roles: {}.", MOST_TURNS, ", ".join(ROLES))
+        raise InputError("These are not messages.", "", hint)
     prefixes = [one.get("prefix", False) for one in each if isinstance(one, Mapping)]
     if any(prefixes):
         if prefixes != [*[False] * (len(turns) - 1), True] or not _can_be_begun(turns):
@@ -158,13 +158,13 @@ def fitted(model: LanguageModel, prompt: Prompt) -> Prompt:
     return prompt if model.tokenizer.chat_template or not prompt.turns else Prompt(prompt.own)
 
 
-def read(model: LanguageModel, prompt: Prompt) -> Read:
-    """Tokenize a prompt; raises InputError if the model or its chat template does not accept it."""
+def read(model: LanguageModel, prompt: Prompt) -> EncodedPrompt:
+    """Tokenize a prompt. Raises InputError if the model or its chat template rejects it."""
     if not prompt.turns:
-        return Read(model.encode(prompt.text, special=prompt.special), None)
+        return EncodedPrompt(model.encode(prompt.text, special=prompt.special), None)
     begun = bool(prompt.begun)
     ids, turns = chat_turns(model.tokenizer, prompt.messages, answer=prompt.answer, continue_final=begun)
-    return Read(model.tokenizer.tokens(ids), np.array(turns, np.int64))
+    return EncodedPrompt(model.tokenizer.tokens(ids), np.array(turns, np.int64))
 
 
 def python_of(prompt: Prompt, lm: str = "lm") -> str:

@@ -8,26 +8,26 @@ from dataclasses import dataclass, field
 from model.errors import PlaygroundError
 
 KINDS = ("view", "job", "text")
-MOST_SERVED = 4096  # clients and visits whose last turn is remembered
+MOST_SERVED = 4096  # number of clients and visits whose last turn is remembered
 
 
 @dataclass(frozen=True)
 class Bounds:
     """Limits of a server's work: how much runs at once at each place with models, and how much may wait."""
 
-    views: int = 4  # questions of pages at once
-    running: int = 4  # jobs at once; they take turns with the model
-    texts: int = 8  # texts at once, which share their forwards (model.generation.together)
-    questions: int = 64  # views that wait
-    share: int = 64  # of them those of one client
-    waiting: int = 32  # jobs and texts that wait, enough for a class that presses a button together
-    each: int = 3  # jobs and texts, running or waiting, of one visit
-    reserve: int = 8  # waiting places that a client with `several` jobs and texts there leaves to others
+    views: int = 4  # page questions at once
+    running: int = 4  # jobs at once; they take turns at the model
+    texts: int = 8  # texts at once, which share their forward passes (model.generation.together)
+    questions: int = 64  # waiting page questions
+    share: int = 64  # waiting page questions per client
+    waiting: int = 32  # waiting jobs and texts, enough for a class that presses a button together
+    each: int = 3  # jobs and texts per visit, running or waiting
+    reserve: int = 8  # waiting places reserved from clients that already have `several` waiting jobs and texts
     several: int = 4
 
 
-class Full(PlaygroundError):
-    """The queue has no room for another question of this client."""
+class QueueFull(PlaygroundError):
+    """Raised if the queue has no room for another question of a client."""
 
     def __init__(self) -> None:
         super().__init__("The server is busy with others' work.", "", "Try again in a moment.")
@@ -40,11 +40,11 @@ class Ticket:
     owner: str  # the visit
     queue: "Queue"
     client: str = ""  # an address or a login name
-    kind: str = "job"  # of KINDS
-    name: str = ""  # what it is for: a visit does one thing of a name at a time
+    kind: str = "job"  # one of KINDS
+    name: str = ""  # its purpose; a visit has one ticket per name at a time
     running: bool = False
-    # Set once nobody wants the result: the ticket keeps its place until its work has ended, but no longer counts for
-    # its visit.
+    # Set once the result is no longer wanted. The ticket keeps its place until its work has ended, but it no longer
+    # counts toward its visit's limit.
     cancelled: threading.Event = field(default_factory=threading.Event)
     called: Callable[[], object] = lambda: None  # called once, from any thread, when the work may begin
 
@@ -75,11 +75,11 @@ class Queue:
 
     bounds: Bounds = field(default_factory=Bounds)
     client_of: Callable[[str], str] = lambda owner: owner
-    places: Callable[[], int] = lambda: 1  # where models are: viz.work.engine.Engine.places
+    places: Callable[[], int] = lambda: 1  # number of holders of models: viz.work.engine.Engine.places
     line: list[Ticket] = field(default_factory=list)
     working: list[Ticket] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
-    _served: OrderedDict[tuple[str, ...], int] = field(default_factory=OrderedDict)  # the number of the last turn
+    _served: OrderedDict[tuple[str, ...], int] = field(default_factory=OrderedDict)  # number of the last turn
     _turns: int = 0
 
     def join(
@@ -118,15 +118,15 @@ class Queue:
         mine = sum(ticket.client == client for ticket in of_kind)
         if not long:
             if len(of_kind) >= self.bounds.questions or mine >= self.bounds.share:
-                raise Full
+                raise QueueFull
             return
-        there = [each for each in (*of_kind, *self.working) if each.kind != "view" and not each.cancelled.is_set()]
-        if sum(each.owner == owner for each in there) >= self.bounds.each:
+        pending = [each for each in (*of_kind, *self.working) if each.kind != "view" and not each.cancelled.is_set()]
+        if sum(each.owner == owner for each in pending) >= self.bounds.each:
             raise PlaygroundError(
                 "The server is still busy with what you started before.", "", "Wait until it ends, or cancel it."
             )
         if len(of_kind) >= self.bounds.waiting - (self.bounds.reserve if mine >= self.bounds.several else 0):
-            raise Full
+            raise QueueFull
 
     def _begin(self) -> list[Ticket]:
         """Start waiting work while places are free; returns the tickets that started."""

@@ -11,7 +11,7 @@ class Rate:
     per_second: float
 
 
-# A class of thirty sits behind one address: its pages ask about as often as the model can answer, and open together.
-VISITS = Rate(burst=6000, per_second=200)  # of any request, for an address
-COMPUTING = Rate(burst=600, per_second=60)  # of calls that compute, for an address
-COMPUTING_EACH = Rate(burst=60, per_second=12)  # and for a page: more than fast typing needs, one call an answer
+# Sized for a class of thirty behind one address, whose pages open together and ask as often as the model can answer.
+VISITS = Rate(burst=6000, per_second=200)  # any request, per address
+COMPUTING = Rate(burst=600, per_second=60)  # computing calls, per address
+COMPUTING_EACH = Rate(burst=60, per_second=12)  # computing calls, per page: more than fast typing needs

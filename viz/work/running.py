@@ -9,14 +9,14 @@ from model.progress import Progress
 
 
 @dataclass(eq=False)
-class Running:
+class ForwardProgress:
     """The current forward pass: layers done, total layers, and when it began; empty between two."""
 
-    _now: tuple[int, int, float] | None = None  # replaced whole, so that no reader needs a lock
+    _now: tuple[int, int, float] | None = None  # replaced as one value, so that readers need no lock
 
     @contextmanager
-    def told(self) -> Iterator[Progress]:
-        """Yield the progress callback of the current forward pass."""
+    def reporting(self) -> Iterator[Progress]:
+        """Yield the progress callback of the current forward pass; the record is cleared at the end."""
         began = time.monotonic()
 
         def progress(done: int, total: int | None, what: str) -> None:

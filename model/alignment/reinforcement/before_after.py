@@ -1,5 +1,5 @@
-"""A policy beside its reference on one text: which tokens became likelier, how far each head moved, and
-sample texts.
+"""A policy beside its reference on one text: which tokens became more likely, how far each head moved, and sample
+texts.
 """
 
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.alignment.reinforcement.course import Course
+from model.alignment.reinforcement.course import CourseSettings
 from model.alignment.reinforcement.likelihoods import exact_kl, log_probs
 from model.alignment.reinforcement.rollouts import sample, uniforms
-from model.alignment.reinforcement.texts import Sample, Task, decoded, rewards_of
+from model.alignment.reinforcement.texts import RewardedText, Task, decoded, rewards_of
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import usable
 from model.tracing.patterns import patterns_and_logits
@@ -32,11 +32,11 @@ class Look:
     before: np.ndarray  # ln q of each token but the first under the reference. float32 [T - 1]
     after: np.ndarray  # ln p under the policy [T - 1]
     kl: np.ndarray  # exact KL(policy || reference) of the next token at each position, nats [T]
-    top: np.ndarray  # the likeliest tokens of either model after each position. int64 [T, TOP]
+    top: np.ndarray  # the most likely tokens of either model after each position. int64 [T, TOP]
     top_before: np.ndarray  # their ln q [T, TOP]
     top_after: np.ndarray  # and ln p [T, TOP]
     heads: np.ndarray  # change of each head's weights: mean total variation over the rows, 0 to 1. [L, H]
-    samples: tuple[Sample, ...]  # WATCHED texts, with the same random numbers at every evaluation
+    samples: tuple[RewardedText, ...]  # WATCHED texts, with the same random numbers at every evaluation
 
     @property
     def log_ratios(self) -> np.ndarray:
@@ -44,17 +44,17 @@ class Look:
         return self.after - self.before
 
 
-def probe_of(reference: Transformer, task: Task, course: Course, prompt: Sequence[int]) -> tuple[int, ...]:
+def probe_of(reference: Transformer, task: Task, course: CourseSettings, prompt: Sequence[int]) -> tuple[int, ...]:
     """Return a prompt with the reference's continuation: at most PROBE_TOKENS tokens, at least two."""
     room = max(1, min(PROBE_TOKENS, reference.config.n_ctx) - len(prompt))
     prompt = prompt[: PROBE_TOKENS - 1]
-    found = sample(reference, [prompt], task.writing(room), uniforms(course.seed, _PROBE, 1, room))
-    return tuple(found.texts()[0])
+    rollouts = sample(reference, [prompt], task.writing(room), uniforms(course.seed, _PROBE, 1, room))
+    return tuple(rollouts.texts()[0])
 
 
 @torch.no_grad()
 def look(
-    policy: Transformer, reference: Transformer, task: Task, course: Course, probe: Sequence[int], step: int
+    policy: Transformer, reference: Transformer, task: Task, course: CourseSettings, probe: Sequence[int], step: int
 ) -> Look:
     """Run both models on the probe, and write WATCHED texts with the policy."""
     ids = torch.tensor(probe)
@@ -82,12 +82,16 @@ def _read(model: Transformer, ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return patterns, usable(logits, size).log_softmax(-1)
 
 
-def watched(policy: Transformer, reference: Transformer, task: Task, course: Course) -> tuple[Sample, ...]:
+def watched(
+    policy: Transformer, reference: Transformer, task: Task, course: CourseSettings
+) -> tuple[RewardedText, ...]:
     """Write texts after the first prompts, with random numbers that depend on the seed alone."""
     prompts = [task.prompts[row % len(task.prompts)] for row in range(WATCHED)]
     numbers = uniforms(course.seed, _WATCH, WATCHED, course.new_tokens)
     rollouts = sample(policy, prompts, task.writing(course.new_tokens), numbers)
     with torch.no_grad():
         ratios = rollouts.log_probs.sum(1) - log_probs(reference, rollouts, task.size).sum(1)
-    found = zip(prompts, decoded(task, rollouts), rewards_of(task, rollouts).tolist(), ratios.tolist(), strict=True)
-    return tuple(Sample(task.tokenizer.decode(prompt), text, reward, ratio) for prompt, text, reward, ratio in found)
+    rows = zip(prompts, decoded(task, rollouts), rewards_of(task, rollouts).tolist(), ratios.tolist(), strict=True)
+    return tuple(
+        RewardedText(task.tokenizer.decode(prompt), text, reward, ratio) for prompt, text, reward, ratio in rows
+    )

@@ -25,6 +25,6 @@ def expected_best(rewards: np.ndarray, n: int) -> float:
     """
     N = rewards.shape[1]
     if not 1 <= n <= N:
-        raise InputError("There are too few texts to choose from.", f"{N} texts, the best of {n}", "Write more.")
+        raise InputError("There are too few texts to choose between.", f"{N} texts, the best of {n}", "Generate more.")
     shares = np.array([math.comb(i, n - 1) for i in range(N)], np.float64) / math.comb(N, n)
     return float((np.sort(rewards, axis=1) @ shares).mean())

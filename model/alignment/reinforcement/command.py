@@ -13,7 +13,7 @@ from model.alignment.lora import Lora, merged
 from model.alignment.preferences import read_pairs
 from model.alignment.reinforcement import job
 from model.alignment.reinforcement import learner as learning
-from model.alignment.reinforcement.course import METHODS, Course
+from model.alignment.reinforcement.course import METHODS, CourseSettings
 from model.alignment.reinforcement.pairs import PairRows, by_reward, from_texts
 from model.alignment.reinforcement.presets import PRESETS, PROMPTS, by_model, by_rules
 from model.alignment.reinforcement.run import Report, choose_best, steps
@@ -45,7 +45,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--pair-file", type=Path, help="JSON lines with prompt, chosen, rejected, for dpo")
     parser.add_argument("--out", type=Path, help="folder for the trained model and its log")
     add_lora(parser)
-    for field in dataclasses.fields(Course):
+    for field in dataclasses.fields(CourseSettings):
         if field.name != "method":
             kind = float if isinstance(field.default, float) else int
             parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, help="default: the method's own")
@@ -60,7 +60,7 @@ def act(options: argparse.Namespace) -> None:
     adapters = Lora(options.lora, options.lora_alpha, options.lora_matrices) if options.lora else None
     course, lm = course_of(options), load_model(options.model)
     if options.out and options.out.exists() and any(options.out.iterdir()):
-        raise InputError("The folder already holds something.", options.out.name, "Choose another --out.")
+        raise InputError("The folder is not empty.", options.out.name, "Choose another --out.")
     prompts = read_text(options.prompts).splitlines() if options.prompts else PROMPTS
     work = task(lm.tokenizer, [line for line in prompts if line.strip()], reward_of(options, lm))
     if course.method == "best_of_n":
@@ -77,11 +77,11 @@ def act(options: argparse.Namespace) -> None:
             log.writerows(rows)
 
 
-def course_of(options: argparse.Namespace) -> Course:
+def course_of(options: argparse.Namespace) -> CourseSettings:
     """Return the method's defaults under the preset, with the given numbers."""
-    names = [field.name for field in dataclasses.fields(Course) if field.name != "method"]
-    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    return job.course_of(options.method, options.preset, given, adapted=options.lora > 0)
+    names = [field.name for field in dataclasses.fields(CourseSettings) if field.name != "method"]
+    numbers = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    return job.course_of(options.method, options.preset, numbers, adapted=options.lora > 0)
 
 
 def reward_of(options: argparse.Namespace, lm: LanguageModel) -> Callable[[Answers], np.ndarray]:
@@ -91,7 +91,7 @@ def reward_of(options: argparse.Namespace, lm: LanguageModel) -> Callable[[Answe
     return by_rules(options.rules or PRESETS[options.preset].rules)
 
 
-def pairs_of(options: argparse.Namespace, lm: LanguageModel, work: Task, course: Course) -> PairRows | None:
+def pairs_of(options: argparse.Namespace, lm: LanguageModel, work: Task, course: CourseSettings) -> PairRows | None:
     """Return DPO's pairs, from a file or by the reward; None for other methods."""
     if course.method != "dpo":
         return None
@@ -106,12 +106,13 @@ def show(reports: Iterator[Report], *, catch: bool = False) -> list[dict[str, fl
     rows: list[dict[str, float]] = []
     try:
         for report in reports:
-            found = report.measured
-            numbers = {**dataclasses.asdict(found), **dataclasses.asdict(report.update)}
+            measured = report.measured
+            numbers = {**dataclasses.asdict(measured), **dataclasses.asdict(report.update)}
             rows.append({"step": report.step, "coefficient": report.coefficient, **numbers, "seconds": report.seconds})
             print(
-                f"{report.step:>4}  reward {found.reward:.3f}  KL {found.kl:.4f} a token, {found.kl_text:.2f} a text  "
-                f"entropy {found.entropy:.2f}  perplexity {found.perplexity:.1f}  {report.seconds:.1f} s",
+                f"{report.step:>4}  reward {measured.reward:.3f}  "
+                f"KL {measured.kl:.4f} a token, {measured.kl_text:.2f} a text  "
+                f"entropy {measured.entropy:.2f}  perplexity {measured.perplexity:.1f}  {report.seconds:.1f} s",
                 flush=True,
             )
     except Astray as error:

@@ -13,7 +13,7 @@ MOST_SEED = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
+class CourseSettings:
     """The settings of a run; a method ignores those that it does not use.
 
     Raises InputError for an unknown method and for numbers out of range.
@@ -39,7 +39,7 @@ class Course:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             hint = say("Choose one of: {}.", ", ".join(METHODS))
-            raise InputError("There is no such method.", shown(self.method), hint)
+            raise InputError("No method has this name.", shown(self.method), hint)
         for name, low, high in (
             ("steps", 1, MOST_STEPS),
             ("texts", 2, MOST_TEXTS),
@@ -64,15 +64,15 @@ class Course:
         if self.texts % self.group:
             got = f"{self.texts} texts, groups of {self.group}"
             raise InputError(
-                "The texts of a step do not fill their groups.", got, "Choose a number of texts that groups divide."
+                "The number of texts is not a multiple of the group size.", got, "Choose a multiple of the group size."
             )
 
 
 # Methods that need other values than the fields above: measured on tinygpt (benchmarks/RESULTS.md).
-DEFAULTS: dict[str, Course] = {
-    "reinforce": Course(method="reinforce", learning_rate=3e-4),
-    "ppo": Course(method="ppo", learning_rate=2e-4),
-    "grpo": Course(method="grpo", learning_rate=2e-4),
-    "dpo": Course(method="dpo", learning_rate=1e-4, coefficient=0.1, steps=12),
-    "best_of_n": Course(method="best_of_n", steps=5, texts=64, group=32),
+DEFAULTS: dict[str, CourseSettings] = {
+    "reinforce": CourseSettings(method="reinforce", learning_rate=3e-4),
+    "ppo": CourseSettings(method="ppo", learning_rate=2e-4),
+    "grpo": CourseSettings(method="grpo", learning_rate=2e-4),
+    "dpo": CourseSettings(method="dpo", learning_rate=1e-4, coefficient=0.1, steps=12),
+    "best_of_n": CourseSettings(method="best_of_n", steps=5, texts=64, group=32),
 }

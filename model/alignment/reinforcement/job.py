@@ -12,7 +12,7 @@ from model.alignment.lora import Lora, count, learned, merged
 from model.alignment.preferences import Pair
 from model.alignment.reinforcement import learner as learning
 from model.alignment.reinforcement.before_after import Look, look, probe_of
-from model.alignment.reinforcement.course import ADAPTED_RATE, DEFAULTS, MOST_PROMPTS, Course
+from model.alignment.reinforcement.course import ADAPTED_RATE, DEFAULTS, MOST_PROMPTS, CourseSettings
 from model.alignment.reinforcement.learner import Learner
 from model.alignment.reinforcement.pairs import PairRows, by_reward, from_texts
 from model.alignment.reinforcement.presets import PRESETS, PROMPTS, by_model, by_rules
@@ -38,7 +38,7 @@ class Practice:
     """Settings of a run, as plain values."""
 
     base: Resolved  # the model to train, which also remains the reference
-    course: Course
+    course: CourseSettings
     prompts: tuple[str, ...] = PROMPTS
     rules: tuple[Rule, ...] = ()
     pairs: tuple[Pair, ...] = ()  # pairs for DPO; without any, they are built by the rules
@@ -75,18 +75,18 @@ def check(job: Practice, limits: Limits) -> None:
             "There are too few or too many prompts.", str(len(job.prompts)), say("Give 1 to {}.", MOST_PROMPTS)
         )
     if not job.rules and job.reward is None and not (job.pairs and course.method == "dpo"):
-        raise InputError("There is no reward.", "", "Give at least one rule.")
+        raise InputError("The reward is missing.", "", "Give at least one rule.")
 
 
 def begin(job: Practice, limits: Limits) -> RunningJob:
     """Load the model as policy and reference. Raises InputError for a model that is too large."""
     keep_freed_memory()
     lm = load_resolved(job.base)
-    whole = job.lora is None and job.course.method != "best_of_n"
-    most = limits.full_parameters if whole else limits.adapted_parameters
+    full = job.lora is None and job.course.method != "best_of_n"
+    most = limits.full_parameters if full else limits.adapted_parameters
     if lm.n_params > most:
-        hint = "Use LoRA, or a smaller model." if whole else "Choose a smaller model."
-        raise InputError("This model is too large to be trained here.", f"{lm.n_params:,} parameters", hint)
+        hint = "Use LoRA, or a smaller model." if full else "Choose a smaller model."
+        raise InputError("This model is too large to be trained on this server.", f"{lm.n_params:,} parameters", hint)
     work = task(lm.tokenizer, job.prompts, reward_of(job, lm))
     files = vocabulary_files(job.base)
     return _chosen(job, lm, work, files) if job.course.method == "best_of_n" else _trained(job, lm, work, files)
@@ -128,7 +128,7 @@ def _trained(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]
 
 
 def messages(
-    state: Learner, work: Task, course: Course, pairs: PairRows | None, looked: Callable[[], Look]
+    state: Learner, work: Task, course: CourseSettings, pairs: PairRows | None, looked: Callable[[], Look]
 ) -> Iterator[Message]:
     """Yield reports, and about LOOKS looks between them, the first before any update. A divergence ends the
     run early.
@@ -176,13 +176,13 @@ NAMES = {"reinforce": "REINFORCE", "ppo": "PPO", "grpo": "GRPO", "dpo": "DPO", "
 # --- settings ----------------------------------------------------------------------------------------
 
 
-def course_of(method: str, preset: str, changes: dict[str, float], adapted: bool = False) -> Course:
+def course_of(method: str, preset: str, changes: dict[str, float], adapted: bool = False) -> CourseSettings:
     """Return the course of a method under a preset ("" for none), with a person's changes.
 
     `adapted`: with LoRA, whose learning rate is higher. Raises InputError for invalid values.
     """
     if method not in DEFAULTS or preset not in ("", *PRESETS):
-        raise InputError("There is no such method.", f"{method}, {preset}"[:40], "Choose one of the list.")
+        raise InputError("No method has this name.", f"{method}, {preset}"[:40], "Choose one from the list.")
     base = PRESETS[preset].course(method) if preset else DEFAULTS[method]
     if adapted:
         base = dataclasses.replace(base, learning_rate=base.learning_rate * ADAPTED_RATE)
@@ -190,7 +190,12 @@ def course_of(method: str, preset: str, changes: dict[str, float], adapted: bool
 
 
 def practice(
-    base: Resolved, course: Course, rules: str, prompts: str, pairs: tuple[Pair, ...] = (), minutes: float = 20.0
+    base: Resolved,
+    course: CourseSettings,
+    rules: str,
+    prompts: str,
+    pairs: tuple[Pair, ...] = (),
+    minutes: float = 20.0,
 ) -> Practice:
     """Return a run from the input of a page or a command line: rules in the form of parse_rules, one prompt
     per line.

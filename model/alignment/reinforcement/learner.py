@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from model.alignment.lora import Lora, adapted_beside, learned
-from model.alignment.reinforcement.course import ADAPTED_RATE, Course
+from model.alignment.reinforcement.course import ADAPTED_RATE, CourseSettings
 from model.gpt import linear
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
@@ -48,7 +48,7 @@ class Learner:
         self.step = self.good_step
 
 
-def start(reference: Transformer, course: Course, lora: Lora | None = None) -> Learner:
+def start(reference: Transformer, course: CourseSettings, lora: Lora | None = None) -> Learner:
     """Return a policy that begins as the reference, a value head that predicts 0, and Adam. The reference is unchanged.
 
     With `lora` the policy is the reference's own weights with adapters, and only these are trained (Hu et al. 2021).

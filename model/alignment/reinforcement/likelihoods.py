@@ -1,11 +1,11 @@
-"""What a policy and its reference say of texts, token by token: log-probabilities, entropy and KL divergence.
+"""Likelihood of texts under a policy and its reference, token by token: log-probabilities, entropy and KL divergence.
 
-KL is KL(policy || reference), in nats. Three ways to know it at a token x that the policy drew, with the log-ratio
-l = ln p(x) - ln q(x) of the policy p to the reference q:
+KL is KL(policy || reference), in nats. There are three ways to compute it at a token x drawn by the policy, with the
+log-ratio l = ln p(x) - ln q(x) of the policy p to the reference q:
 
-k1     l                       right on average, often negative
-k3     exp(-l) - 1 + l         right on average, never negative (Schulman 2020, "Approximating KL Divergence")
-exact  sum of p (ln p - ln q)  over the whole vocabulary, what the other two estimate
+k1     l                       unbiased, often negative k3     exp(-l) - 1 + l         unbiased, never negative
+(Schulman 2020, "Approximating KL Divergence") exact  sum of p (ln p - ln q)  over the complete vocabulary; the quantity
+that the other two estimate
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from model.alignment.reinforcement.course import Course
+from model.alignment.reinforcement.course import CourseSettings
 from model.alignment.reinforcement.likelihoods import CHUNK, log_probs
 from model.alignment.reinforcement.rollouts import Rollouts, sample, uniforms
 from model.alignment.reinforcement.texts import Task, chosen_prompts, rewards_of
@@ -66,7 +66,7 @@ def from_texts(
     Raises InputError for an empty list, prompt or answer, and for a prompt that fills the context.
     """
     if not pairs:
-        raise InputError("There are no pairs.", "", "Make some pairs first, or choose a reward.")
+        raise InputError("Pairs are missing.", "", "Create some pairs first, or choose a reward.")
     room, end = reference.config.n_ctx, [] if task.tokenizer.end_id is None else [task.tokenizer.end_id]
     prompts: list[list[int]] = []
     sides: tuple[list[list[int]], list[list[int]]] = ([], [])
@@ -74,19 +74,21 @@ def from_texts(
         ids = task.tokenizer.prompt_ids(prompt)
         if not ids or len(ids) >= room:
             raise InputError(
-                "The prompt of a pair does not fit.", prompt[:40], "Give it between one token and the context."
+                "The prompt of a pair does not fit.",
+                prompt[:40],
+                "It needs at least one token and must fit into the context.",
             )
         prompts.append(ids)
         for side, answer in zip(sides, answers, strict=True):
-            found = task.tokenizer.encode_ids(answer)
-            if not found:
-                raise InputError("A text of a pair is empty.", prompt[:40], "Leave this pair out.")
-            side.append([*found, *end][: min(longest or room, room - len(ids))])
+            tokens = task.tokenizer.encode_ids(answer)
+            if not tokens:
+                raise InputError("A text of a pair is empty.", prompt[:40], "Remove this pair.")
+            side.append([*tokens, *end][: min(longest or room, room - len(ids))])
     chosen, rejected = (rows_of(prompts, side) for side in sides)
     return with_reference(reference, chosen, rejected)
 
 
-def by_reward(reference: Transformer, task: Task, course: Course) -> PairRows:
+def by_reward(reference: Transformer, task: Task, course: CourseSettings) -> PairRows:
     """Return the best and the worst text of each group that the reference writes, if their rewards differ.
 
     Raises InputError if no group has two different rewards.
@@ -105,6 +107,6 @@ def by_reward(reference: Transformer, task: Task, course: Course) -> PairRows:
                 chosen.append(texts[at * group + first])
                 rejected.append(texts[at * group + last])
     if not chosen:
-        raise InputError("No two texts have different rewards.", "", "Choose another reward, or longer texts.")
+        raise InputError("All texts have the same reward.", "", "Choose another reward, or longer texts.")
     high, low = (rows_of(starts[: course.pairs], side[: course.pairs]) for side in (chosen, rejected))
     return with_reference(reference, high, low)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.alignment.reinforcement.course import DEFAULTS, Course
+from model.alignment.reinforcement.course import DEFAULTS, CourseSettings
 from model.alignment.reinforcement.texts import Answers
 from model.alignment.reward_model import RewardModel
 from model.alignment.rewards import Rule, parse_rules, score
@@ -23,7 +23,7 @@ class Preset:
     coefficient: float | None = None  # None: the method's default
     learning_rate: float | None = None
 
-    def course(self, method: str) -> Course:
+    def course(self, method: str) -> CourseSettings:
         """Return the method's defaults with these changes."""
         changes = {"coefficient": self.coefficient, "learning_rate": self.learning_rate}
         return dataclasses.replace(

@@ -55,7 +55,7 @@ class Rollouts:
 
 
 @dataclass(frozen=True, eq=False)
-class Writing:
+class RolloutSettings:
     """The length limit of texts, and the tokens that end them."""
 
     new_tokens: int
@@ -70,7 +70,9 @@ def uniforms(seed: int, step: int, texts: int, new_tokens: int) -> np.ndarray:
 
 
 @torch.no_grad()
-def sample(model: Transformer, prompts: Sequence[Sequence[int]], writing: Writing, numbers: np.ndarray) -> Rollouts:
+def sample(
+    model: Transformer, prompts: Sequence[Sequence[int]], writing: RolloutSettings, numbers: np.ndarray
+) -> Rollouts:
     """Draw one text after each prompt from the model's own distribution with the given uniform numbers.
 
     All rows advance together, one position at a time over one cache: a row with a longer prompt reads it while the
@@ -112,17 +114,17 @@ def next_log_probs(model: Transformer, stream: Tensor, size: int) -> Tensor:
     """
     log_p = usable(model.logits(stream[None])[0].float(), size).log_softmax(-1)
     if not bool(torch.isfinite(log_p[:, 0]).all()):  # one NaN or infinity turns the complete row into NaN
-        hint = "Its weights may be broken, or its training went astray."
-        raise CheckpointError("The model computes numbers that are not finite.", "", hint)
+        hint = "Its weights may be damaged, or its training diverged."
+        raise CheckpointError("The model's outputs are not finite.", "", hint)
     return log_p
 
 
 def draw(log_p: Tensor, numbers: Tensor) -> Tensor:
     """Return the token at which the cumulative probability passes the number. [n, V], [n] in [0, 1) -> [n]"""
     running = log_p.double().exp().cumsum(-1)
-    whole = running[:, -1:]
-    found = torch.searchsorted(running, numbers[:, None] * whole, right=True)[:, 0]
-    return torch.minimum(found, (running < whole).sum(-1))  # a product rounded up to the sum selects the last token
+    total = running[:, -1:]
+    index = torch.searchsorted(running, numbers[:, None] * total, right=True)[:, 0]
+    return torch.minimum(index, (running < total).sum(-1))  # a product rounded up to the sum selects the last token
 
 
 def _lengths(prompts: Sequence[Sequence[int]], new_tokens: int, n_ctx: int) -> list[int]:
@@ -131,6 +133,6 @@ def _lengths(prompts: Sequence[Sequence[int]], new_tokens: int, n_ctx: int) -> l
         raise InputError("A prompt is empty.", "", "Give each prompt at least one token.")
     starts = [len(prompt) for prompt in prompts]
     if max(starts) + new_tokens > n_ctx:
-        hint = say("A prompt and what is written after it take at most {} tokens.", n_ctx)
-        raise InputError("A prompt leaves no room to write.", f"{max(starts)} + {new_tokens} tokens", hint)
+        hint = say("A prompt with its continuation has at most {} tokens.", n_ctx)
+        raise InputError("A prompt leaves no room for a continuation.", f"{max(starts)} + {new_tokens} tokens", hint)
     return starts

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import torch
 
 from model.alignment.reinforcement.best_of_n import expected_best, kl_bound
-from model.alignment.reinforcement.course import Course
+from model.alignment.reinforcement.course import CourseSettings
 from model.alignment.reinforcement.learner import Learner
 from model.alignment.reinforcement.likelihoods import score
 from model.alignment.reinforcement.pairs import PairRows
-from model.alignment.reinforcement.texts import Batch, Measured, Sample, Task, astray, measure, samples, write
+from model.alignment.reinforcement.texts import Batch, RewardedText, StepMeans, Task, astray, measure, samples, write
 from model.alignment.reinforcement.updates import NONE, UPDATES, Update, dpo
 from model.errors import Astray, CheckpointError
 from model.gpt.transformer import Transformer
@@ -30,14 +30,14 @@ class Report:
     """
 
     step: int
-    measured: Measured
+    measured: StepMeans
     update: Update
     coefficient: float  # beta at this step
-    samples: tuple[Sample, ...]
+    samples: tuple[RewardedText, ...]
     seconds: float  # of this step
 
 
-def steps(learner: Learner, task: Task, course: Course, pairs: PairRows | None = None) -> Iterator[Report]:
+def steps(learner: Learner, task: Task, course: CourseSettings, pairs: PairRows | None = None) -> Iterator[Report]:
     """Train from the learner's step to the end of the course; yields reports. `pairs` are DPO's. Stop iterating to
     stop.
 
@@ -50,14 +50,14 @@ def steps(learner: Learner, task: Task, course: Course, pairs: PairRows | None =
         if astray(measured, task.size):
             raise _lost(learner)
         learner.remember()
-        made = NONE
+        update = NONE
         if step < course.steps:
-            made = _updated(learner, batch, course, pairs)
+            update = _updated(learner, batch, course, pairs)
         learner.step += 1
-        yield Report(step, measured, made, beta, shown, time.perf_counter() - began)
+        yield Report(step, measured, update, beta, shown, time.perf_counter() - began)
 
 
-def _written(learner: Learner, task: Task, course: Course) -> Batch:
+def _written(learner: Learner, task: Task, course: CourseSettings) -> Batch:
     try:
         rollouts, rewards = write(learner.policy, task, course, learner.step)
     except CheckpointError as error:
@@ -66,7 +66,7 @@ def _written(learner: Learner, task: Task, course: Course) -> Batch:
     return Batch(rollouts, rewards, score(learner.policy, learner.reference, rollouts, task.size, head), task.size)
 
 
-def _updated(learner: Learner, batch: Batch, course: Course, pairs: PairRows | None) -> Update:
+def _updated(learner: Learner, batch: Batch, course: CourseSettings, pairs: PairRows | None) -> Update:
     try:
         if pairs is not None:
             return dpo(learner, pairs, course)
@@ -78,11 +78,11 @@ def _updated(learner: Learner, batch: Batch, course: Course, pairs: PairRows | N
 def _lost(learner: Learner) -> Astray:
     at = learner.step
     learner.restore()
-    hint = "The last good model is kept. Lower the learning rate, or raise the weight of the KL penalty."
-    return Astray("The training went astray.", f"step {at}", hint)
+    hint = "The last finite model is kept. Lower the learning rate, or raise the KL penalty."
+    return Astray("The training diverged.", f"step {at}", hint)
 
 
-def choose_best(reference: Transformer, task: Task, course: Course) -> Iterator[Report]:
+def choose_best(reference: Transformer, task: Task, course: CourseSettings) -> Iterator[Report]:
     """Yield reports on the best of n = 1, 2, 4, ... texts of each prompt, without training. Report k is for n = 2^k.
 
     The reward is the mean over all choices of n, the KL the bound ln n - (n - 1) / n per text. The other numbers
@@ -97,10 +97,10 @@ def choose_best(reference: Transformer, task: Task, course: Course) -> Iterator[
             return
         rows = torch.arange(0, len(rewards), n) + rewards.view(-1, n).argmax(1)
         chosen = Batch(rollouts.rows(rows), rewards[rows], scored.rows(rows), task.size)
-        found, bound = measure(chosen), kl_bound(n)
+        measured, bound = measure(chosen), kl_bound(n)
         # The log-probabilities of the drawn tokens contain no information about the choice.
         estimates = {"k1": math.nan, "k3": math.nan}
-        found = dataclasses.replace(
-            found, reward=expected_best(groups, n), kl_text=bound, kl=bound / found.length, **estimates
+        measured = dataclasses.replace(
+            measured, reward=expected_best(groups, n), kl_text=bound, kl=bound / measured.length, **estimates
         )
-        yield Report(step, found, NONE, 0.0, samples(task, chosen), time.perf_counter() - began)
+        yield Report(step, measured, NONE, 0.0, samples(task, chosen), time.perf_counter() - began)

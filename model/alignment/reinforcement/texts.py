@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.alignment.reinforcement.course import Course
+from model.alignment.reinforcement.course import CourseSettings
 from model.alignment.reinforcement.likelihoods import Scored, k1, k3, perplexity
-from model.alignment.reinforcement.rollouts import Rollouts, Writing, sample, uniforms
+from model.alignment.reinforcement.rollouts import Rollouts, RolloutSettings, sample, uniforms
 from model.errors import InputError
 from model.generation.text_statistics import distinct
 from model.gpt.transformer import Transformer
@@ -39,10 +39,10 @@ class Task:
     reward: Reward
     tokenizer: Tokenizer
 
-    def writing(self, new_tokens: int) -> Writing:
+    def writing(self, new_tokens: int) -> RolloutSettings:
         """Return how the texts end, for a number of new tokens."""
         closing = ending(self.tokenizer)
-        return Writing(new_tokens, closing, self.tokenizer.vocab_size, min(closing, default=0))
+        return RolloutSettings(new_tokens, closing, self.tokenizer.vocab_size, min(closing, default=0))
 
     @property
     def size(self) -> int:
@@ -51,7 +51,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Sample:
+class RewardedText:
     """One text with its reward."""
 
     prompt: str
@@ -71,7 +71,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Measured:
+class StepMeans:
     """Means over the texts of a step."""
 
     reward: float
@@ -95,14 +95,14 @@ def task(tokenizer: Tokenizer, prompts: Sequence[str], reward: Reward) -> Task:
     return Task(ids, reward, tokenizer)
 
 
-def chosen_prompts(task: Task, course: Course, step: int) -> list[tuple[int, ...]]:
+def chosen_prompts(task: Task, course: CourseSettings, step: int) -> list[tuple[int, ...]]:
     """Return the prompts of a step, each `course.group` times, in turn from a shuffled list. [N]"""
     order = np.random.default_rng([course.seed, step, 1]).permutation(len(task.prompts))
     groups = course.texts // course.group
     return [task.prompts[order[at % len(order)]] for at in range(groups) for _ in range(course.group)]
 
 
-def write(model: Transformer, task: Task, course: Course, step: int) -> tuple[Rollouts, Tensor]:
+def write(model: Transformer, task: Task, course: CourseSettings, step: int) -> tuple[Rollouts, Tensor]:
     """Write the texts of a step and return them with their rewards [N], a function of the model, the seed
     and the step.
     """
@@ -118,10 +118,10 @@ def rewards_of(task: Task, rollouts: Rollouts) -> Tensor:
     """
     closing = ending(task.tokenizer)
     ids = [text[:-1] if text[-1] in closing else text for text in rollouts.texts()]
-    found = np.asarray(task.reward(Answers(ids, decoded(task, rollouts))), np.float32)
-    if found.shape != (len(rollouts.ids),) or not np.isfinite(found).all():
+    rewards = np.asarray(task.reward(Answers(ids, decoded(task, rollouts))), np.float32)
+    if rewards.shape != (len(rollouts.ids),) or not np.isfinite(rewards).all():
         raise InputError("A reward is not a finite number.", "", "Change the reward.")
-    return torch.from_numpy(found)
+    return torch.from_numpy(rewards)
 
 
 def decoded(task: Task, rollouts: Rollouts) -> list[str]:
@@ -130,7 +130,7 @@ def decoded(task: Task, rollouts: Rollouts) -> list[str]:
     return [task.tokenizer.decode([id for id in ids if id not in special]) for ids in rollouts.answers()]
 
 
-def measure(batch: Batch) -> Measured:
+def measure(batch: Batch) -> StepMeans:
     """Return the means over a step's texts."""
     rollouts, scored = batch.rollouts, batch.scored
     written, count = rollouts.written, max(int(rollouts.lengths.sum()), 1)
@@ -139,7 +139,7 @@ def measure(batch: Batch) -> Measured:
     def mean(values: Tensor) -> float:
         return float(values[written].double().sum()) / count
 
-    return Measured(
+    return StepMeans(
         reward=float(batch.rewards.double().mean()),
         reward_sd=float(batch.rewards.double().std(correction=0)),
         kl=mean(scored.kl),
@@ -154,7 +154,7 @@ def measure(batch: Batch) -> Measured:
     )
 
 
-def samples(task: Task, batch: Batch) -> tuple[Sample, ...]:
+def samples(task: Task, batch: Batch) -> tuple[RewardedText, ...]:
     """Return the texts with the highest, the middle and the lowest reward."""
     order = torch.argsort(batch.rewards, descending=True, stable=True).tolist()
     chosen = sorted({order[0], order[len(order) // 2], order[-1]}, key=order.index)[:SHOWN]
@@ -162,11 +162,12 @@ def samples(task: Task, batch: Batch) -> tuple[Sample, ...]:
     ratios = batch.scored.log_ratios.double().sum(1).tolist()
     ids, starts = batch.rollouts.ids.tolist(), batch.rollouts.starts.tolist()
     return tuple(
-        Sample(task.tokenizer.decode(ids[row][: starts[row]]), texts[row], rewards[row], ratios[row]) for row in chosen
+        RewardedText(task.tokenizer.decode(ids[row][: starts[row]]), texts[row], rewards[row], ratios[row])
+        for row in chosen
     )
 
 
-def astray(measured: Measured, size: int) -> bool:
+def astray(measured: StepMeans, size: int) -> bool:
     """Return whether the policy has diverged: numbers that are not finite, or more than ln V nats per token from the
     reference.
 

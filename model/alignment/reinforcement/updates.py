@@ -15,7 +15,7 @@ from model.alignment.reinforcement.advantages import (
     token_rewards,
     whiten,
 )
-from model.alignment.reinforcement.course import Course
+from model.alignment.reinforcement.course import CourseSettings
 from model.alignment.reinforcement.learner import Learner, adapted, descend
 from model.alignment.reinforcement.likelihoods import distributions, drawn, log_probs, to_rows
 from model.alignment.reinforcement.losses import (
@@ -55,7 +55,7 @@ class Update:
 NONE = Update()
 
 
-def reinforce(learner: Learner, batch: Batch, course: Course) -> Update:
+def reinforce(learner: Learner, batch: Batch, course: CourseSettings) -> Update:
     """Take one step of the policy gradient; the baseline is the mean reward of the group's other texts. Williams 1992.
 
     KL is part of the reward of a text: r - beta ln(p / q).
@@ -68,7 +68,7 @@ def reinforce(learner: Learner, batch: Batch, course: Course) -> Update:
     return Update(float(loss.detach()), norm)
 
 
-def ppo(learner: Learner, batch: Batch, course: Course) -> Update:
+def ppo(learner: Learner, batch: Batch, course: CourseSettings) -> Update:
     """Make several passes over the texts with the clipped ratio and a value head; KL is part of the tokens' rewards.
 
     Schulman et al. 2017; the reward with its KL penalty and the adaptive coefficient: Ziegler et al. 2019.
@@ -82,9 +82,9 @@ def ppo(learner: Learner, batch: Batch, course: Course) -> Update:
     for rows in minibatches(course, learner.step, len(batch.rewards)):
         texts, mask = batch.rollouts.rows(rows), written[rows]
         log_p, states = distributions(learner.policy, texts, batch.size)
-        found = to_rows(drawn(log_p, texts), mask)
+        current = to_rows(drawn(log_p, texts), mask)
         values = to_rows(learner.head(states)[:, 0], mask)
-        loss, cut = _ppo_loss(found, scored.log_probs[rows], scaled[rows], mask, course.clip)
+        loss, cut = _ppo_loss(current, scored.log_probs[rows], scaled[rows], mask, course.clip)
         wrong = _value_loss(values, scored.values[rows], targets[rows], mask, course.clip)
         norms.append(descend(learner, loss + course.value_weight * wrong))
         losses.append(float(loss.detach()))
@@ -94,7 +94,7 @@ def ppo(learner: Learner, batch: Batch, course: Course) -> Update:
     return Update(_mean(losses), _mean(norms), _mean(cuts), error)
 
 
-def grpo(learner: Learner, batch: Batch, course: Course) -> Update:
+def grpo(learner: Learner, batch: Batch, course: CourseSettings) -> Update:
     """Make several passes with the clipped ratio, rewards normalized in their group, KL in the loss. Shao
     et al. 2024.
     """
@@ -102,19 +102,25 @@ def grpo(learner: Learner, batch: Batch, course: Course) -> Update:
     advantages = _group_normalized(batch.rewards, course.group)[:, None]
     losses, norms, cuts = [], [], []
     for rows in minibatches(course, learner.step, len(batch.rewards)):
-        found = log_probs(learner.policy, batch.rollouts.rows(rows), batch.size)
+        current = log_probs(learner.policy, batch.rollouts.rows(rows), batch.size)
         old, reference = scored.log_probs[rows], scored.reference[rows]
-        loss, cut = _grpo_loss(found, old, reference, advantages[rows], written[rows], course.clip, learner.coefficient)
+        loss, cut = _grpo_loss(
+            current, old, reference, advantages[rows], written[rows], course.clip, learner.coefficient
+        )
         norms.append(descend(learner, loss))
         losses.append(float(loss.detach()))
         cuts.append(float(cut))
     return Update(_mean(losses), _mean(norms), _mean(cuts))
 
 
-UPDATES: dict[str, Callable[[Learner, Batch, Course], Update]] = {"reinforce": reinforce, "ppo": ppo, "grpo": grpo}
+UPDATES: dict[str, Callable[[Learner, Batch, CourseSettings], Update]] = {
+    "reinforce": reinforce,
+    "ppo": ppo,
+    "grpo": grpo,
+}
 
 
-def dpo(learner: Learner, pairs: PairRows, course: Course) -> Update:
+def dpo(learner: Learner, pairs: PairRows, course: CourseSettings) -> Update:
     """Take one step on PAIRS pairs, drawn again at each step. Rafailov et al. 2023. Loss and margins are from before
     it.
     """
@@ -125,11 +131,13 @@ def dpo(learner: Learner, pairs: PairRows, course: Course) -> Update:
     margins = _dpo_margins(chosen, rejected, pairs.chosen_reference[rows], pairs.rejected_reference[rows])
     loss = _dpo_loss(margins, learner.coefficient)
     norm = descend(learner, loss)
-    found = margins.detach()
-    return Update(float(loss.detach()), norm, accuracy=float((found > 0).float().mean()), margin=float(found.mean()))
+    detached = margins.detach()
+    return Update(
+        float(loss.detach()), norm, accuracy=float((detached > 0).float().mean()), margin=float(detached.mean())
+    )
 
 
-def minibatches(course: Course, step: int, texts: int) -> Iterator[Tensor]:
+def minibatches(course: CourseSettings, step: int, texts: int) -> Iterator[Tensor]:
     """Yield the rows of each minibatch: every text once in each pass, in an order of (seed, step, pass)."""
     for number in range(course.epochs):
         order = np.random.default_rng([course.seed, step, 3, number]).permutation(texts)

@@ -84,9 +84,9 @@ def parallel(log_q: Tensor, log_k: Tensor, rows: Tensor) -> Tensor:
     sums = weights.sum(-1, keepdim=True)
     for at in (sums[..., 0] < _TINY).nonzero().tolist():  # underflow, since later keys are much larger
         place, end = tuple(at), int(rows[at[-1]]) + 1
-        alone = (log_q[place] + log_k[(*place[:-1], slice(end))]).logsumexp(-1)  # [end]
+        scores = (log_q[place] + log_k[(*place[:-1], slice(end))]).logsumexp(-1)  # [end]
         weights[place] = 0.0
-        weights[(*place, slice(end))] = alone.softmax(-1)
+        weights[(*place, slice(end))] = scores.softmax(-1)
         sums[place] = 1.0
     return weights / sums
 

@@ -29,7 +29,7 @@ def random_projection(count: int, T: int, generator: torch.Generator) -> Tensor:
 
 
 def segments(count: int, T: int) -> Tensor:
-    """Return 1 where a token lies in a segment; r segments of nearly equal length, at most one per token. [r, T]"""
+    """Build the 0/1 matrix that assigns tokens to r segments of nearly equal length, at most one per token. [r, T]"""
     count = min(count, T)
     return (torch.arange(T) * count // T == torch.arange(count)[:, None]).double()
 

@@ -43,7 +43,7 @@ class Approximation:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class ErrorCurve:
     """Errors of one kind of approximation by its size."""
 
     key: str  # of CURVES
@@ -56,7 +56,7 @@ class Curve:
 class Sweep:
     """All curves of one head, over the same queries."""
 
-    curves: tuple[Curve, ...]
+    curves: tuple[ErrorCurve, ...]
     queries: int  # evenly spaced if the prompt has more than ROWS
     uniform: tuple[float, float]  # mean L1 distance and output error of uniform attention
 
@@ -88,23 +88,23 @@ def approximate(qkv: HeadQKV, way: Way, layer: int = 0) -> Approximation:
     """
     q, k, v = doubles(qkv)
     rows = torch.arange(len(q))
-    true, made = exact(q, k, rows), matrix(way, q, k, rows, layer)
-    z, output = true @ v, made @ v
-    distance, off, error = _errors(true, made, v)
+    true, approximated = exact(q, k, rows), matrix(way, q, k, rows, layer)
+    z, output = true @ v, approximated @ v
+    distance, off, error = _errors(true, approximated, v)
     gap = None
     if way.method in ("performer", "linear"):
         apart = (recurrent(*feature_map(way, q.shape[-1], layer)(q, k), v) - output).abs().max()
         gap = float(apart / output.abs().max())
-    sums = made.sum(-1)
+    sums = approximated.sum(-1)
     return Approximation(
         true.float().numpy(),
-        made.float().numpy(),
+        approximated.float().numpy(),
         distance.numpy(),
         off.numpy(),
         error,
         float((_uniform(rows, len(k)) @ v - z).norm() / z.norm()),
         (float(sums.min()), float(sums.max())),
-        float(made.min()),
+        float(approximated.min()),
         gap,
     )
 
@@ -120,11 +120,11 @@ def _uniform(rows: Tensor, T: int) -> Tensor:
     return (torch.arange(T) <= rows[:, None]).double() / (rows[:, None] + 1)
 
 
-def _errors(true: Tensor, made: Tensor, v: Tensor) -> tuple[Tensor, Tensor, float]:
+def _errors(true: Tensor, approximated: Tensor, v: Tensor) -> tuple[Tensor, Tensor, float]:
     """Return the L1 distance of each row, the relative error of each row's output, and of all. [R, T]
     twice, v [T, E]
     """
-    apart = made - true
+    apart = approximated - true
     z, missed = true @ v, apart @ v
     return apart.abs().sum(-1), missed.norm(dim=-1) / z.norm(dim=-1), float(missed.norm() / z.norm())
 
@@ -144,7 +144,7 @@ def sweep(qkv: HeadQKV, layer: int = 0, seeds: int = SEEDS, curves: Sequence[str
         distance, _, off = _errors(true, matrix(way, q, k, rows, layer), v)
         return float(distance.mean()), off
 
-    found = []
+    measured = []
     for key in curves:
         method, orthogonal, projection = CURVES[key]
         sizes = SIZES.get(method, (0,))
@@ -152,6 +152,6 @@ def sweep(qkv: HeadQKV, layer: int = 0, seeds: int = SEEDS, curves: Sequence[str
         both = np.array(
             [[error(Way(method, size, seed, orthogonal, projection)) for size in sizes] for seed in range(draws)]
         )  # [draws, sizes, 2]
-        found.append(Curve(key, sizes, both[..., 0], both[..., 1]))
+        measured.append(ErrorCurve(key, sizes, both[..., 0], both[..., 1]))
     distance, _, off = _errors(true, _uniform(rows, T), v)
-    return Sweep(tuple(found), len(rows), (float(distance.mean()), off))
+    return Sweep(tuple(measured), len(rows), (float(distance.mean()), off))

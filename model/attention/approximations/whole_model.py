@@ -10,7 +10,7 @@ from model.attention.approximations.ways import Way, matrix
 from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Attend, Transformer
 from model.progress import Progress, silent
-from model.tracing.divergence import Reading, read, sample
+from model.tracing.divergence import PredictionDivergence, read, sample
 
 SIZES = {"performer": (16, 64, 256, 1024), "linear": (0,), "linformer": (8, 32, 128), "nystrom": (4, 8, 16, 32)}
 SEEDS = 3
@@ -21,7 +21,7 @@ class Replaced:
     """The model with one method in all of its layers."""
 
     way: Way
-    reading: Reading  # against the model with its softmax
+    reading: PredictionDivergence  # against the model with its softmax
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class Experiment:
     """One kind of approximation over its sizes and draws, and the floor: every row reads all keys with equal weight."""
 
     rows: tuple[Replaced, ...]  # by size, then by seed
-    uniform: Reading
+    uniform: PredictionDivergence
 
     @property
     def before(self) -> float | None:
         """The loss with softmax, in nats per token; None for a single token."""
         return self.uniform.before
 
-    def of(self, size: int) -> list[Reading]:
+    def of(self, size: int) -> list[PredictionDivergence]:
         """Return the readings at a size, one per draw."""
         return [each.reading for each in self.rows if each.way.size == size]
 
@@ -82,7 +82,7 @@ def measure(model: Transformer, ids: Sequence[int], ways: Sequence[Way], progres
     progress(0, total, "")
     text = sample(model, ids, keep=False)
 
-    def reading(attend: Attend) -> Reading:
+    def reading(attend: Attend) -> PredictionDivergence:
         return read(model, text, model, model.trunk(text.ids, attend=attend))[0]
 
     uniform = reading(attend_alike)

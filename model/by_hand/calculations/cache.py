@@ -1,34 +1,34 @@
-"""What generation keeps: keys and values step by step, and softmax that never sees a whole row."""
+"""Calculations for generation: a cache of keys and values step by step, and online softmax in blocks."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from model.by_hand.calculations.attention import Options, attention
+from model.by_hand.calculations.attention import AttentionOptions, attention
 from model.by_hand.calculations.softmax import Softmax, softmax
 from model.by_hand.numbers import Number, constant, dot, exp, largest, number, sqrt, total
-from model.by_hand.steps import Said, Step, step
+from model.by_hand.steps import MatrixStep, Notation, step
 
 
-def cache(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """Return the steps of a cache of keys and values, or of online softmax where scores s are given."""
-    return online(given) if "s" in given else cached(given)
+def cache(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
+    """Compute attention with a cache, or online softmax if the inputs contain scores s."""
+    return online(inputs) if "s" in inputs else cached(inputs)
 
 
-def cached(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """Return causal attention of Q, K, V [T × d] a token at a time: o_t from one query and the t keys and values so
-    far.
+def cached(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
+    """Compute causal attention of Q, K, V [T × d] one token at a time: o_t from one query and the first t keys and
+    values.
 
-    Only k_t and v_t are new at step t, the others were kept; the last steps are the whole computation at once, whose
-    rows are the same numbers (Pope et al. 2022, section 3.1).
+    Only k_t and v_t are new at step t; the others are cached. The last steps are the complete computation at once,
+    whose rows are the same numbers (Pope et al. 2022, section 3.1).
     """
-    q, k, v = (given[name] for name in "QKV")
+    q, k, v = (inputs[name] for name in "QKV")
     T, width = q.shape
     root = constant("√d", sqrt(number(width)))
-    steps: list[Step] = []
+    steps: list[MatrixStep] = []
     for t in range(T):
         n, names = t + 1, q.rows[: t + 1]
         for name, source in (("K", k), ("V", v)):
-            said = Said(
+            notation = Notation(
                 f"{name}_{n}",
                 f"{name}^{n}",
                 "kept",
@@ -36,10 +36,10 @@ def cached(given: Mapping[str, Step]) -> tuple[Step, ...]:
                 rf"{name}^{{({n})}} = {name}_{{1:{n}}}",
                 f"{name}_{n} = {name}[:{n}]",
             )
-            steps.append(step(said, source.all_rows()[:n], names, (), (t,)))
+            steps.append(step(notation, source.all_rows()[:n], names, (), (t,)))
         keys, values = steps[-2:]
         numbers = [dot(q.row(t), keys.row(j)) / root for j in range(n)]
-        said = Said(
+        notation = Notation(
             f"s_{n}",
             f"s^{n}",
             "newest_scores",
@@ -48,10 +48,10 @@ def cached(given: Mapping[str, Step]) -> tuple[Step, ...]:
             f"s_{n} = Q[[{t}]] @ K_{n}.T / np.sqrt({width})",
         )
         own = q.rows[t : t + 1]
-        steps.append(step(said, [numbers], own, names))
+        steps.append(step(notation, [numbers], own, names))
         steps += softmax(steps[-1], Softmax(), str(n), ("a", "a"))
         weights = steps[-1]
-        said = Said(
+        notation = Notation(
             f"o_{n}",
             f"o^{n}",
             "newest_output",
@@ -59,24 +59,25 @@ def cached(given: Mapping[str, Step]) -> tuple[Step, ...]:
             rf"o_{n} = a V^{{({n})}}",
             f"o_{n} = a_{n} @ V_{n}",
         )
-        steps.append(step(said, [[dot(weights.row(0), values.column(c)) for c in range(v.shape[1])]], own))
-    at_once = (replace(each, about=f"once_{each.about}") for each in attention(given, Options()))
+        steps.append(step(notation, [[dot(weights.row(0), values.column(c)) for c in range(v.shape[1])]], own))
+    at_once = (replace(each, about=f"once_{each.about}") for each in attention(inputs, AttentionOptions()))
     return (*steps, *at_once)
 
 
-def online(given: Mapping[str, Step]) -> tuple[Step, ...]:
+def online(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
     """Compute the softmax-weighted values of one row of scores s [1 × n] with values v [1 × n], `block` at a time.
 
-    Kept are a maximum m, a sum l and an output o; a new block changes the maximum, and what was kept is scaled by
-    e^(m_old − m_new) (Milakov & Gimelshein 2018; Dao et al. 2022). The last steps are the softmax of the whole row.
+    The state consists of a maximum m, a sum l and an output o. When a new block changes the maximum, l and o are scaled
+    by e^(m_old − m_new) (Milakov & Gimelshein 2018; Dao et al. 2022). The last steps are the softmax of the complete
+    row.
     """
-    s, v, size = given["s"], given["v"], int(given["block"].cells[0][0].value)
+    s, v, size = inputs["s"], inputs["v"], int(inputs["block"].cells[0][0].value)
     n = s.shape[1]
-    steps: list[Step] = []
-    last: tuple[Step, Step, Step] | None = None
+    steps: list[MatrixStep] = []
+    last: tuple[MatrixStep, MatrixStep, MatrixStep] | None = None
 
-    def add(name: str, symbol: str, about: str, formula: str, latex: str, line: str, cells: list[Number]) -> Step:
-        steps.append(step(Said(name, symbol, about, formula, latex, f"{name} = {line}"), [cells]))
+    def add(name: str, symbol: str, about: str, formula: str, latex: str, line: str, cells: list[Number]) -> MatrixStep:
+        steps.append(step(Notation(name, symbol, about, formula, latex, f"{name} = {line}"), [cells]))
         return steps[-1]
 
     for b, start in enumerate(range(0, n, size), 1):
@@ -172,6 +173,8 @@ def online(given: Mapping[str, Step]) -> tuple[Step, ...]:
         f"{last[2].name} / {last[1].name}",
         [last[2].at(0, 0) / last[1].at(0, 0)],
     )
-    whole = softmax(s, Softmax(), "", ("A", "A"))
-    said = Said("Y", "Y", "whole_result", "Y = Σ_j A_j v_j", r"Y = \sum_j A_j v_j", "Y = (A * v).sum(keepdims=True)")
-    return (*steps, *whole, step(said, [[dot(whole[-1].row(0), v.row(0))]]))
+    full_row = softmax(s, Softmax(), "", ("A", "A"))
+    notation = Notation(
+        "Y", "Y", "whole_result", "Y = Σ_j A_j v_j", r"Y = \sum_j A_j v_j", "Y = (A * v).sum(keepdims=True)"
+    )
+    return (*steps, *full_row, step(notation, [[dot(full_row[-1].row(0), v.row(0))]]))

@@ -1,35 +1,37 @@
-"""Sheets that only exercises use: sizes of an MLP, speculative sampling, a scaling law."""
+"""Sheets that only the exercises use: sizes of an MLP, speculative sampling, a scaling law."""
 
 from collections.abc import Mapping
 
 from model.by_hand.numbers import Number, dot, largest, number, power, smallest, total
-from model.by_hand.sheets import Example, Sheet
-from model.by_hand.steps import Said, Step, step
+from model.by_hand.sheets import Sheet, SheetExample
+from model.by_hand.steps import MatrixStep, Notation, step
 from model.by_hand.tables import Table
 
 
-def _sizes(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """Return the width and parameters of a gated MLP: three matrices of d × m, no biases (Shazeer 2020)."""
-    d, ratio = given["d_model"].at(0, 0), given["ratio"].at(0, 0)
-    width = step(Said("d_mlp", "d_mlp", "mlp_width", "m = r d", "m = r d", "d_mlp = ratio * d_model"), [[ratio * d]])
+def _sizes(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
+    """Compute the width and parameters of a gated MLP: three matrices of d × m, no biases (Shazeer 2020)."""
+    d, ratio = inputs["d_model"].at(0, 0), inputs["ratio"].at(0, 0)
+    width = step(
+        Notation("d_mlp", "d_mlp", "mlp_width", "m = r d", "m = r d", "d_mlp = ratio * d_model"), [[ratio * d]]
+    )
     m = width.at(0, 0)
-    said = Said("matrix", "W", "one_matrix", "d m", "d m", "matrix = d_model * d_mlp")
-    matrix = step(said, [[d * m]])
-    said = Said("parameters", "n", "three_matrices", "n = 3 d m", "n = 3 d m", "parameters = 3 * matrix")
-    return width, matrix, step(said, [[number(3) * matrix.at(0, 0)]])
+    notation = Notation("matrix", "W", "one_matrix", "d m", "d m", "matrix = d_model * d_mlp")
+    matrix = step(notation, [[d * m]])
+    notation = Notation("parameters", "n", "three_matrices", "n = 3 d m", "n = 3 d m", "parameters = 3 * matrix")
+    return width, matrix, step(notation, [[number(3) * matrix.at(0, 0)]])
 
 
-def _speculative(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """Return one token of speculative sampling: p of the large model, q of the draft (Leviathan et al. 2023, theorem
-    3.5).
+def _speculative(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
+    """Compute the distribution of one token of speculative sampling: p of the large model, q of the draft (Leviathan et
+    al. 2023, theorem 3.5).
 
-    A draft token is kept with probability min(1, p / q); after a rejection the token is drawn from max(0, p − q),
-    normalized. Together that is p.
+    A draft token is accepted with probability min(1, p / q); after a rejection, the token is drawn from max(0, p − q),
+    normalized. The resulting distribution is p.
     """
-    p, q, names = given["large"].row(0), given["draft"].row(0), given["large"].columns
+    p, q, names = inputs["large"].row(0), inputs["draft"].row(0), inputs["large"].columns
 
-    def row(name: str, symbol: str, about: str, formula: str, latex: str, line: str, cells: list[Number]) -> Step:
-        return step(Said(name, symbol, about, formula, latex, f"{name} = {line}"), [cells], (), names)
+    def row(name: str, symbol: str, about: str, formula: str, latex: str, line: str, cells: list[Number]) -> MatrixStep:
+        return step(Notation(name, symbol, about, formula, latex, f"{name} = {line}"), [cells], (), names)
 
     kept = row(
         "kept_share",
@@ -44,7 +46,7 @@ def _speculative(given: Mapping[str, Step]) -> tuple[Step, ...]:
     over = row(
         "excess", "e", "excess", "e = max(0, p − q)", r"e = \max(0, p - q)", "np.maximum(0, large - draft)", excess
     )
-    again = row(
+    redrawn = row(
         "again",
         "r",
         "after_rejection",
@@ -61,16 +63,16 @@ def _speculative(given: Mapping[str, Step]) -> tuple[Step, ...]:
         "o = q a + (1 − Σ q a) r",
         r"o = q a + (1 - \textstyle\sum q a)\, r",
         "draft * kept_share + (1 - (draft * kept_share).sum()) * again",
-        [y * a + rejected * r for y, a, r in zip(q, kept.row(0), again.row(0), strict=True)],
+        [y * a + rejected * r for y, a, r in zip(q, kept.row(0), redrawn.row(0), strict=True)],
     )
-    return kept, over, again, out
+    return kept, over, redrawn, out
 
 
-def _law(given: Mapping[str, Step]) -> tuple[Step, ...]:
-    """Return the joint law L(N, D) = ((N_c / N)^(α_N / α_D) + D_c / D)^α_D of Kaplan et al. 2020, equation 1.5."""
-    n, n_c, d, d_c, a, b = (given[name].at(0, 0) for name in ("n", "n_c", "d_tokens", "d_c", "alpha_n", "alpha_d"))
+def _law(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
+    """Compute the joint law L(N, D) = ((N_c / N)^(α_N / α_D) + D_c / D)^α_D of Kaplan et al. 2020, equation 1.5."""
+    n, n_c, d, d_c, a, b = (inputs[name].at(0, 0) for name in ("n", "n_c", "d_tokens", "d_c", "alpha_n", "alpha_d"))
     few = step(
-        Said(
+        Notation(
             "by_size",
             "x",
             "from_size",
@@ -81,9 +83,9 @@ def _law(given: Mapping[str, Step]) -> tuple[Step, ...]:
         [[power(n_c / n, a / b)]],
     )
     short = step(
-        Said("by_data", "y", "from_data", "y = D_c / D", "y = D_c / D", "by_data = d_c / d_tokens"), [[d_c / d]]
+        Notation("by_data", "y", "from_data", "y = D_c / D", "y = D_c / D", "by_data = d_c / d_tokens"), [[d_c / d]]
     )
-    said = Said(
+    notation = Notation(
         "loss_law",
         "L",
         "joint_loss",
@@ -91,7 +93,7 @@ def _law(given: Mapping[str, Step]) -> tuple[Step, ...]:
         r"L = (x + y)^{\alpha_D}",
         "loss_law = (by_size + by_data) ** alpha_d",
     )
-    return few, short, step(said, [[power(few.at(0, 0) + short.at(0, 0), b)]])
+    return few, short, step(notation, [[power(few.at(0, 0) + short.at(0, 0), b)]])
 
 
 def _one(symbol: str) -> Table:
@@ -101,13 +103,13 @@ def _one(symbol: str) -> Table:
 EXERCISE_SHEETS: dict[str, Sheet] = {
     "mlp_sizes": Sheet(
         {"d_model": _one("d"), "ratio": _one("r")},
-        {"qwen3_8b": Example({"d_model": "4096", "ratio": "3"})},
-        lambda given, options: _sizes(given),
+        {"qwen3_8b": SheetExample({"d_model": "4096", "ratio": "3"})},
+        lambda inputs, options: _sizes(inputs),
     ),
     "speculative": Sheet(
         {name: Table(symbol, "1", "V", low=0, high=1) for name, symbol in (("large", "p"), ("draft", "q"))},
-        {"four_tokens": Example({"large": "0.5 0.3 0.15 0.05", "draft": "0.3 0.2 0.4 0.1"}, "a, b, c, d")},
-        lambda given, options: _speculative(given),
+        {"four_tokens": SheetExample({"large": "0.5 0.3 0.15 0.05", "draft": "0.3 0.2 0.4 0.1"}, "a, b, c, d")},
+        lambda inputs, options: _speculative(inputs),
         {},
         "V",
     ),
@@ -121,10 +123,10 @@ EXERCISE_SHEETS: dict[str, Sheet] = {
             "alpha_d": _one("α_D"),
         },
         {
-            "kaplan": Example(
+            "kaplan": SheetExample(
                 {"n": "1.5", "n_c": "88000", "d_tokens": "22", "d_c": "54000", "alpha_n": "0.076", "alpha_d": "0.095"}
             )
         },
-        lambda given, options: _law(given),
+        lambda inputs, options: _law(inputs),
     ),
 }

@@ -1,35 +1,37 @@
-"""From logits to a token: temperature, softmax, top-k, top-p, cross-entropy; and the probability of a whole text."""
+"""From logits to a token: temperature, softmax, top-k, top-p, cross-entropy; and the probability of a complete text."""
 
 from collections.abc import Mapping
 
 from model.by_hand.calculations.softmax import Softmax, softmax
 from model.by_hand.numbers import Number, holds, ln, number, product, total
 from model.by_hand.numbers import exp as power_of_e
-from model.by_hand.steps import Said, Step, step
+from model.by_hand.steps import MatrixStep, Notation, step
 from model.errors import InputError, say
 
 
-def logits(given: Mapping[str, Step], how: Softmax) -> tuple[Step, ...]:
-    """Return every step from logits z [1 × V] to what is drawn from and to the loss; or of a text, see `chain`.
+def logits(inputs: Mapping[str, MatrixStep], how: Softmax) -> tuple[MatrixStep, ...]:
+    """Compute the sampling distribution and the loss from logits z [1 × V], or the probability of a text, see `chain`.
 
-    Given: z, temperature T, k, p and the number of the right token, target, counted from 1 [1 × 1 each]. Top-k keeps
-    the k likeliest tokens (Fan et al. 2018), of those top-p the fewest that together reach p (Holtzman et al. 2020).
-    Raises InputError for a target that is no token.
+    Inputs: z, temperature T, k, p, and `target`, the index of the correct token counted from 1 [1 × 1 each]. Top-k
+    keeps the k most likely tokens (Fan et al. 2018); of those, top-p keeps the fewest that together reach p (Holtzman
+    et al. 2020). Raises InputError for a target that is not a token.
     """
-    if "P" in given:
-        return chain(given["P"])
-    z, temperature, names = given["z"], given["T"].at(0, 0), given["z"].columns
-    target = int(given["target"].cells[0][0].value)
+    if "P" in inputs:
+        return chain(inputs["P"])
+    z, temperature, names = inputs["z"], inputs["T"].at(0, 0), inputs["z"].columns
+    target = int(inputs["target"].cells[0][0].value)
     if target > z.shape[1]:
-        raise InputError("There is no token of this number.", str(target), say("Tokens run from 1 to {}.", z.shape[1]))
-    said = Said("S", "S", "tempered", "S_i = z_i / T", "S_i = z_i / T", "S = z / T")
-    steps = [step(said, [[each / temperature for each in z.row(0)]], (), names)]
+        raise InputError("No token has this number.", str(target), say("Tokens run from 1 to {}.", z.shape[1]))
+    notation = Notation("S", "S", "tempered", "S_i = z_i / T", "S_i = z_i / T", "S = z / T")
+    steps = [step(notation, [[each / temperature for each in z.row(0)]], (), names)]
     steps += softmax(steps[0], how, "", ("P", "P"))
     shares = steps[-1].row(0)
 
-    def add(name: str, symbol: str, about: str, formula: str, latex: str, line: str, numbers: list[Number]) -> Step:
+    def add(
+        name: str, symbol: str, about: str, formula: str, latex: str, line: str, numbers: list[Number]
+    ) -> MatrixStep:
         wide = names if len(numbers) == len(names) else ()
-        steps.append(step(Said(name, symbol, about, formula, latex, f"{name} = {line}"), [numbers], (), wide))
+        steps.append(step(Notation(name, symbol, about, formula, latex, f"{name} = {line}"), [numbers], (), wide))
         return steps[-1]
 
     rank = add(
@@ -48,9 +50,9 @@ def logits(given: Mapping[str, Step], how: Softmax) -> tuple[Step, ...]:
         "K_i = P_i [r_i ≤ k]",
         r"K_i = P_i\,[r_i \le k]",
         "P * (r <= k)",
-        [x * holds(r, "≤", given["k"].at(0, 0)) for x, r in zip(shares, rank.row(0), strict=True)],
+        [x * holds(r, "≤", inputs["k"].at(0, 0)) for x, r in zip(shares, rank.row(0), strict=True)],
     )
-    again = add(
+    renormalized = add(
         "R",
         "R",
         "top_k_again",
@@ -66,7 +68,7 @@ def logits(given: Mapping[str, Step], how: Softmax) -> tuple[Step, ...]:
         "B_i = Σ_j R_j [r_j < r_i]",
         r"B_i = \sum_j R_j\,[r_j < r_i]",
         "np.where(r.T < r, R.T, 0).sum(0, keepdims=True)",
-        [total(again.at(0, j) for j in _larger(rank, i)) for i in range(len(shares))],
+        [total(renormalized.at(0, j) for j in _larger(rank, i)) for i in range(len(shares))],
     )
     nucleus = add(
         "N",
@@ -75,7 +77,7 @@ def logits(given: Mapping[str, Step], how: Softmax) -> tuple[Step, ...]:
         "N_i = R_i [p > B_i]",
         r"N_i = R_i\,[p > B_i]",
         "R * (p > B)",
-        [x * holds(given["p"].at(0, 0), ">", b) for x, b in zip(again.row(0), before.row(0), strict=True)],
+        [x * holds(inputs["p"].at(0, 0), ">", b) for x, b in zip(renormalized.row(0), before.row(0), strict=True)],
     )
     add(
         "D",
@@ -100,7 +102,7 @@ def logits(given: Mapping[str, Step], how: Softmax) -> tuple[Step, ...]:
 
 
 def _ranks(shares: list[Number]) -> list[Number]:
-    """Return the ranks, 1 for the largest; of equal numbers the first ranks higher."""
+    """Compute the ranks, 1 for the largest; of equal numbers, the first ranks higher."""
     result = []
     for i, x in enumerate(shares):
         larger = [holds(y, ">", x) for j, y in enumerate(shares) if j > i]
@@ -110,42 +112,43 @@ def _ranks(shares: list[Number]) -> list[Number]:
 
 
 def _not_below(y: Number, x: Number) -> Number:
-    """Return 1 if x ≤ y, else 0."""
+    """Compute [x ≤ y]: 1 if x ≤ y, else 0."""
     return holds(x, "≤", y)
 
 
-def _larger(rank: Step, i: int) -> list[int]:
-    """Return the tokens that come before token i."""
+def _larger(rank: MatrixStep, i: int) -> list[int]:
+    """Return the indices of the tokens that rank above token i."""
     own = rank.cells[0]
     return [j for j in range(len(own)) if own[j].value < own[i].value]
 
 
-def chain(given: Step) -> tuple[Step, ...]:
-    """Return the probability of a text from those of its tokens P [1 × n], each after all before it: their product.
+def chain(tokens: MatrixStep) -> tuple[MatrixStep, ...]:
+    """Compute the probability of a text as the product of its tokens' probabilities P [1 × n], each given all previous
+    tokens.
 
-    P(x_1 … x_n) = Π_t P(x_t | x_<t); its logarithm is a sum, so that a long text does not vanish below the smallest
-    float. The loss is the mean of −ln P, perplexity e^loss (Jelinek et al. 1977).
+    P(x_1 … x_n) = Π_t P(x_t | x_<t). Its logarithm is a sum, so that a long text does not underflow the smallest float.
+    The loss is the mean of −ln P, perplexity e^loss (Jelinek et al. 1977).
     """
-    shares, n = given.row(0), given.shape[1]
-    names = given.columns
+    shares, n = tokens.row(0), tokens.shape[1]
+    names = tokens.columns
     running = [product(shares[: t + 1]) for t in range(n)]
     steps = [
         step(
-            Said("W", "W", "so_far", "W_t = P_1 × … × P_t", r"W_t = \prod_{s \le t} P_s", "W = P.cumprod(1)"),
+            Notation("W", "W", "so_far", "W_t = P_1 × … × P_t", r"W_t = \prod_{s \le t} P_s", "W = P.cumprod(1)"),
             [running],
             (),
             names,
         )
     ]
     logs = step(
-        Said("l", "l", "logs", "l_t = −ln P_t", r"l_t = -\ln P_t", "l = -np.log(P)"),
+        Notation("l", "l", "logs", "l_t = −ln P_t", r"l_t = -\ln P_t", "l = -np.log(P)"),
         [[-ln(each) for each in shares]],
         (),
         names,
     )
-    said = Said("s", "s", "log_total", "s = Σ l_t = −ln W_n", r"s = \sum_t l_t", "s = l.sum(keepdims=True)")
-    summed = step(said, [[total(logs.row(0))]])
-    said = Said("L", "L", "mean_loss", "L = s / n", "L = s / n", f"L = s / {n}")
-    mean = step(said, [[summed.at(0, 0) / number(n)]])
-    said = Said("PPL", "PPL", "perplexity", "PPL = e^L", r"\mathrm{PPL} = e^{L}", "PPL = np.exp(L)")
-    return (*steps, logs, summed, mean, step(said, [[power_of_e(mean.at(0, 0))]]))
+    notation = Notation("s", "s", "log_total", "s = Σ l_t = −ln W_n", r"s = \sum_t l_t", "s = l.sum(keepdims=True)")
+    summed = step(notation, [[total(logs.row(0))]])
+    notation = Notation("L", "L", "mean_loss", "L = s / n", "L = s / n", f"L = s / {n}")
+    mean = step(notation, [[summed.at(0, 0) / number(n)]])
+    notation = Notation("PPL", "PPL", "perplexity", "PPL = e^L", r"\mathrm{PPL} = e^{L}", "PPL = np.exp(L)")
+    return (*steps, logs, summed, mean, step(notation, [[power_of_e(mean.at(0, 0))]]))

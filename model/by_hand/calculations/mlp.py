@@ -1,11 +1,11 @@
-"""A linear layer, an MLP with its activation, and the residual stream it adds to."""
+"""A linear layer, and an MLP with its activation and residual connection."""
 
 from collections.abc import Mapping
 from fractions import Fraction
 
 from model.by_hand.numbers import Number, constant, dot, exp, largest, normal_below, number, pi, power, sqrt, tanh
 from model.by_hand.products import latex
-from model.by_hand.steps import Said, Step, each, step
+from model.by_hand.steps import MatrixStep, Notation, each, step
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
 _NUMPY = {
@@ -29,7 +29,7 @@ _LATEX = {
 
 
 def activated(x: Number, kind: str) -> Number:
-    """Return the activation of one number: GELU exactly or by tanh (Hendrycks & Gimpel 2016), ReLU, SiLU."""
+    """Apply an activation to one number: GELU, exact or by tanh (Hendrycks & Gimpel 2016), ReLU, or SiLU."""
     if kind == "relu":
         return largest([x, number(0)])
     if kind == "silu":
@@ -41,7 +41,9 @@ def activated(x: Number, kind: str) -> Number:
     return x * (number(1) + tanh(factor * (x + cubed))) / number(2)
 
 
-def linear(x: Step, weight: Step, bias: Step | None, name: str, symbol: str, about: str) -> Step:
+def linear(
+    x: MatrixStep, weight: MatrixStep, bias: MatrixStep | None, name: str, symbol: str, about: str
+) -> MatrixStep:
     """Compute x [T × D] · W [D × M] + b [1 × M]."""
     columns = [weight.column(j) for j in range(weight.shape[1])]
     numbers = [[dot(row, column) for column in columns] for row in x.all_rows()]
@@ -49,7 +51,7 @@ def linear(x: Step, weight: Step, bias: Step | None, name: str, symbol: str, abo
         numbers = [[each + bias.at(0, j) for j, each in enumerate(row)] for row in numbers]
     plus, line = (f" + {bias.symbol}", f" + {bias.name}") if bias else ("", "")
     tail = f" + {latex(bias.symbol)}" if bias else ""
-    said = Said(
+    notation = Notation(
         name,
         symbol,
         about,
@@ -57,26 +59,26 @@ def linear(x: Step, weight: Step, bias: Step | None, name: str, symbol: str, abo
         f"{latex(symbol)} = {latex(x.symbol)} {latex(weight.symbol)}{tail}",
         f"{name} = {x.name} @ {weight.name}{line}",
     )
-    return step(said, numbers, x.rows)
+    return step(notation, numbers, x.rows)
 
 
-def mlp(given: Mapping[str, Step], activation: str, residual: bool) -> tuple[Step, ...]:
-    """Return the steps of a linear layer where only W is given, else of an MLP; the last one is the output.
+def mlp(inputs: Mapping[str, MatrixStep], activation: str, residual: bool) -> tuple[MatrixStep, ...]:
+    """Compute a linear layer if the inputs contain W, else an MLP; the last step is the output.
 
-    Given: x [T × D], W [D × M], b [1 × M]; or W_1 [D × M], b_1, W_2 [M × D], b_2, and for a gated MLP W_G [D × M],
-    SwiGLU: SiLU(x · W_G) multiplies x · W_1, whatever `activation` says (Shazeer 2020). `residual`: x is added.
+    Inputs: x [T × D], W [D × M], b [1 × M]; or W_1 [D × M], b_1, W_2 [M × D], b_2, and for a gated MLP also W_G [D ×
+    M]. It is SwiGLU, SiLU(x · W_G) ⊙ (x · W_1), regardless of `activation` (Shazeer 2020). `residual`: x is added.
     """
-    x = given["x"]
-    if "W" in given:
-        return (linear(x, given["W"], given["b"], "y", "y", "linear"),)
-    hidden = linear(x, given["W_1"], given.get("b_1"), "h", "h", "hidden")
+    x = inputs["x"]
+    if "W" in inputs:
+        return (linear(x, inputs["W"], inputs["b"], "y", "y", "linear"),)
+    hidden = linear(x, inputs["W_1"], inputs.get("b_1"), "h", "h", "hidden")
     steps = [hidden]
     before = hidden
-    if "W_G" in given:
+    if "W_G" in inputs:
         activation = "silu"
-        before = linear(x, given["W_G"], None, "g", "g", "gate")
+        before = linear(x, inputs["W_G"], None, "g", "g", "gate")
         steps.append(before)
-    said = Said(
+    notation = Notation(
         "a",
         "a",
         f"active_{activation}",
@@ -84,15 +86,15 @@ def mlp(given: Mapping[str, Step], activation: str, residual: bool) -> tuple[Ste
         f"a = {_LATEX[activation].replace('@', before.symbol)}",
         f"a = {_NUMPY[activation].format(before.name)}",
     )
-    steps.append(step(said, each(lambda value: activated(value, activation), before), x.rows))
+    steps.append(step(notation, each(lambda value: activated(value, activation), before), x.rows))
     inner = steps[-1]
-    if "W_G" in given:
+    if "W_G" in inputs:
         product = [[inner.at(i, j) * hidden.at(i, j) for j in range(inner.shape[1])] for i in range(inner.shape[0])]
-        steps.append(step(Said("p", "p", "gated", "p = a ⊙ h", r"p = a \odot h", "p = a * h"), product, x.rows))
+        steps.append(step(Notation("p", "p", "gated", "p = a ⊙ h", r"p = a \odot h", "p = a * h"), product, x.rows))
         inner = steps[-1]
-    steps.append(linear(inner, given["W_2"], given.get("b_2"), "f", "f", "back"))
+    steps.append(linear(inner, inputs["W_2"], inputs.get("b_2"), "f", "f", "back"))
     if residual:
         last = steps[-1]
         numbers = [[x.at(i, j) + last.at(i, j) for j in range(last.shape[1])] for i in range(last.shape[0])]
-        steps.append(step(Said("y", "y", "residual", "y = x + f", "y = x + f", "y = x + f"), numbers, x.rows))
+        steps.append(step(Notation("y", "y", "residual", "y = x + f", "y = x + f", "y = x + f"), numbers, x.rows))
     return tuple(steps)

@@ -1,41 +1,41 @@
-"""LayerNorm, RMSNorm and BatchNorm on typed vectors, with the population's variance."""
+"""LayerNorm, RMSNorm and BatchNorm on typed vectors, with the population variance."""
 
 from collections.abc import Mapping
 
 from model.by_hand.numbers import Number, number, sqrt, square, total
-from model.by_hand.steps import Said, Step, step
+from model.by_hand.steps import MatrixStep, Notation, step
 
 KINDS = ("layer", "rms", "batch")
 
 
-def norm(given: Mapping[str, Step], kind: str) -> tuple[Step, ...]:
-    """Return the steps of one norm of X [T × D]; the last one is its output [T × D].
+def norm(inputs: Mapping[str, MatrixStep], kind: str) -> tuple[MatrixStep, ...]:
+    """Compute one norm of X [T × D]; the last step is its output [T × D].
 
     LayerNorm takes mean and variance over a token's own numbers (Ba et al. 2016), BatchNorm over the tokens of a
-    dimension (Ioffe & Szegedy 2015); both divide by √(σ² + ε), σ² with the number of values below it and not one less.
-    RMSNorm divides by √(mean of squares + ε) alone and has no β (Zhang & Sennrich 2019). γ, β [1 × D], eps [1 × 1].
+    dimension (Ioffe & Szegedy 2015). Both divide by √(σ² + ε), where σ² has n in the denominator, not n − 1. RMSNorm
+    divides by √(mean of squares + ε) and has no β (Zhang & Sennrich 2019). γ, β [1 × D], eps [1 × 1].
     """
-    x, gain, epsilon = given["X"], given["gamma"].row(0), given["eps"].at(0, 0)
+    x, gain, epsilon = inputs["X"], inputs["gamma"].row(0), inputs["eps"].at(0, 0)
     T, D = x.shape
     mark = {"layer": "LN", "rms": "RMS", "batch": "BN"}[kind]
     across = kind == "batch"
     axis = 0 if across else 1
     groups = [x.column(j) for j in range(D)] if across else x.all_rows()
     i, n = ("j", "T") if across else ("i", "D")
-    steps: list[Step] = []
+    steps: list[MatrixStep] = []
 
-    def add(name: str, symbol: str, formula: str, latex: str, line: str, numbers: list[list[Number]]) -> Step:
+    def add(name: str, symbol: str, formula: str, latex: str, line: str, numbers: list[list[Number]]) -> MatrixStep:
         about = f"{name}_{kind}" if name in ("mean", "variance", "spread", "result") else name
-        said = Said(f"{name}_{kind}", f"{symbol}^{mark}", about, formula, latex, f"{name}_{kind} = {line}")
+        notation = Notation(f"{name}_{kind}", f"{symbol}^{mark}", about, formula, latex, f"{name}_{kind} = {line}")
         own = len(numbers) == T and (not across or len(numbers[0]) == D)
-        steps.append(step(said, numbers, x.rows if own else ()))
+        steps.append(step(notation, numbers, x.rows if own else ()))
         return steps[-1]
 
     def lined(values: list[Number]) -> list[list[Number]]:
-        """Return a number for each group: a row for BatchNorm, else a column."""
+        """Arrange one number per group: in a row for BatchNorm, else in a column."""
         return [values] if across else [[each] for each in values]
 
-    def of(statistic: Step, row: int, column: int) -> Number:
+    def of(statistic: MatrixStep, row: int, column: int) -> Number:
         return statistic.at(0, column) if across else statistic.at(row, 0)
 
     centered = x
@@ -94,7 +94,7 @@ def norm(given: Mapping[str, Step], kind: str) -> tuple[Step, ...]:
         result = [[scaled.at(r, c) * gain[c] for c in range(D)] for r in range(T)]
         add("result", "y", "y_ij = γ_j x̂_ij", r"y_{ij} = \gamma_j \hat{x}_{ij}", "gamma * scaled_rms", result)
     else:
-        bias = given["beta"].row(0)
+        bias = inputs["beta"].row(0)
         result = [[scaled.at(r, c) * gain[c] + bias[c] for c in range(D)] for r in range(T)]
         add(
             "result",

@@ -1,9 +1,9 @@
-"""Quantization of a few numbers to whole ones: scale, zero point, and what is lost (Jacob et al. 2018, section 2.1)."""
+"""Quantization of a few numbers to integers: scale, zero point, and the error (Jacob et al. 2018, section 2.1)."""
 
 from collections.abc import Mapping
 
-from model.by_hand.numbers import Number, largest, number, size, smallest, whole
-from model.by_hand.steps import Said, Step, step
+from model.by_hand.numbers import Number, largest, number, round_to_even, size, smallest
+from model.by_hand.steps import MatrixStep, Notation, step
 from model.errors import InputError
 from model.public import one_of, public
 
@@ -11,21 +11,22 @@ SCHEMES = ("symmetric", "affine")
 
 
 @public(scheme=one_of(SCHEMES))
-def rounding(given: Mapping[str, Step], scheme: str) -> tuple[Step, ...]:
-    """Return the steps from x [1 × n] to whole numbers of `bits` bits and back; all of them fractions.
+def rounding(inputs: Mapping[str, MatrixStep], scheme: str) -> tuple[MatrixStep, ...]:
+    """Quantize x [1 × n] to integers of `bits` bits and restore it, step by step in exact fractions.
 
-    symmetric: s = max |x| / (2^(b−1) − 1), zero stays 0. affine: s = (high − low) / (2^b − 1) of a range that holds 0,
-    and a zero point z = round(−low / s), so that 0 is kept without an error. q = clamp(round(x / s) + z), and back it
-    is s (q − z). An error is at most s / 2. Raises InputError where every number is 0.
+    With scheme "symmetric", s = max |x| / (2^(b−1) − 1), and 0 maps to 0. With "affine", s = (high − low) / (2^b − 1)
+    for a range that includes 0, with the zero point z = round(−low / s), so that 0 is represented exactly. Then q =
+    clamp(round(x / s) + z), and the restored value is s (q − z). The error is at most s / 2. Raises InputError if every
+    number is 0.
     """
-    x, bits = given["x"], int(given["bits"].cells[0][0].value)
+    x, bits = inputs["x"], int(inputs["bits"].cells[0][0].value)
     numbers = x.row(0)
     if all(each.value == 0 for each in numbers):
         raise InputError("Every number is 0: there is nothing to scale.", "", "Type a number other than 0.")
-    steps: list[Step] = []
+    steps: list[MatrixStep] = []
 
-    def add(name: str, symbol: str, about: str, formula: str, latex: str, line: str, cells: list[Number]) -> Step:
-        steps.append(step(Said(name, symbol, about, formula, latex, f"{name} = {line}"), [cells]))
+    def add(name: str, symbol: str, about: str, formula: str, latex: str, line: str, cells: list[Number]) -> MatrixStep:
+        steps.append(step(Notation(name, symbol, about, formula, latex, f"{name} = {line}"), [cells]))
         return steps[-1]
 
     if scheme == "symmetric":
@@ -45,7 +46,7 @@ def rounding(given: Mapping[str, Step], scheme: str) -> tuple[Step, ...]:
         zero = number(0)
         line = f"np.clip(np.round(x / s), {low}, {high})"
         formula, tex = f"q_i = clamp(round(x_i / s), {low}, {high})", r"q_i = \mathrm{clamp}(\mathrm{round}(x_i / s))"
-        levels = [whole(each / scale.at(0, 0)) for each in numbers]
+        levels = [round_to_even(each / scale.at(0, 0)) for each in numbers]
     else:
         low, high = 0, 2**bits - 1
         bottom = add(
@@ -82,7 +83,7 @@ def rounding(given: Mapping[str, Step], scheme: str) -> tuple[Step, ...]:
             "z = round(−lo / s)",
             r"z = \mathrm{round}(-lo / s)",
             "np.round(-lo / s)",
-            [whole(-bottom.at(0, 0) / scale.at(0, 0))],
+            [round_to_even(-bottom.at(0, 0) / scale.at(0, 0))],
         )
         zero = point.at(0, 0)
         line = f"np.clip(np.round(x / s) + z, {low}, {high})"
@@ -90,7 +91,7 @@ def rounding(given: Mapping[str, Step], scheme: str) -> tuple[Step, ...]:
             f"q_i = clamp(round(x_i / s) + z, {low}, {high})",
             r"q_i = \mathrm{clamp}(\mathrm{round}(x_i / s) + z)",
         )
-        levels = [whole(each / scale.at(0, 0)) + zero for each in numbers]
+        levels = [round_to_even(each / scale.at(0, 0)) + zero for each in numbers]
     q = add("q", "q", "levels", formula, tex, line, [_clamp(each, low, high) for each in levels])
     restored = [scale.at(0, 0) * (each - zero) if scheme == "affine" else scale.at(0, 0) * each for each in q.row(0)]
     minus = " − z" if scheme == "affine" else ""
@@ -125,5 +126,5 @@ def rounding(given: Mapping[str, Step], scheme: str) -> tuple[Step, ...]:
 
 
 def _clamp(x: Number, low: int, high: int) -> Number:
-    """Return x, or the nearer bound."""
+    """Clamp x to the bounds."""
     return largest([smallest([x, number(high)]), number(low)])

@@ -1,46 +1,47 @@
-"""Softmax in steps: of whole rows, with the maximum taken off or without, in exact numbers or in a float type."""
+"""Row-wise softmax step by step, with or without subtraction of the maximum, in exact numbers or in a float type."""
 
 from dataclasses import dataclass
 
 from model.by_hand.numbers import FLOATS, Number, exp, largest, stored, total
-from model.by_hand.steps import Said, Step, each, step
+from model.by_hand.steps import MatrixStep, Notation, each, step
 
 KINDS = ("exact", *FLOATS)
 
 
 @dataclass(frozen=True)
 class Softmax:
-    """How softmax is computed."""
+    """Options of the softmax."""
 
-    stable: bool = True  # the largest score of a row is taken off first
-    kind: str = "exact"  # or the float type that holds every step
+    stable: bool = True  # subtract the largest score of each row first
+    kind: str = "exact"  # or the float type to which every step is rounded
 
 
-def softmax(scores: Step, how: Softmax, mark: str = "", out: tuple[str, str] = ("A", "A")) -> tuple[Step, ...]:
-    """Return the steps from scores to weights, row by row; the last one is the weights, whose name and symbol are
-    `out`.
+def softmax(
+    scores: MatrixStep, how: Softmax, mark: str = "", out: tuple[str, str] = ("A", "A")
+) -> tuple[MatrixStep, ...]:
+    """Compute the weights from scores, row by row. The last step is the weights, whose name and symbol are `out`.
 
-    A_ij = e^(S_ij − m_i) / Σ_k e^(S_ik − m_i), the same for every m_i; with m_i the row's maximum no exponential is
-    above 1 (Goodfellow et al. 2016, section 4.1). `mark` tells the steps of several heads apart.
+    A_ij = e^(S_ij − m_i) / Σ_k e^(S_ik − m_i), the same for every m_i; with m_i the row's maximum no exponential
+    exceeds 1 (Goodfellow et al. 2016, section 4.1). `mark` distinguishes the steps of several heads.
     """
-    steps: list[Step] = []
+    steps: list[MatrixStep] = []
     rows, columns = scores.rows, scores.columns
     held = _held(how.kind)
     s, up = f"_{mark}" if mark else "", f"^{mark}" if mark else ""
 
-    def add(said: Said, numbers: list[list[Number]], columns: tuple[str, ...] = ()) -> Step:
-        steps.append(step(said, numbers, rows, columns))
+    def add(notation: Notation, numbers: list[list[Number]], columns: tuple[str, ...] = ()) -> MatrixStep:
+        steps.append(step(notation, numbers, rows, columns))
         return steps[-1]
 
     base = scores
     if how.kind != "exact":
         cast = f"F{s} = {scores.name}.astype(np.{how.kind})"
-        said = Said(f"F{s}", f"F{up}", "stored", f"F = {how.kind}(S)", rf"F = \text{{{how.kind}}}(S)", cast)
-        base = add(said, each(held, scores), columns)
+        notation = Notation(f"F{s}", f"F{up}", "stored", f"F = {how.kind}(S)", rf"F = \text{{{how.kind}}}(S)", cast)
+        base = add(notation, each(held, scores), columns)
     shown = base.name
     if how.stable:
         top = add(
-            Said(
+            Notation(
                 f"m{s}",
                 f"m{up}",
                 "peak",
@@ -56,15 +57,17 @@ def softmax(scores: Step, how: Softmax, mark: str = "", out: tuple[str, str] = (
     else:
         exponentials = each(lambda x: held(exp(x)), base)
         formula, latex, line = "E_ij = e^(S_ij)", r"E_{ij} = e^{S_{ij}}", f"E{s} = np.exp({shown})"
-    powers = add(Said(f"E{s}", f"E{up}", "exponentials", formula, latex, line), exponentials, columns)
+    powers = add(Notation(f"E{s}", f"E{up}", "exponentials", formula, latex, line), exponentials, columns)
     sums = add(
-        Said(f"Z{s}", f"Z{up}", "sums", "Z_i = Σ_j E_ij", r"Z_i = \sum_j E_{ij}", f"Z{s} = E{s}.sum(1, keepdims=True)"),
+        Notation(
+            f"Z{s}", f"Z{up}", "sums", "Z_i = Σ_j E_ij", r"Z_i = \sum_j E_{ij}", f"Z{s} = E{s}.sum(1, keepdims=True)"
+        ),
         [[held(total(row))] for row in powers.all_rows()],
     )
     name, symbol = out
     about = "probabilities" if symbol == "P" else "weights"
     add(
-        Said(
+        Notation(
             f"{name}{s}",
             f"{symbol}{up}",
             about,

@@ -69,8 +69,8 @@ class LinearAttention(nn.Module):
 
     def mixing(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         """Return the signed matrix that the recurrence equals: mixed = matrix @ v. x [B, T, D] -> [B, H, T, T]"""
-        q, k, _, given = self.inputs(x, layer, run)
-        return (delta if self.kind == "delta" else decay).matrix(q, k, given)
+        q, k, _, rates = self.inputs(x, layer, run)
+        return (delta if self.kind == "delta" else decay).matrix(q, k, rates)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         inputs = self.inputs(x, layer, run)
@@ -81,14 +81,14 @@ class LinearAttention(nn.Module):
             z = z * F.silu(split_heads(self.gate(x), self.d_head))
         return run.at("attn_out", layer, self.o(merge_heads(run.at("z", layer, z))))
 
-    def _mix(self, q: Tensor, k: Tensor, v: Tensor, given: Tensor, layer: int, run: Pass) -> Tensor:
+    def _mix(self, q: Tensor, k: Tensor, v: Tensor, rates: Tensor, layer: int, run: Pass) -> Tensor:
         """Return the heads' outputs before the norm, continuing the cache's state and updating it. [B, H, T, E]"""
         rule = delta if self.kind == "delta" else decay
         held = None if run.cache is None else run.cache.state(layer)
         state = q.new_zeros(*q.shape[:2], self.d_head, self.d_head) if held is None else held[0]
-        mixed, state = rule.chunked(q, k, v, given, state)
+        mixed, state = rule.chunked(q, k, v, rates, state)
         if run.cache is not None:
             run.cache.keep(layer, (state,))
         if run.see is not None:
-            run.see(layer, row_weights(rule.matrix(q, k, given)))
+            run.see(layer, row_weights(rule.matrix(q, k, rates)))
         return mixed

@@ -21,7 +21,7 @@ from model.gpt.linear import Linear
 from model.gpt.mixers import selective
 from model.gpt.mixers.hidden import row_weights
 from model.gpt.mixers.precision import wide
-from model.gpt.mixers.selective import Selection
+from model.gpt.mixers.selective import StateSelection
 from model.gpt.passes import Pass
 
 SHORTEST, LONGEST = 1e-3, 1e-1  # step sizes of a new model
@@ -37,9 +37,9 @@ class Convolution(nn.Module):
 
     def forward(self, u: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
         """Return the sums for u [B, T, I] after the K - 1 values before it, tail [B, K - 1, I], and the next tail."""
-        T, whole = u.shape[1], torch.cat((tail, u), 1)
-        out = self.bias + sum(self.weight[:, n] * whole[:, n : n + T] for n in range(self.weight.shape[1]))
-        return out, whole[:, T:]
+        T, padded = u.shape[1], torch.cat((tail, u), 1)
+        out = self.bias + sum(self.weight[:, n] * padded[:, n : n + T] for n in range(self.weight.shape[1]))
+        return out, padded[:, T:]
 
 
 class Mamba(nn.Module):
@@ -73,27 +73,29 @@ class Mamba(nn.Module):
         size = torch.exp(torch.rand(channels) * math.log(LONGEST / SHORTEST) + math.log(SHORTEST))
         self.dt_proj.bias.copy_(size + torch.log(-torch.expm1(-size)))  # softplus of it is `size`
 
-    def select(self, u: Tensor) -> Selection:
+    def select(self, u: Tensor) -> StateSelection:
         """Return each token's selection, from the channels after the convolution. u [B, T, I]"""
         low, B, C = self.x_proj(u).split((self.rank, *[self.A_log.shape[1]] * 2), -1)
         delta = F.softplus(F.linear(wide(low), self.dt_proj.weight, self.dt_proj.bias))
-        return Selection(wide(u), delta, -self.A_log.exp(), wide(B), wide(C))
+        return StateSelection(wide(u), delta, -self.A_log.exp(), wide(B), wide(C))
 
-    def inputs(self, x: Tensor, layer: int, run: Pass, tail: Tensor | None = None) -> tuple[Selection, Tensor, Tensor]:
+    def inputs(
+        self, x: Tensor, layer: int, run: Pass, tail: Tensor | None = None
+    ) -> tuple[StateSelection, Tensor, Tensor]:
         """Return the selection, the gate [B, T, I], and the convolution's next tail. x [B, T, D]"""
         u, gate = self.in_proj(x).chunk(2, -1)
         K = self.conv.weight.shape[1]
         u, tail = self.conv(u, u.new_zeros(len(u), K - 1, u.shape[-1]) if tail is None else tail)
         chosen = self.select(F.silu(u))
         u = merge_heads(run.at("v", layer, split_heads(chosen.u, self.width)))
-        return Selection(u, chosen.delta, chosen.A, chosen.B, chosen.C), gate, tail
+        return StateSelection(u, chosen.delta, chosen.A, chosen.B, chosen.C), gate, tail
 
     def mixing(self, x: Tensor, layer: int, run: Pass, channel: int) -> Tensor:
         """Return the signed matrix of one channel: mixed = matrix @ v. x [B, T, D] -> [B, T, T]"""
         chosen, _, _ = self.inputs(x, layer, run)
         return selective.matrix(chosen, slice(channel, channel + 1))[:, 0]
 
-    def weights(self, chosen: Selection, heads: range) -> Tensor:
+    def weights(self, chosen: StateSelection, heads: range) -> Tensor:
         """Return the map of each head: the mean absolute value of its channels' matrices, rows summing to 1. [B, heads,
         T, T]
         """

@@ -9,7 +9,7 @@ def need_scores(config: ModelConfig, layer: int) -> None:
     """Raise InputError unless the layer exists and has scores and a softmax over them."""
     check_layer(layer, config.n_layer)
     if not config.is_attention(layer):
-        what = "This layer has no attention scores: it carries a state from token to token."
+        what = "This layer has no attention scores: it passes a state from token to token."
         others = _others(config)
         hint = say("Choose a layer with attention: {}.", others) if others else "Choose a model with attention."
         raise InputError(what, f"layer {layer}: {config.mixer_of(layer)}", hint)
@@ -19,7 +19,7 @@ def need_qkv(config: ModelConfig, layer: int) -> None:
     """Raise InputError unless the layer exists and has queries, keys and values."""
     check_layer(layer, config.n_layer)
     if config.mixer_of(layer) == "mamba":
-        what = "This layer has no queries and keys: it carries a state from token to token."
+        what = "This layer has no queries and keys: it passes a state from token to token."
         others = _others(config)
         hint = say("Choose a layer with attention: {}.", others) if others else "Choose a model with attention."
         raise InputError(what, f"layer {layer}: {config.mixer_of(layer)}", hint)
@@ -35,9 +35,9 @@ def need_attention(config: ModelConfig) -> None:
     other = [layer for layer, name in enumerate(config.mixers) if name != "softmax"]
     if other:
         raise InputError(
-            "This is defined for models all of whose layers have full attention.",
+            "This is defined only for models with full attention in every layer.",
             f"layer {other[0]}: {config.mixer_of(other[0])}",
-            "Choose such a model.",
+            "Choose a model with them.",
         )
 
 
@@ -45,7 +45,7 @@ def need_rewinding(config: ModelConfig) -> None:
     """Raise InputError unless tokens can be taken back: a state or a window does not hold them."""
     if config.stateful:
         raise InputError(
-            "This model does not keep all that it has read, so that no token can be taken back.",
+            "This model's state does not keep every token, so tokens cannot be removed from it again.",
             f"layer {config.stateful[0]}: {config.mixer_of(config.stateful[0])}",
-            "Choose a model all of whose layers have full attention.",
+            "Choose a model with full attention in every layer.",
         )

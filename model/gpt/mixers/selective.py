@@ -25,7 +25,7 @@ STORED = 16  # tokens between the states that the forward pass stores for the ba
 
 
 @dataclass(frozen=True, eq=False)
-class Selection:
+class StateSelection:
     """The tokens' selections, and the channels themselves."""
 
     u: Tensor  # channels after the convolution, [B, T, I]
@@ -35,13 +35,13 @@ class Selection:
     C: Tensor  # read vectors of the tokens (C), [B, T, N]
 
 
-def step(state: Tensor, s: Selection, t: int) -> Tensor:
+def step(state: Tensor, s: StateSelection, t: int) -> Tensor:
     """Return h after token t. [B, I, N] -> [B, I, N]"""
     kept = torch.exp(s.delta[:, t, :, None] * s.A) * state
     return kept + (s.delta[:, t] * s.u[:, t])[:, :, None] * s.B[:, t, None, :]
 
 
-def recurrent(s: Selection, state: Tensor) -> tuple[Tensor, Tensor]:
+def recurrent(s: StateSelection, state: Tensor) -> tuple[Tensor, Tensor]:
     """Compute y [B, T, I] and h after the last token [B, I, N], as in the formula: the reference for `scan`."""
     out = []
     for t in range(s.u.shape[1]):
@@ -50,7 +50,7 @@ def recurrent(s: Selection, state: Tensor) -> tuple[Tensor, Tensor]:
     return torch.stack(out, 1), state
 
 
-def rows(s: Selection, channels: slice = slice(None)) -> Iterator[Tensor]:
+def rows(s: StateSelection, channels: slice = slice(None)) -> Iterator[Tensor]:
     """Yield the matrices of the channels one row at a time, row t being [B, I', t + 1].
 
     The remainder of each token is carried along: it starts as d_s B_s and fades with every step.
@@ -63,7 +63,7 @@ def rows(s: Selection, channels: slice = slice(None)) -> Iterator[Tensor]:
         yield (left[:, :, : t + 1] @ s.C[:, t, None, :, None])[..., 0]
 
 
-def matrix(s: Selection, channels: slice = slice(None)) -> Tensor:
+def matrix(s: StateSelection, channels: slice = slice(None)) -> Tensor:
     """Return M of each of the channels, with M @ u = y from an empty state. [B, I', T, T]"""
     n, T, width = s.delta[:, :, channels].shape
     out = s.delta.new_zeros(n, width, T, T)
@@ -72,7 +72,7 @@ def matrix(s: Selection, channels: slice = slice(None)) -> Tensor:
     return out
 
 
-def sizes(s: Selection, channels: slice = slice(None)) -> Tensor:
+def sizes(s: StateSelection, channels: slice = slice(None)) -> Tensor:
     """Return the mean of |M| over the channels, without storing their matrices. [B, T, T]"""
     n, T, _ = s.delta.shape
     out = s.delta.new_zeros(n, T, T)
@@ -81,7 +81,7 @@ def sizes(s: Selection, channels: slice = slice(None)) -> Tensor:
     return out
 
 
-def scan(s: Selection, state: Tensor) -> tuple[Tensor, Tensor]:
+def scan(s: StateSelection, state: Tensor) -> tuple[Tensor, Tensor]:
     """Compute y [B, T, I] and h after the last token [B, I, N], with a gradient of its own."""
     return _Scan.apply(s.u, s.delta, s.A, s.B, s.C, state)
 

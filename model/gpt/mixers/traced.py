@@ -7,7 +7,7 @@ from torch import Tensor
 
 from model.gpt.config import ModelConfig
 from model.gpt.mixers.hidden import row_weights
-from model.gpt.mixers.selective import Selection
+from model.gpt.mixers.selective import StateSelection
 from model.gpt.passes import Pass
 from model.gpt.transformer import Transformer
 
@@ -52,7 +52,7 @@ def hidden_weights(trace: Traced, layer: int, head: int) -> Tensor:
 
 
 @torch.inference_mode()
-def selection(trace: Traced, layer: int) -> Selection:
+def selection(trace: Traced, layer: int) -> StateSelection:
     """Return the selections of the run's tokens in a layer of Mamba; the batch axis is 1."""
     x, run = mixer_input(trace, layer)
     return trace.model.blocks[layer].attn.inputs(x, layer, run)[0]

@@ -55,16 +55,16 @@ def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, t
     effect. Raises CheckpointError with the names of unknown keys, UnsupportedModel for another value.
     """
     accepted = NEUTRAL_VALUES | dict(accepted)
-    given = {key for key, value in values.items() if value is not None}
-    if unknown := sorted(given - set(known) - IGNORED - set(accepted)):
+    present = {key for key, value in values.items() if value is not None}
+    if unknown := sorted(present - set(known) - IGNORED - set(accepted)):
         hint = "They may change what the model computes, so the checkpoint is not loaded."
-        raise CheckpointError("The config has keys that are not known.", ", ".join(unknown), hint)
+        raise CheckpointError("The config has unknown keys.", ", ".join(unknown), hint)
     for key, allowed in accepted.items():
         # An array in the metadata of a GGUF file cannot be compared as a whole.
-        if key in given and not (isinstance(values[key], _COMPARED) and values[key] in allowed):
+        if key in present and not (isinstance(values[key], _COMPARED) and values[key] in allowed):
             names = " or ".join(map(repr, allowed))
             raise UnsupportedModel(
-                "The model uses something that is not computed here.",
+                "The model uses a feature that is not supported.",
                 f"{key} = {values[key]!r}",
                 say("Supported: {}.", names),
             )
@@ -94,7 +94,7 @@ def choice(values: Mapping, key: str, table: Mapping[str, T], default: str) -> T
     name = values.get(key, default)
     if not isinstance(name, str) or name not in table:
         hint = say("Supported: {}.", ", ".join(table))
-        raise UnsupportedModel("The model uses something that is not computed here.", f"{key} = {name!r}", hint)
+        raise UnsupportedModel("The model uses a feature that is not supported.", f"{key} = {name!r}", hint)
     return table[name]
 
 
@@ -120,7 +120,7 @@ def check_layer_types(hf: Mapping) -> None:
         raise CheckpointError("layer_types must be a list with one entry for each layer.", got, "Correct the config.")
     for kind in kinds:
         if kind != "full_attention":
-            what, hint = "The model uses something that is not computed here.", "Supported: full_attention."
+            what, hint = "The model uses a feature that is not supported.", "Supported: full_attention."
             raise UnsupportedModel(what, f"layer_types: {kind!r}", hint)
 
 
@@ -168,5 +168,5 @@ def _llama3(values: Mapping) -> RopeScaling:
     original = integer(values, LLAMA3_KEYS[3])
     if not (factor > 0 and 0 < low < high and original > 0):
         got = f"factor {factor}, low {low}, high {high}, original context {original}"
-        raise CheckpointError("The rotary scaling makes no sense.", got, "Correct the config.")
+        raise CheckpointError("The RoPE scaling is invalid.", got, "Correct the config.")
     return RopeScaling(factor=factor, low_freq_factor=low, high_freq_factor=high, original_n_ctx=original)

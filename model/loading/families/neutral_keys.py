@@ -133,7 +133,7 @@ LLAMA: _Groups = {
     "notes of conversions; not read": ("is_llama_config", "max_sequence_length"),
 }
 
-# Keys that would change something, with their values that change nothing.
+# Keys that can affect the computation, with the values at which they have no effect.
 NEUTRAL_VALUES: dict[str, tuple] = {
     "is_encoder_decoder": (False,),
     "add_cross_attention": (False,),

@@ -69,12 +69,12 @@ PRESETS: dict[str, dict[str, object]] = {
 
 def presets_within(limits: Limits) -> dict[str, dict[str, object]]:
     """Return the presets within the limits of this server."""
-    found = {}
+    allowed = {}
     for name, values in PRESETS.items():
         with contextlib.suppress(InputError):
             check(job_of(values, limits), limits)
-            found[name] = values
-    return found
+            allowed[name] = values
+    return allowed
 
 
 def job_of(value: object, limits: Limits) -> Job:
@@ -83,10 +83,10 @@ def job_of(value: object, limits: Limits) -> Job:
     Raises InputError for an invalid setting.
     """
     if not isinstance(value, dict):
-        raise InputError("These settings do not describe a model.", "", "Change the settings.")
+        raise InputError("These settings are not valid for a model.", "", "Change the settings.")
     default = Job().recipe
 
-    def whole(name: str, otherwise: int) -> int:
+    def integer(name: str, otherwise: int) -> int:
         number = value.get(name, otherwise)
         if not _is_number(number) or number % 1:
             raise InputError("A setting is not a whole number.", f"{name}: {_brief(number)}", "Change the settings.")
@@ -95,14 +95,14 @@ def job_of(value: object, limits: Limits) -> Job:
     def text(name: str, otherwise: str) -> str:
         string = value.get(name, otherwise)
         if not isinstance(string, str):
-            raise InputError("These settings do not describe a model.", name, "Change the settings.")
+            raise InputError("These settings are not valid for a model.", name, "Change the settings.")
         return string
 
     def yes(name: str, otherwise: bool = False) -> bool:
-        told = value.get(name, otherwise)
-        if not isinstance(told, bool):
-            raise InputError("These settings do not describe a model.", name, "Change the settings.")
-        return told
+        flag = value.get(name, otherwise)
+        if not isinstance(flag, bool):
+            raise InputError("These settings are not valid for a model.", name, "Change the settings.")
+        return flag
 
     rate, dropout = value.get("rate", default.learning_rate), value.get("dropout", default.dropout)
     if not _is_number(rate):
@@ -111,24 +111,24 @@ def job_of(value: object, limits: Limits) -> Job:
         raise InputError("The dropout is not a number.", _brief(dropout), "Change the settings.")
     check_bounds("dropout", dropout, 0, MOST_DROPOUT)
     biases = yes("biases", True)
-    layers, mixer = whole("layers", 2), text("mixer", "softmax")
+    layers, mixer = integer("layers", 2), text("mixer", "softmax")
     config = {
         "n_layer": layers,
-        "n_head": whole("heads", 4),
-        "d_model": whole("width", 128),
+        "n_head": integer("heads", 4),
+        "d_model": integer("width", 128),
         "norm": text("norm", "layernorm"),
         "norm_placement": text("placement", "pre"),
         "positions": text("positions", "learned"),
         "mlp": text("mlp", "gelu_tanh"),
-        "d_mlp": whole("mlp_width", 0) or None,
+        "d_mlp": integer("mlp_width", 0) or None,
         "tie_embeddings": not yes("untied"),
         "embed_scale": yes("scaled"),
         **dict.fromkeys(BIASES, biases),
         "mixer": _mixer(mixer, layers, limits),
-        "window": whole("window", WINDOW) if mixer == "sliding_window" else None,
+        "window": integer("window", WINDOW) if mixer == "sliding_window" else None,
     }
-    steps, seed = whole("steps", default.steps), whole("seed", 0)
-    warmup = min(whole("warmup", default.warmup), steps)
+    steps, seed = integer("steps", default.steps), integer("seed", 0)
+    warmup = min(integer("warmup", default.warmup), steps)
     # Values that no recipe accepts are reported like the other bounds.
     for what, number, low, high in (
         ("warm-up steps", warmup, 0, limits.steps),
@@ -140,8 +140,8 @@ def job_of(value: object, limits: Limits) -> Job:
     try:
         recipe = Recipe(
             steps=steps,
-            batch=whole("batch", default.batch),
-            length=whole("length", default.length),
+            batch=integer("batch", default.batch),
+            length=integer("length", default.length),
             learning_rate=float(rate),
             schedule=text("schedule", default.schedule),
             warmup=warmup,
@@ -149,12 +149,14 @@ def job_of(value: object, limits: Limits) -> Job:
             seed=seed,
         )
     except ValueError as error:
-        raise InputError("These settings do not describe a model.", str(error)[:80], "Change the settings.") from error
+        raise InputError(
+            "These settings are not valid for a model.", str(error)[:80], "Change the settings."
+        ) from error
     name = text("task", "induction")
     return Job(
         task=name,
         text=text("text", "") if name == TEXT else "",
-        vocab_size=whole("vocabulary", 512),
+        vocab_size=integer("vocabulary", 512),
         characters=yes("characters"),
         probe=text("probe", ""),
         config=config,
@@ -167,7 +169,7 @@ def _mixer(name: str, layers: int, limits: Limits) -> str | tuple[str, ...]:
     """Return the `mixer` of a config with `layers` layers; raises InputError for a name outside RUN_MIXERS."""
     if name not in RUN_MIXERS:
         known = say("Choose one of: {}.", ", ".join(RUN_MIXERS))
-        raise InputError("There is no mixer of that name.", name[:40], known)
+        raise InputError("No mixer has this name.", name[:40], known)
     if name != HYBRID:
         return name
     check_bounds("layers", layers, 1, limits.layers)  # checked before a name is listed for each

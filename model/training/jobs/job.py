@@ -14,7 +14,7 @@ from torch import Tensor
 from model.attention.probes import probe_heads
 from model.errors import CheckpointError, InputError, say
 from model.generation.generate import generate
-from model.generation.strategies import STRATEGIES, Plan
+from model.generation.strategies import STRATEGIES, DecodingPlan
 from model.gpt.config import ModelConfig, from_dict
 from model.gpt.mixers.names import MIXERS
 from model.gpt.transformer import Transformer
@@ -24,7 +24,7 @@ from model.tracing.patterns import patterns_and_logits
 from model.training import data, loop
 from model.training.data import Dataset
 from model.training.jobs.running_job import RunningJob
-from model.training.loop import Recipe, Report, Run
+from model.training.loop import Recipe, Report, TrainingRun
 from model.training.tasks import TASKS, task
 
 TEXT = "text"  # the task of training on the visitor's own text
@@ -104,7 +104,7 @@ def check(job: Job, limits: Limits) -> ModelConfig:
         )
     except (CheckpointError, TypeError) as error:
         got = error.got if isinstance(error, CheckpointError) else str(error)
-        raise InputError("These settings do not describe a model.", got[:80], "Change the settings.") from error
+        raise InputError("These settings are not valid for a model.", got[:80], "Change the settings.") from error
     for what, value, low, high in (
         ("layers", config.n_layer, 1, limits.layers),
         ("width", config.d_model, 8, limits.width),
@@ -128,7 +128,7 @@ def check(job: Job, limits: Limits) -> ModelConfig:
         chosen = task(job.task)
         if not chosen.shortest <= recipe.length <= chosen.longest:
             raise InputError(
-                "This task needs another context.",
+                "This task needs another context length.",
                 f"{recipe.length} tokens",
                 say("Choose a value from {} to {}.", chosen.shortest, chosen.longest),
             )
@@ -151,7 +151,7 @@ def _check_text(job: Job, limits: Limits) -> None:
             say("At most {} bytes.", f"{limits.text_bytes:,}"),
         )
     if size < 2000:
-        raise InputError("There is too little text to train on.", f"{size} bytes", "Give a few pages of it.")
+        raise InputError("The text is too short for training.", f"{size} bytes", "Give a few pages of text.")
     if job.characters:
         check_bounds("characters", len(set(text_of(job))), 1, limits.vocabulary)
     elif not data.BYTES <= job.vocab_size <= limits.vocabulary:
@@ -183,7 +183,7 @@ def open_dataset(job: Job) -> Dataset:
     return data.task_dataset(job.task, TASKS[job.task], seed=job.recipe.seed)
 
 
-def begin(job: Job, limits: Limits) -> tuple[Run, Dataset, Started, Tensor]:
+def begin(job: Job, limits: Limits) -> tuple[TrainingRun, Dataset, Started, Tensor]:
     """Return a new run, its data, its facts, and the ids of the probe [T]."""
     began = time.perf_counter()
     values = vars(check(job, limits))
@@ -236,7 +236,7 @@ def probe_ids(job: Job, dataset: Dataset) -> Tensor:
     return torch.from_numpy(ids[0].astype(np.int64))[:longest]
 
 
-def messages(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Iterator[Report | Snapshot]:
+def messages(run: TrainingRun, dataset: Dataset, job: Job, probe: Tensor) -> Iterator[Report | Snapshot]:
     """Train to the end of the recipe: yields a report per step and about SNAPSHOTS snapshots, the first before any
     step.
     """
@@ -255,7 +255,7 @@ def snapshot_steps(steps: int) -> set[int]:
 
 
 @torch.no_grad()
-def snapshot(run: Run, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
+def snapshot(run: TrainingRun, dataset: Dataset, job: Job, probe: Tensor) -> Snapshot:
     """Take a snapshot of the current model."""
     model, c = run.model, run.model.config
     model.eval()
@@ -304,11 +304,11 @@ def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: 
         model,
         prompt,
         [STRATEGIES["temperature" if free else "greedy"]],
-        Plan(count, seed=step, ending=ending),
+        DecodingPlan(count, seed=step, ending=ending),
         tokenizer.vocab_size,
     )
     try:
-        written = [made.id for tick in ticks for change in tick.changes for made in change.made]
+        written = [token.id for tick in ticks for change in tick.changes for token in change.made]
     except CheckpointError:  # the training diverged: such a model writes nothing
         written = []
     return len(prompt), (*prompt, *written)

@@ -30,7 +30,7 @@ class RunningJob:
 
 
 @dataclass(frozen=True)
-class Kind:
+class JobKind:
     """A kind of job; jobs are frozen dataclasses of plain values with `minutes`, distinguished by their type.
 
     `check(job, limits)` raises InputError for what this server does not allow; `begin(job, limits)` opens the job. Its

@@ -1,8 +1,8 @@
-// The state of the page as one value: in its address, as a file, and back. Back and forward work.
+// The state of the page as one value, in its address, in a file, and in the browser history.
 //
-// state: { v, model, prompt, tab, heads, tokens, pair, edits, target, distractor, values: { part: value } }. In the address it stands after
-//   the #, which a browser sends to no server. Whatever a link or a file says is checked here for its form, and by the
-//   server for what it means; it opens nothing that has to be fetched, and starts no long job.
+// state: { v, model, prompt, tab, heads, tokens, pair, edits, target, distractor, values: { part: value } }. It is stored
+//  after the #, which browsers do not send to servers. The format of links and files is validated here, the meaning by
+//  the server. A state never triggers a download or a long job.
 // payload of "address": { words, usual: { model, prompt, tab }, held: [part] }.
 
 import { el, showBlock } from "../dom.js";
@@ -22,19 +22,19 @@ const PAUSE = 300,
   TYPING = 1500,
   PATIENCE = 20000; // milliseconds
 
-// A state too long for an address is kept with the entry of the tab's own history: no link, but a reload finds it.
+// A state too long for an address is stored in the tab's history entry: it cannot be shared, but survives a reload.
 const arrived = () => (history.state?.playground ? checked(history.state.playground).state : parse(location.hash));
 
-// --- what is on the page ---
+// --- the current state ---
 
 let usual = null,
   tab = null,
   held = null;
-let goal = arrived(); // of a link that is being followed
-let waits = null; // a model that is not here: { model, was }
-const late = new Map(Object.entries(goal?.values ?? {})); // values of parts that are not on the page yet
+let goal = arrived(); // state of the link being restored
+let waits = null; // a model that is not available here: { model, was }
+const late = new Map(Object.entries(goal?.values ?? {})); // values of parts that are not mounted yet
 
-// Missing fields have the values of an untouched page.
+// Missing fields have the values of an unchanged page.
 function complete(partial) {
   const { model, prompt, tab } = usual ?? {};
   const nothing = { tokens: [], pair: null, edits: [], target: null, distractor: null, values: {} };
@@ -70,7 +70,7 @@ export function state() {
   };
 }
 const bare = () => `${location.pathname}${location.search}`;
-// The link, or null where it is too long for one.
+// Return the link, or null if the state is too long for one.
 export function linkTo(of = state()) {
   const whole = `${location.origin}${bare()}${spelled(of)}`;
   return { text: whole.length > LONGEST ? null : whole, length: whole.length };
@@ -82,10 +82,10 @@ let written = () => {}; // called after each change of the address
 export const onWritten = (listener) => {
   written = listener;
 };
-let acted = false; // by the visitor, since the last link was followed
+let acted = false; // true after a user action since the last link
 let timer = null,
   typed = 0;
-let last = { text: "", state: null }; // what the address says
+let last = { text: "", state: null }; // the state in the address
 for (const name of ["pointerdown", "keydown", "input", "click"])
   document.addEventListener(
     name,
@@ -99,7 +99,7 @@ const views = ({ values }) =>
   Object.entries(values).flatMap(([name, value]) => (name.endsWith("_view") ? [[name, value.view]] : []));
 const kinds = ({ edits }) => edits.map(({ factor, value, ...edit }) => edit);
 const asked = ({ prompt, values }) => [prompt, values.chat ?? null];
-// Whether what was done is a step that Back takes back; a slider that moves, or a text while it is typed, is none.
+// Return whether an action adds a history entry; moving a slider and typing do not.
 function isStep(before, now) {
   if (!same(asked(now), asked(before))) {
     const more = Date.now() - typed < TYPING && now.model === before.model && now.tab === before.tab;
@@ -134,9 +134,9 @@ const soon = () => {
   timer = setTimeout(write, PAUSE);
 };
 
-// --- following ---
+// --- restoring ---
 
-let way = 0, // the number of the newest link that is followed
+let way = 0, // number of the newest link being restored
   watchdog = null,
   settled = [];
 function settle() {
@@ -146,13 +146,13 @@ function settle() {
   settled = [];
   soon();
 }
-// Until what was set from here is drawn, the address stays as it is.
+// Keep the address unchanged until the restored values are drawn.
 function hold() {
   pageState.restoring = true;
   clearTimeout(watchdog);
-  watchdog = setTimeout(settle, PATIENCE); // the server is gone: the page works on
+  watchdog = setTimeout(settle, PATIENCE); // the server is unreachable: do not block the page
 }
-// One drawing for all parts whose values were set from here.
+// Draw all parts whose values were restored at once.
 let drawing = null;
 function redrawSoon() {
   hold();
@@ -196,7 +196,7 @@ function setValues(values) {
     entry.redraw();
   }
 }
-// Show a state: resolves once the server has drawn it.
+// Restore a state; resolves once the server has answered and it is drawn.
 export function restore(sent) {
   clearTimeout(timer);
   goal = checked(sent).state;
@@ -227,7 +227,7 @@ onMount((name, entry) => {
 onDrawn((root) => {
   const { model } = pageState.shown ?? {};
   if (waits && root.dataset.part === "tokens" && model !== waits.was) {
-    // loaded, or another one chosen
+    // loaded, or another one selected
     const there = model === waits.model;
     stay();
     if (there) followGoal();
@@ -245,7 +245,7 @@ define("address", (root) => {
   return (payload) => {
     const first = !usual;
     ({ usual, held } = payload);
-    for (const name of late.keys()) if (!held.includes(name)) late.delete(name); // no part of this page
+    for (const name of late.keys()) if (!held.includes(name)) late.delete(name); // not a part of this page
     if (!first) return;
     last = { text: goal ? spelled(complete(goal)) : "", state: complete(goal ?? {}) };
     followGoal();
@@ -253,7 +253,7 @@ define("address", (root) => {
 });
 
 let stay = () => {};
-// A model that a link means and that is not here: what to say and to press.
+// Describe the missing model of a link, with the available actions.
 define("linked", (root) => {
   root.className = "pg-linked pg-notice";
   root.setAttribute("role", "status");
@@ -278,7 +278,7 @@ define("linked", (root) => {
   };
 });
 
-// A state of which no link was followed, as a step of its own. Resolves once the server has drawn it.
+// Restore a state that did not come from a link, as a new history entry. Resolves once it is drawn.
 export function enter(partial) {
   write();
   const whole = complete(partial),
@@ -292,14 +292,14 @@ export function enter(partial) {
 
 export const link = () => linkTo().text;
 
-// A tab was opened; called from Python.
+// Called from Python when a tab is opened.
 export function opened(key) {
   tab = key;
   arrivedAt(key);
   soon();
 }
 
-// The same page in another language, with its state.
+// Build the address of the page in another language, with its state.
 export function addressIn(language) {
   write();
   const query = new URLSearchParams(location.search);
@@ -307,7 +307,7 @@ export function addressIn(language) {
   return `?${query}${location.hash}`;
 }
 
-// What was typed meanwhile was never drawn, so the address does not hold it yet.
+// Text typed before the server's answer was never drawn, so the address does not contain it yet.
 onReopen(() => {
   const typed = promptText();
   if (typed === undefined || !pageState.shown || typed === pageState.shown.prompt) return;
@@ -317,4 +317,4 @@ onReopen(() => {
   history.replaceState(here, "", address ?? location.pathname + location.search);
 });
 
-pageState.restoring = Boolean(goal); // a link's state is on its way
+pageState.restoring = Boolean(goal); // a link is being restored

@@ -1,9 +1,9 @@
-// A state of the page as text after the # of an address, and back. What a link or a file says is checked for its form.
-// Nothing here knows the page.
+// Serialization of the page's state as text after the # of an address. The format of links and files is validated.
+// This module does not depend on the page.
 //
 // state: { v, model, prompt, tab, heads, tokens, pair, edits, target, distractor, values: { part: value } }
-const DEEPEST = 12; // levels of a part's value
-export const MOST_ENTRIES = 20000; // of all lists and records together; a page has some hundreds
+const DEEPEST = 12; // nesting levels of a part's value
+export const MOST_ENTRIES = 20000; // in all lists and objects together; a normal page has a few hundred
 
 export const isRecord = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const isPair = (value) =>
@@ -13,7 +13,7 @@ const shallow = (value, left = DEEPEST) =>
   typeof value !== "object" ||
   value === null ||
   (left > 0 && Object.values(value).every((each) => shallow(each, left - 1)));
-// Whether the lists and records of a value have few enough entries for a page to show; looks at no more than that.
+// Return whether the lists and objects of a value are small enough for a page; stops counting at the limit.
 export function isSmall(value) {
   const open = [value];
   let left = MOST_ENTRIES;
@@ -43,7 +43,7 @@ export const FORMS = {
     isRecord(value) &&
     Object.entries(value).every(([name, each]) => /^\w{1,60}$/.test(name) && isRecord(each) && shallow(each)),
 };
-// The entries that are what they should be, and the names of the others; none of a state that is too large.
+// Return the valid entries, and the names of the others; no entries for a state that is too large.
 export function checked(sent) {
   const state = {},
     wrong = [];
@@ -69,8 +69,8 @@ function parsed(text) {
 }
 export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
-// Once anything differs from an untouched page, the model and the heads are named, too: another server may begin
-// with others. `first` is the state of that page.
+// If the state differs from an unchanged page, include the model and the heads, because another server may have other
+// defaults. `first` is the state of the unchanged page.
 export function fragment(state, first) {
   const query = new URLSearchParams();
   if (Object.keys(FORMS).every((name) => same(state[name], first[name]))) return "";
@@ -84,7 +84,7 @@ export function fragment(state, first) {
   if (Object.keys(state.values).length) query.set("values", JSON.stringify(state.values));
   return `#${String(query).replaceAll("%2C", ",").replaceAll("%3A", ":")}`;
 }
-// The state that a fragment says, or null where it is none.
+// Parse the state in a fragment; null if it is invalid.
 export function parse(hash) {
   const query = new URLSearchParams(hash.replace(/^#/, ""));
   if (![...query.keys()].some((name) => name in FORMS)) return null;

@@ -1,15 +1,15 @@
-// Where a visitor can go: the tabs of the page and their views. The framework keeps the tabs; its own row is not shown.
+// Navigation to the tabs of the page and their views. Gradio manages the tabs; its own tab row is hidden.
 import { el } from "../dom.js";
 
 const listeners = new Set();
 let current = null,
-  ways = 0; // that were begun or ended
+  ways = 0; // counter of navigations
 
 const own = (tab) => document.querySelector(`.tab-container button[data-tab-id="${CSS.escape(tab)}"]`);
 export const onTab = (listener) => listeners.add(listener);
 export const currentTab = () => current;
 
-// A tab was opened, by whomever. Gradio tells once more of the first one, at any time while the page begins.
+// Handle an opened tab. During startup, Gradio can report the first tab again at any time.
 export function arrived(tab) {
   if (tab === current) return;
   ways++;
@@ -19,8 +19,8 @@ export function arrived(tab) {
 
 const chooser = (tab, view) => document.querySelector(`#pg-${tab}_view .pg-view[data-key="${CSS.escape(view)}"]`);
 
-// The framework draws its row anew as the page begins, and misses a click of that moment: so it is repeated until the
-// tab, or another one, is open.
+// Gradio redraws its tab row during startup and may lose a click, so the click is repeated until this or another tab is
+// open.
 function open(tab) {
   const mine = ++ways;
   let tries = 20;
@@ -45,10 +45,10 @@ export function go(tab, view = "") {
     late.click();
   });
   watch.observe(document.body, { childList: true, subtree: true });
-  setTimeout(() => watch.disconnect(), 10_000); // the tab is not there
+  setTimeout(() => watch.disconnect(), 10_000); // the tab does not exist
 }
 
-// A button that leads to a view.
+// Build a button that opens a view.
 export function wayTo(tab, view, text, more = {}) {
   const button = el("button", "pg-button", text, { type: "button", ...more });
   button.onclick = () => go(tab, view);

@@ -1,4 +1,4 @@
-// The button that shares what the page shows: as a link, as a file, and a file read back.
+// The Share button: copies a link to the current state, saves it as a file, or opens such a file.
 
 import { save } from "../../export/files.js";
 import { el, fill } from "../dom.js";
@@ -8,7 +8,7 @@ import { popup } from "../popup.js";
 import { enter, LONGEST, linkTo, onWritten, state, write } from "./address.js";
 import { checked, isRecord, isSmall, MOST_ENTRIES } from "./address_format.js";
 
-const MOST_BYTES = 1 << 20; // of a file
+const MOST_BYTES = 1 << 20; // of a state file
 let words = null;
 onDrawn((root, payload) => {
   if (root.dataset.part === "address" && payload) paint(payload.words);
@@ -73,7 +73,7 @@ async function copyLink() {
     await navigator.clipboard.writeText(address.value);
     say(words.copied);
   } catch {
-    // no https, or not allowed
+    // requires https and permission
     address.focus();
     address.select();
     say(document.execCommand("copy") ? words.copied : words.copy_failed);
@@ -85,7 +85,7 @@ function saveFile() {
   save(name, new Blob([JSON.stringify(now, null, 1)], { type: "application/json" }));
   say(fill(words.saved, { name }));
 }
-// The page shows a file's state as a step of its own.
+// Restore the state in a file as a new history entry.
 async function openFile(picked) {
   const name = picked.name.slice(0, 80),
     wrong = (key, more = {}) => say(fill(words[key], { name, ...more }));
@@ -113,7 +113,7 @@ address.onfocus = () => address.select();
 popup(share, box, {
   width: 460,
   opening() {
-    // where the page's styles hold
+    // inside the element to which the page's styles apply
     if (!box.isConnected) document.getElementById("pg-header").parentElement.append(box);
     say("");
     write();

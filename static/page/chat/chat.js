@@ -1,10 +1,10 @@
-// What the model reads: the prompt as it stands, or turns in the model's chat template; and whether special tokens that
-// are written in a prompt are read as such.
+// The input of the model: the prompt as typed, or turns in the model's chat template, with an option to parse special
+// tokens written in a prompt.
 //
 // payload: { offered, system, special, found: [text], roles: [[role, word]], most, words }
-//   offered: the model has a chat template; system: its own system message, null where it takes none
-//   found: special tokens whose texts stand in the prompt
-// value: see chat_value.js. Without a template it is kept, and the prompt's box holds the last text of a user.
+//  offered: the model has a chat template; system: its default system message, null if it accepts none
+//  found: special tokens whose texts occur in the prompt
+// value: see chat_value.js. Without a template it is kept, and the prompt box holds the last user message.
 
 import { cross } from "../../parts/icons.js";
 import { el, fill } from "../dom.js";
@@ -14,12 +14,12 @@ import { pageState } from "../state.js";
 import { chatState, checkedChat, firstTurns, isOpen, nextRole, ownText, withOwn } from "./chat_value.js";
 
 const PAUSE = 200,
-  LONG = 500; // milliseconds after a key, where runs are quick and where they are slow
+  LONG = 500; // milliseconds after a key press, if runs are fast and if they are slow
 
-let current = null; // { value, talking, replace(turns, at, begun), leave(begun), open(turns), close, words } of the part
+let current = null; // { value, talking, replace(turns, at, begun), leave(begun), open(turns), close, words } of the mounted part
 const heard = new Set();
-export const onTalk = (listener) => heard.add(listener); // told of every change of it
-// The conversation that the page shows, as text; null for a bare prompt.
+export const onTalk = (listener) => heard.add(listener); // listeners to every change of the conversation
+// Return the displayed conversation as text; null for a plain prompt.
 export function talkText() {
   if (!current?.talking()) return null;
   const { turns } = current.value();
@@ -27,7 +27,7 @@ export function talkText() {
 }
 export const talk = () => current;
 
-// One turn: who says it, what is said, and a cross where it is not the only one. acts: say(at, turn), replace(turns), turns().
+// Build one turn: role, text, and a remove button unless it is the only one. acts: say(at, turn), replace(turns), turns().
 function turnField([role, text], at, turns, { words, roles, system }, acts) {
   const item = el("li", "pg-chat-turn", "", { "data-role": role }),
     who = el("select", "", "", { "aria-label": words.role }),
@@ -47,7 +47,7 @@ function turnField([role, text], at, turns, { words, roles, system }, acts) {
   return item;
 }
 
-// The turns as fields, with a button that adds one. tell(change, pause) tells of what was typed. Returns { node, draw,
+// Build the turns as text fields, with a button to add one. tell(change, pause) reports edits. Returns { node, draw,
 // replace, name }.
 function turnList(now, tell) {
   const node = el("div", "pg-chat-body"),
@@ -57,7 +57,7 @@ function turnList(now, tell) {
   const turns = () => now().value.turns,
     fields = () => [...list.querySelectorAll("textarea")],
     says = (item, [role, text]) => item.dataset.role === role && item.querySelector("textarea").value === text;
-  // The fields are made again only where they say something else: who types keeps the place.
+  // Fields are rebuilt only if their content differs, so that the text cursor stays in place while typing.
   const draw = () => {
     const { payload } = now(),
       all = turns(),
@@ -65,7 +65,7 @@ function turnList(now, tell) {
     if (!same) list.replaceChildren(...all.map((turn, at) => turnField(turn, at, all, payload, acts)));
     add.disabled = all.length >= payload.most;
   };
-  // Other turns than those that are typed into; the focus goes to the one at `at`.
+  // Replace the turns; the focus moves to the one at index `at`.
   const replace = (next, at = null, begun = now().value.open) => {
     tell({ turns: next, open: begun });
     draw();
@@ -84,7 +84,7 @@ function turnList(now, tell) {
   return { node, draw, replace, name };
 }
 
-// Whether special tokens that are written in a prompt are read as such. set(on). Returns { node, found, show, hint }.
+// Build the switch for parsing special tokens in a prompt. set(on). Returns { node, found, show, hint }.
 function specialChoice(set) {
   const node = el("label", "pg-chat-special"),
     box = el("input", "", "", { type: "checkbox" }),
@@ -92,7 +92,7 @@ function specialChoice(set) {
     found = el("p", "pg-chat-found", "", { role: "status" });
   node.append(box, name);
   box.onchange = () => set(box.checked);
-  // That such tokens stand in the prompt and are not read as such.
+  // Show a hint if the prompt contains special tokens that are not parsed as such.
   const hint = ({ words, found: texts }, talks) => {
     found.hidden = talks || box.checked || !texts.length;
     if (found.hidden) return;
@@ -113,7 +113,7 @@ function specialChoice(set) {
   return { node, found, show, hint };
 }
 
-// A prompt or a conversation, as two buttons; choose(chats).
+// Build the two buttons for a prompt or a conversation; choose(chats).
 function modeButtons(root, { words, offered }, talks, choose) {
   root.setAttribute("aria-label", words.label);
   root.hidden = !offered;
@@ -183,20 +183,20 @@ define("chat", (root, props, ask) => {
     special.hint(payload, talks);
     if (on && !talks && first && ownText(turns) !== promptText()) setPrompt(ownText(turns));
   };
-  // What is typed or put into the prompt's box while there is a conversation is its last text of a user.
+  // During a conversation, input in the prompt box replaces the last user message.
   document.addEventListener(
     "input",
     ({ target }) => {
       const { on, turns } = held;
       if (!on || !target.matches?.("#prompt textarea, #prompt input") || ownText(turns) === target.value) return;
       hold({ ...held, turns: withOwn(turns, target.value) });
-      if (!talking()) return; // the prompt's own change asks
+      if (!talking()) return; // the prompt's own change event sends the question
       tell({});
       body.draw();
     },
     true,
   );
-  // Another conversation than the one that stands there, and none.
+  // Replace or close the conversation.
   const open = (turns) => {
     tell({ on: true, turns, open: false });
     draw(payload);

@@ -1,5 +1,5 @@
-// Below the turns: the model writes the assistant's turn, or goes on with one that was begun; it then is part of the
-// conversation.
+// Generation below the turns: the model writes the assistant's turn, or continues an unfinished one; the result becomes
+// part of the conversation.
 //
 // payload of "answer": { tag, state, text, ended, tokens, ahead, error }; value { tag, strategy }
 
@@ -23,7 +23,7 @@ leave.append(begun, said);
 bar.append(button, stop, label, leave, told);
 
 let channel = null, // { props, ask }
-  going = null, // { tag, turns } of the answer that is written
+  going = null, // { tag, turns } of the answer being generated
   number = 0;
 const turns = () => talk().value().turns;
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -53,7 +53,7 @@ button.onclick = () => {
 };
 stop.onclick = () => channel.ask("stop");
 
-// The text stands in its field while it is written; a conversation that was changed meanwhile is left alone.
+// Show the text in its field during generation; a conversation that has been edited since stays untouched.
 function show(payload) {
   if (!payload || payload.tag !== going?.tag) return;
   const field = document.querySelector(".pg-chat-turn:last-child textarea"),
@@ -65,7 +65,7 @@ function show(payload) {
   if (payload.ended && payload.ended !== "end") told.textContent = fill(talk().words().cut, { n: payload.tokens });
   const [, before] = going.turns.at(-1);
   going = null;
-  // An answer that did not end by itself stays open where it was begun by hand.
+  // An answer stopped early stays open if it was started by hand.
   if (ours && payload.text)
     talk().replace(turns().with(-1, ["assistant", payload.text]), null, before !== "" && payload.ended !== "end");
   else if (ours && field) field.value = before;

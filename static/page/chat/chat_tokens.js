@@ -1,8 +1,8 @@
-// The row of tokens of a conversation: chips that the template wrote are marked, and each says whose turn it is of.
+// The token row of a conversation: tokens written by the template are marked, and each token names the turn it is in.
 import { onDrawn } from "../mount.js";
 
 let shown = null;
-// Whose token it is, in words; "" in a bare prompt.
+// Return the turn of a token in words; "" in a plain prompt.
 export function turnOf(payload, at) {
   const turn = payload?.tokens[at]?.turn;
   if (turn === undefined || !payload.words.turns) return "";
@@ -30,7 +30,7 @@ onDrawn((root, payload) => {
   }
   const strip = root.querySelector(".pg-chips");
   if (!strip || heard.has(strip)) return;
-  heard.add(strip); // after those of the row itself, which write the hint
+  heard.add(strip); // runs after the row's own listeners, which write the hint
   strip.addEventListener("mouseover", explain);
   strip.addEventListener("focusin", explain);
 });

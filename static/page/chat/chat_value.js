@@ -1,13 +1,13 @@
-// A conversation as a value: { on, turns: [[role, text]], special, open }; open: the last turn is an answer that was begun.
-// What a link, a file or the page says is checked
-// here for its form. Nothing here knows the page.
+// A conversation as a value: { on, turns: [[role, text]], special, open }; open: the last turn is an unfinished answer.
+// Values from links, files and the page are validated here. This module does not
+// depend on the page.
 export const ROLES = ["system", "user", "assistant"];
 const MOST_TURNS = 64,
   MOST_TEXT = 200000; // characters
 
 const isTurn = (turn) =>
   Array.isArray(turn) && turn.length === 2 && ROLES.includes(turn[0]) && typeof turn[1] === "string";
-// The value without what is not of its form; turns of which one is none are none at all.
+// Return the valid fields of a value; a single invalid turn discards all turns.
 export function checkedChat(sent) {
   const turns = Array.isArray(sent?.turns) ? sent.turns : [];
   const fits =
@@ -19,7 +19,7 @@ export function checkedChat(sent) {
   return { on: sent?.on === true && kept.length > 0, turns: kept, special: sent?.special === true, open };
 }
 
-// The part of it that belongs to the state of the page; null for an untouched one.
+// Return the fields that belong to the page's state; null for an unchanged conversation.
 export function chatState(value) {
   const checked = checkedChat(value);
   return checked.on || checked.special || checked.turns.length ? checked : null;
@@ -29,17 +29,17 @@ const ownAt = (turns) => {
   const at = turns.findLastIndex(([role]) => role === "user");
   return at < 0 ? turns.length - 1 : at;
 };
-// The text that stands in the prompt's box where there is no conversation: the last one of a user.
+// Return the text for the prompt box when the chat is off: the last user message.
 export const ownText = (turns) => turns[ownAt(turns)]?.[1] ?? "";
 export const withOwn = (turns, text) => turns.map((turn, at) => (at === ownAt(turns) ? [turn[0], text] : turn));
 
-// The first turns: the template's own system message, the prompt, and where the model is to answer.
+// Return the initial turns: the template's own system message, the prompt, and an empty answer for the model.
 export const firstTurns = (system, prompt) => [
   ...(system ? [["system", system]] : []),
   ["user", prompt],
   ["assistant", ""],
 ];
 export const isOpen = (turns, at) => at === turns.length - 1 && turns[at][0] === "assistant" && turns[at][1] === "";
-// Whether the last turn is the assistant's and has text: the model may go on with it.
+// Return whether the last turn is a non-empty assistant turn, which the model can continue.
 export const isBegun = (turns) => turns.at(-1)?.[0] === "assistant" && turns.at(-1)[1] !== "";
 export const nextRole = (turns) => (turns.at(-1)?.[0] === "user" ? "assistant" : "user");

@@ -1,5 +1,5 @@
-// Prompts that show something on the model that is loaded: what each shows, and its text; a click makes it the prompt,
-// a second button also opens the view and the settings in which that is to be seen.
+// Example prompts for the loaded model, each with its effect and its text. A click makes an example the prompt; a
+// second button also opens the view and settings that show the effect.
 //
 // payload: { label, title, show, items: [{ name, shows, text, place }] }; place: a state as in a link, or null.
 import { enter, state } from "../address/address.js";
@@ -8,7 +8,7 @@ import { define } from "../mount.js";
 import { popup } from "../popup.js";
 import { focusPrompt, setPrompt } from "./prompt.js";
 
-// The prompt where it shows what it is to show; settings that its place does not name stay as they are.
+// Open an example in its view; settings that its state does not specify are unchanged.
 function showAt(text, { values = {}, ...place }) {
   const { values: held, ...now } = state(),
     { chat, ...kept } = held;

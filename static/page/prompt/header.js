@@ -1,4 +1,4 @@
-// Which model and prompt the numbers are of.
+// The model and prompt of the displayed numbers.
 import { el } from "../dom.js";
 import { define } from "../mount.js";
 import { pageState } from "../state.js";

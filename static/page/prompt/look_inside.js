@@ -1,5 +1,5 @@
-// A written text becomes the prompt, or the last turn of a conversation: its attention, predictions, norms and effects
-// can then be looked at.
+// Buttons that make a generated text the prompt, or the last turn of a conversation, so that its attention,
+// predictions, norms and edits can be inspected.
 import { talk } from "../chat/chat.js";
 import { el } from "../dom.js";
 import { pageState } from "../state.js";
@@ -7,8 +7,8 @@ import { setPrompt } from "./prompt.js";
 
 const bytes = (text) => new TextEncoder().encode(text).length;
 
-// A button that makes `text` the prompt; its tokens that begin after `before` are marked as written. With `turns` the
-// text becomes the turn of the assistant after them.
+// Build a button that makes `text` the prompt, with tokens that start after `before` marked as generated. With `turns`,
+// the text becomes the assistant's next turn.
 export function lookInside(text, before, turns = null) {
   const { inside, inside_help, inside_turn } = pageState.words ?? {};
   const title = turns ? inside_turn : inside_help;
@@ -29,7 +29,7 @@ export function lookInside(text, before, turns = null) {
   return button;
 }
 
-// Which of the tokens were written: [from, to), or null.
+// Return the range of generated tokens: [from, to), or null.
 export function writtenSpan({ prompt, tokens }) {
   const { written } = pageState;
   if (!written) return null;
@@ -37,7 +37,7 @@ export function writtenSpan({ prompt, tokens }) {
   if (talks !== Boolean(written.turns)) return null;
   return talks ? ofTurn(tokens, written.turns) : prompt === written.prompt ? behind(tokens, written.from) : null;
 }
-// Those of the last turn, while the conversation is what it was.
+// Return the tokens of the last turn, as long as the conversation is unchanged.
 function ofTurn(tokens, turns) {
   const last = turns.length - 1;
   if (JSON.stringify(talk()?.value().turns) !== JSON.stringify(turns)) return null;

@@ -1,4 +1,4 @@
-// What is known of the models that can be chosen, and how another one is added. A click shows the prompt on that model.
+// Facts about the available models, and how to add another one. A click runs the prompt on that model.
 
 import { iconButton } from "../../parts/icons.js";
 import { enter, state } from "../address/address.js";

@@ -1,9 +1,9 @@
-// The prompt's box: what it holds, and putting a text there as if it had been typed.
+// The prompt box: reading it, and setting its text as if it had been typed.
 import { pageState } from "../state.js";
 
 const box = () => document.querySelector("#prompt textarea, #prompt input");
 
-export const promptText = () => box()?.value; // undefined where there is no box yet
+export const promptText = () => box()?.value; // undefined before the box exists
 
 export function setPrompt(text) {
   const place = box();
@@ -11,13 +11,13 @@ export function setPrompt(text) {
   Object.getOwnPropertyDescriptor(Object.getPrototypeOf(place), "value").set.call(place, text);
   place.dispatchEvent(new Event("input", { bubbles: true }));
 }
-// Where one types: the prompt, or the last turn of a user.
+// Focus the text input: the prompt box, or the last user turn.
 export function focusPrompt() {
   const turns = document.querySelectorAll("body.pg-chatting .pg-chat-turn[data-role='user'] textarea");
   ([...turns].at(-1) ?? box())?.focus();
 }
 
-// The prompt with a written end: all of its tokens that begin after `before` are marked, with those written just before.
+// Set the prompt with a generated ending: tokens that start after `before` are marked, also earlier generated ones.
 export function writeOn(text, before) {
   const { written } = pageState;
   const from = written && written.prompt === before ? written.from : new TextEncoder().encode(before).length;

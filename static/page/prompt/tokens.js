@@ -1,4 +1,4 @@
-// The prompt's tokens as a row of chips; a click selects one.
+// The prompt's tokens as a row of chips; clicking one selects it.
 import { icon } from "../../parts/icons.js";
 import { areJoined, framed, join, onJoin } from "../characters.js";
 import { el, fill, hint, roving } from "../dom.js";
@@ -16,7 +16,7 @@ define("tokens", (root) => {
   const note = el("p", "pg-tokens-note", "", { role: "status" });
   let chips = [];
   root.append(label, strip, all, both, told, note);
-  // One row, and all of them on demand.
+  // Show one row, or all rows on demand.
   const room = () => {
     const open = strip.classList.contains("pg-chips-open");
     all.hidden = !open && strip.scrollWidth <= strip.clientWidth + 1;
@@ -54,7 +54,7 @@ define("tokens", (root) => {
   });
   roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onSelect(paint);
-  // The chips are made once; joining them or not only moves them.
+  // The chips are created once; joining them only moves them.
   const lay = () => {
     both.hidden = !current?.frames.length;
     both.setAttribute("aria-pressed", areJoined());
@@ -96,13 +96,13 @@ define("tokens", (root) => {
     if (written) {
       chips[written[0]].classList.add("pg-chip-first");
       for (const chip of chips.slice(...written)) chip.classList.add("pg-chip-written");
-      strip.scrollLeft = strip.scrollWidth; // to what was written last
+      strip.scrollLeft = strip.scrollWidth; // scroll to the newest token
     }
     root.dataset.run = payload.run;
     pageState.tokens = payload.tokens;
     pageState.shown = { model: payload.model, prompt: payload.prompt };
     if (changed) select(payload.run === pageState.tokensOf ? {} : { tokens: [] });
-    if (payload.run === pageState.tokensOf) pageState.tokensOf = null; // once: a later return begins without any
+    if (payload.run === pageState.tokensOf) pageState.tokensOf = null; // used once: a later return to this run selects none
     room();
     paint();
   };

@@ -1,11 +1,11 @@
-// What the search can find, as plain entries: { target, kind, name, term, about, shown, where, also, way }.
+// The search entries as plain objects: { target, kind, name, term, about, shown, where, also, way }.
 //
-// target: its name in viz/page/search.py and in the files of synonyms; also: what else it is called; shown: its line
-// where `about` is more than that; way: what opening it takes, by its kind (finder.js).
+// target: the name in viz/page/search.py and in the synonym files; also: alternative names; shown: the displayed line
+// if `about` is longer; way: the data needed to open the entry, by kind (finder.js).
 
-const OPTIONS = 5; // of a setting that are named in its line
+const OPTIONS = 5; // options of a setting listed in its line
 
-// By tab: its words and its group, and as one line.
+// For each tab: its words, its group, and both as one line.
 function placesOf(groups) {
   const places = {};
   for (const { label: group, tabs } of groups)
@@ -42,8 +42,8 @@ const withSynonyms = (entries, synonyms) => {
   });
 };
 
-// groups: those of the navigation; listed: what the server lists; terms: those of the glossary; actions: those that
-// the page has; words: those of the search.
+// groups: those of the navigation; listed: the server's entries; terms: those of the glossary; actions: the available
+// ones; words: those of the search.
 export function entriesOf({ groups, listed, terms, actions, words }) {
   const { views, settings, strategies, synonyms } = listed,
     places = placesOf(groups),
@@ -94,7 +94,7 @@ export function entriesOf({ groups, listed, terms, actions, words }) {
   return withSynonyms(entries, synonyms);
 }
 
-// The lessons by what they are called and what one can do after them.
+// Build the entries of the lessons from their titles and learning goals.
 export function lessonEntries({ lessons, words }, { synonyms }) {
   const entries = lessons.map(({ key, title, goals, part }) => ({
     target: `lesson.${key}`,

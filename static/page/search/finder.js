@@ -1,4 +1,4 @@
-// All that the search finds, how it ranks that, and the way to it: fetched when the search is first opened.
+// The entries of the search, their ranking, and the actions that open them. Loaded when the search is first opened.
 import { named, open as openGlossary } from "../../guide/glossary.js";
 import { allLessons, openLearn } from "../../guide/learn_item.js";
 import { go } from "../address/places.js";
@@ -17,9 +17,9 @@ const OPEN = {
   option: openSetting,
 };
 
-// listed: what the server lists; groups: those of the navigation; words: those of the search.
-// Gives { views(), find(query, most), open(entry), lessons() }; lessons() adds them once the server has told them, and
-// resolves with whether there are any.
+// listed: the server's entries; groups: those of the navigation; words: those of the search.
+// Returns { views(), find(query, most), open(entry), lessons() }. lessons() adds the lessons when the server has sent
+// them, and resolves to whether there are any.
 export function finderOf(listed, groups, words) {
   const entries = entriesOf({ groups, listed, terms: named(), actions: actions(words), words });
   return {
@@ -27,7 +27,7 @@ export function finderOf(listed, groups, words) {
     find: (query, most) => search(entries, query, most),
     open: ({ kind, way }) => OPEN[kind](...way),
     async lessons() {
-      const path = await allLessons().catch(() => null); // where the server cannot be reached
+      const path = await allLessons().catch(() => null); // the server is unreachable
       if (path) entries.push(...lessonEntries(path, listed));
       return Boolean(path);
     },

@@ -1,21 +1,21 @@
-// What the search finds, and in which order: a function of the entries and of what is typed.
+// Selection and ranking of search results: a pure function of the entries and the query.
 //
-// entry: { target, kind, name, term, about, where, also: [text] }; term: the textbook's words, divided by " · " or ",".
-// A name, a term and a text of `also` count the same: they all name the entry.
+// entry: { target, kind, name, term, about, where, also: [text] }; term: technical terms, separated by " · " or ",".
+// A name, a term and a text of `also` count equally: each of them names the entry.
 
-const KINDS = ["tab", "view", "strategy", "action", "term", "lesson", "setting", "option"]; // of equals, the first
+const KINDS = ["tab", "view", "strategy", "action", "term", "lesson", "setting", "option"]; // ties: in this order
 const EXACT = 6,
   BEGINS = 5,
   WORD = 4,
   INSIDE = 3,
   WORDS = 2,
   ABOUT = 1;
-const NEAREST = 6, // entries that are offered where nothing is found
-  CLOSE = 0.6; // how alike they have to be at least
-const WIDE = /[\u3040-\u30ff\u3400-\u9fff]/; // characters of scripts without spaces
+const NEAREST = 6, // number of similar entries offered if nothing matches
+  CLOSE = 0.6; // minimum similarity of those
+const WIDE = /[\u3040-\u30ff\u3400-\u9fff]/; // characters of scripts without spaces between words
 const GAP = /[\s_\-\u2010-\u2015]+/gu;
 
-// Without what readers write in several ways: case, width, spaces, hyphens and underscores.
+// Normalize spelling variants: case, width, spaces, hyphens and underscores.
 export const plain = (text) => text.normalize("NFKC").toLowerCase().replace(GAP, "");
 const wordsOf = (text) =>
   text
@@ -24,7 +24,7 @@ const wordsOf = (text) =>
     .split(/[^\p{L}\p{N}]+/u)
     .filter(Boolean);
 
-// A text, ready to be compared: plain, and the plain ends that begin with one of its words after the first.
+// Prepare a text for comparison: its normalized form, and the normalized suffixes that start at each later word.
 function ready(text) {
   const spaced = text.normalize("NFKC").toLowerCase(),
     ends = [];
@@ -33,7 +33,7 @@ function ready(text) {
   return { text, plain: plain(text), ends };
 }
 
-const known = new WeakMap(); // entry -> its texts, ready
+const known = new WeakMap(); // entry -> its prepared texts
 function textsOf(entry) {
   if (known.has(entry)) return known.get(entry);
   const { name, term = "", about = "", where = "", also = [] } = entry,
@@ -55,7 +55,7 @@ function tierOf(text, query) {
 const hasAll = (words, wanted) =>
   wanted.every((each) => words.some((word) => (WIDE.test(each) ? word.includes(each) : word.startsWith(each))));
 
-// How well an entry fits: { tier, at, text }, the name that fits best with its place among the names; null: not at all.
+// Rate an entry: { tier, at, text }, where `text` is the best matching name and `at` its index; null without a match.
 function fit(entry, query, words) {
   const { names, about, words: own, all } = textsOf(entry);
   let best = null;
@@ -76,9 +76,9 @@ const order = (a, b) =>
   a.at - b.at ||
   a.text.plain.length - b.text.plain.length;
 
-// --- where nothing is found -------------------------------------------------------------------------
+// --- similar entries ----------------------------------------------------------------------------------
 
-// Steps from one text to another: letters put in, left out, changed, or swapped with the next one.
+// Compute the edit distance of two texts: insertions, deletions, substitutions and swaps of adjacent letters.
 function distance(a, b) {
   let before = [],
     row = Array.from({ length: b.length + 1 }, (_, i) => i);
@@ -95,7 +95,7 @@ function distance(a, b) {
   return row[b.length];
 }
 
-// Characters that two texts have in common, as a part of all: for scripts in which a character is nearly a word.
+// Compute the share of characters that two texts have in common, for scripts whose characters are nearly words.
 function common(a, b) {
   const left = [...b];
   let n = 0;
@@ -108,7 +108,7 @@ function common(a, b) {
   return (2 * n) / (a.length + b.length);
 }
 
-// From 0 to 1; a text that only begins like the query, or has it inside, is a little less like it.
+// Compute a similarity from 0 to 1; a text that merely starts with or contains the query rates slightly lower.
 function likeness(text, query) {
   const alike = WIDE.test(query) ? common : (a, b) => 1 - distance(a, b) / Math.max(a.length, b.length);
   const begins = (each) => alike(each.slice(0, query.length), query);
@@ -127,8 +127,8 @@ function nearest(entries, query) {
     .slice(0, NEAREST);
 }
 
-// { found: [{ entry, via }], near }: the best first; via: the name that fits, where it is none that is shown. `near`:
-// nothing fits, these are alike.
+// Return { found: [{ entry, via }], near }, best first. `via` is the matching name if it is not the displayed one;
+// `near` is true if nothing matches and the results are merely similar.
 export function search(entries, typed, most) {
   const query = plain(typed),
     words = wordsOf(typed),

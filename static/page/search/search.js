@@ -1,5 +1,5 @@
-// A search over all that the page has: views by name and by the textbook's word, settings, strategies, lessons, terms,
-// and what can be done. What it finds (finder.js) is fetched when it is first opened.
+// Search over the complete page: views by name and technical term, settings, strategies, lessons, glossary terms and
+// actions. The entries (finder.js) are loaded when the search is first opened.
 import { el, fill } from "../dom.js";
 
 const MOST = 40; // entries shown
@@ -7,7 +7,7 @@ let words = null,
   dialog = null,
   payloadOf = null;
 
-let fetched = null; // the finder's module and what the server lists, kept once they are there
+let fetched = null; // promise of the finder module and the server's entries, cached after loading
 function fetchAll() {
   const listed = async () => {
     const answer = await fetch(`playground/search${location.search}`);
@@ -15,7 +15,7 @@ function fetchAll() {
     return answer.json();
   };
   fetched ??= Promise.all([import("./finder.js"), listed()]).catch((error) => {
-    fetched = null; // asked for again when the search is opened again
+    fetched = null; // retried when the search is opened again
     throw error;
   });
   return fetched;
@@ -52,7 +52,7 @@ function build() {
   let finder = null,
     found = [],
     at = 0,
-    hasty = false; // Enter was pressed before anything could be found
+    hasty = false; // true if Enter was pressed before the entries were loaded
   const mark = () => {
     [...list.children].forEach((item, n) => item.setAttribute("aria-selected", n === at));
     const item = list.children[at];
@@ -84,7 +84,7 @@ function build() {
   box.addEventListener("keydown", (event) => {
     event.stopPropagation();
     const to = { ArrowDown: at + 1, ArrowUp: at - 1 }[event.key];
-    if (event.isComposing) return; // the keys are those of an input method
+    if (event.isComposing) return; // the key belongs to an input method
     if (event.key === "Escape") box.close();
     else if (event.key === "Enter") {
       if (finder) choose(found[at]);
@@ -135,7 +135,7 @@ export async function openSearch() {
   }
 }
 
-// The button in the page's frame; Ctrl K does the same.
+// The search button in the page's header; Ctrl K also opens the search.
 export function searchButton(payload) {
   payloadOf = payload;
   words = payload.search;

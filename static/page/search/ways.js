@@ -1,10 +1,10 @@
-// Where the search leads: the page's own controls, a setting in its view, a strategy of Side by side.
+// Destinations of the search: the page's own controls, a setting in its view, a strategy of Side by side.
 import { go } from "../address/places.js";
 import { isDark } from "../theme.js";
 
-const PATIENCE = 10_000, // milliseconds until a view has drawn its settings
+const PATIENCE = 10_000, // milliseconds to wait for a view to draw its settings
   LOOK = 50,
-  SETTLED = 600, // after which what is drawn above a setting has pushed it away
+  SETTLED = 600, // milliseconds after which content above a setting no longer moves it
   MARKED = 2000;
 
 // --- the page's own controls ------------------------------------------------------------------------
@@ -13,7 +13,7 @@ const press = (selector) => () => {
   const all = [...document.querySelectorAll(selector)];
   return all.find((each) => each.getClientRects().length) ?? all[0];
 };
-// Each gives its control, or nothing where this page has none. viz/page/search.py has the same names.
+// Each function returns its control, or nothing if this page lacks it. The names match viz/page/search.py.
 const CONTROLS = {
   learn: press(".pg-header-items .pg-learn-open"),
   tour: press(".pg-header-items .pg-tour-open"),
@@ -29,7 +29,7 @@ const CONTROLS = {
 };
 export const ACTIONS = Object.keys(CONTROLS);
 
-// What somebody could press now: { target, name, about, way }; words: those of the search, for what has no name there.
+// List the available actions: { target, name, about, way }. `words` of the search name controls without a label.
 export function actions(words) {
   return ACTIONS.flatMap((key) => {
     const control = CONTROLS[key]();
@@ -44,7 +44,7 @@ export function actions(words) {
   });
 }
 
-// Do what an action says.
+// Perform an action.
 export function act(key) {
   const control = CONTROLS[key]();
   if (control === document.body) control.classList.toggle("dark", !isDark());
@@ -56,9 +56,9 @@ export function act(key) {
 
 // --- a setting --------------------------------------------------------------------------------------
 
-let ways = 0; // that were begun: an earlier one is given up
+let ways = 0; // counter of navigations: a newer one cancels the previous one
 
-// Resolves with what find() gives once that is there, or with nothing.
+// Resolve to the result of find() once there is one, or to nothing after a timeout.
 async function found(find) {
   const mine = ++ways,
     until = performance.now() + PATIENCE;
@@ -89,8 +89,8 @@ function show(field, input) {
   setTimeout(() => field.classList.remove("pg-sought"), MARKED);
 }
 
-// Open the view of a setting, show it with the keyboard on it, and choose an option of it where there is one. Settings
-// on which it depends are set so that it is shown.
+// Open the view of a setting, focus it, and select an option if one is specified. Settings it depends on are changed so
+// that it becomes visible.
 export async function openSetting({ tab, view, part, name, when = {} }, option) {
   go(tab, view);
   const form = () => document.querySelector(`[data-part="${CSS.escape(part)}"]`);
@@ -99,7 +99,7 @@ export async function openSetting({ tab, view, part, name, when = {} }, option) 
   if (!drawn) return;
   for (const [other, values] of Object.entries(when)) {
     const field = fieldOf(other);
-    if (!field) continue; // not of this scene
+    if (!field) continue; // not available in this scene
     const { type, checked, value } = inputOf(field);
     if (!values.includes(type === "checkbox" ? checked : value)) set(field, values[0]);
   }
@@ -118,7 +118,7 @@ export async function openSetting({ tab, view, part, name, when = {} }, option) 
 
 // --- a strategy -------------------------------------------------------------------------------------
 
-// Open Side by side with a strategy among those that are compared, and its settings in sight.
+// Open Side by side, add a strategy to the comparison, and scroll its settings into view.
 export async function openStrategy(key) {
   go("sampling", "side_by_side");
   const first = await found(() => seen(document.querySelector("[data-part=strategies] .pg-strat")));

@@ -1,10 +1,10 @@
-// What any list of heads offers: names that a probe run gave to heads, and all of them picked or switched off at once.
+// Controls shared by all lists of heads: names from a probe run, and buttons to select or ablate all heads of a list.
 import { el, fill } from "../dom.js";
 import { onDrawn } from "../mount.js";
 import { pageState } from "../state.js";
 import { onSelect, select, selection } from "./selection.js";
 
-const MOST_PICKED = 8, // a hue each
+const MOST_PICKED = 8, // one hue each
   MOST_EDITS = 64;
 const same = ([a, b], [c, d]) => a === c && b === d;
 
@@ -22,7 +22,7 @@ const fillNames = (node) => {
   node.hidden = !names.length;
 };
 
-// What a head is called, once that is known.
+// Return the name of a head, if known.
 export function headNames(layer, head) {
   const node = el("span", "pg-head-names", "", { "data-head-names": `${layer}.${head}` });
   fillNames(node);
@@ -36,9 +36,9 @@ onDrawn((root, payload) => {
   document.querySelectorAll("[data-head-names]").forEach(fillNames);
 });
 
-// --- all of them ---
+// --- all heads of a list ---
 
-// Without what else changes the output of one of these heads, each of them is switched off.
+// Ablate each of these heads, replacing other edits of their outputs.
 export function switchedOff(edits, heads, sites) {
   const here = ({ kind, layer, head }) => sites[kind] === "z" && heads.some((each) => same(each, [layer, head]));
   return [...edits.filter((edit) => !here(edit)), ...heads.map(([layer, head]) => ({ kind: "zero", layer, head }))];
@@ -46,7 +46,7 @@ export function switchedOff(edits, heads, sites) {
 const isOff = ([layer, head]) =>
   selection.edits.some((edit) => edit.kind === "zero" && same([edit.layer, edit.head], [layer, head]));
 
-// Two buttons for the heads of a list; show(heads) says which these are.
+// Build two buttons for the heads of a list; show(heads) sets the list.
 export function headActions() {
   const root = el("div", "pg-head-actions"),
     pick = el("button", "pg-button pg-quiet", "", { type: "button" }),

@@ -1,4 +1,4 @@
-// The strip that names what is selected: heads, tokens and edits, each with a cross that drops it.
+// The strip that lists the selected heads, tokens and edits, each with a remove button.
 
 import { cross } from "../../parts/icons.js";
 import { el, fill } from "../dom.js";
@@ -8,7 +8,7 @@ import { headNames } from "./head_list.js";
 import { adds, alwaysAdd, onSelect, select, selection } from "./selection.js";
 import { nameWatched, ROLES, tokenText, watch, watchedText } from "./watched.js";
 
-// What an edit is called: the word of its kind with what it needs filled in.
+// Format the name of an edit: the words of its kind with its parameters.
 const named = (kinds, edit) =>
   fill(kinds[edit.kind] ?? edit.kind, {
     ...edit,
@@ -16,7 +16,7 @@ const named = (kinds, edit) =>
     token: tokenText(edit.token),
   });
 
-// Edits that do the same to several heads stand together: a chip each would fill the page.
+// Group edits that do the same to several heads: one chip per head would fill the page.
 function grouped(edits) {
   const groups = new Map();
   for (const edit of edits) {
@@ -117,7 +117,7 @@ define("selection", (root, props, ask) => {
       for (const [id, text] of payload.directions) nameWatched(id, text);
       said = (payload.dropped ?? []).map((name) => words[`dropped_${name}`]).join(" ");
       if (payload.tokens) {
-        // of a prompt whose chips may not be on the page yet
+        // the chips of the prompt may not be mounted yet
         const chips = document.querySelector('[data-part="tokens"]')?.dataset.run;
         Object.assign(selection, { tokens: payload.tokens, pair: payload.pair });
         pageState.tokensOf = chips === payload.run ? null : payload.run;

@@ -1,12 +1,12 @@
 // The selection and its listeners.
 
-// heads: the last one is the main one; pair: one cell [query, key]; edits: changes to the run, as the server reads them;
-// target and distractor: ids of tokens; of: the model whose edits and ids these are, as the
-// server named it last.
+// heads: the last one is the main one; pair: one cell [query, key]; edits: changes to the run, as read by the server;
+// target and distractor: token ids; of: the model that the edits and ids belong to, as most recently named by the
+// server.
 export const selection = { heads: [], tokens: [], pair: null, edits: [], target: null, distractor: null, of: null };
 const listeners = new Set();
 
-// Told after each change: listener(selection).
+// Register a listener that is called after each change: listener(selection).
 export const onSelect = (listener) => listeners.add(listener);
 
 export function select(change) {
@@ -15,7 +15,7 @@ export function select(change) {
   for (const listener of listeners) listener(selection);
 }
 
-// A head joins or leaves those that are picked; without `add` it is the only one. Eight hues, so eight heads.
+// Toggle a head in the selection; without `add` it becomes the only one. There are eight hues, so at most eight heads.
 export function pickHead(layer, head, add) {
   const others = selection.heads.filter((each) => each[0] !== layer || each[1] !== head);
   const was = others.length < selection.heads.length;
@@ -23,8 +23,8 @@ export function pickHead(layer, head, add) {
   select({ heads: next.slice(-8) });
 }
 
-// What a click on a place makes of those that are chosen: it alone, or none where it was the only one; with `add` it
-// joins or leaves the others.
+// Return the selection after a click: the clicked item alone, or none if it was the only one; with `add` the item is
+// toggled.
 export function toggled(places, at, add) {
   const others = places.filter((place) => place !== at);
   const was = others.length < places.length;
@@ -33,7 +33,7 @@ export function toggled(places, at, add) {
 }
 export const pickToken = (at, add) => select({ tokens: toggled(selection.tokens, at, add) });
 
-// Whether a click adds to what is picked: with a key, or, where there is no keyboard, while the switch beside it is on.
+// Return whether a click adds to the selection: with a modifier key or, on touch devices, while the switch is on.
 let always = false;
 export const adds = () => always;
 export function alwaysAdd(on) {

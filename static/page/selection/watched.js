@@ -1,4 +1,4 @@
-// Target and distractor: the two tokens of the vocabulary whose chances the views watch, by their ids.
+// Target and distractor: the two vocabulary tokens whose probabilities the views track, by id.
 
 import { iconButton } from "../../parts/icons.js";
 import { el, fill } from "../dom.js";
@@ -6,13 +6,13 @@ import { pageState } from "../state.js";
 import { onSelect, select, selection } from "./selection.js";
 
 export const ROLES = ["target", "distractor"];
-const texts = new Map(); // what a token is called, by its id in the model that is shown
+const texts = new Map(); // token id -> its text, for the current model
 
 export const tokenText = (id) => texts.get(id) ?? String(id);
 export const watchedText = (role) => tokenText(selection[role]);
 export const nameWatched = (id, text) => texts.set(id, text);
 
-// Watch a token, or no longer where it is null. One token cannot be both.
+// Track a token as target or distractor; null clears it. One token cannot be both.
 export function watch(role, id, text) {
   if (id !== null) texts.set(id, text);
   const other = ROLES.find((each) => each !== role);
@@ -22,14 +22,14 @@ export function watch(role, id, text) {
 
 const MARKS = { target: "plus", distractor: "minus" };
 
-// Say of the buttons of a token whether it is the target or the distractor.
+// Mark a token's buttons according to whether it is the target or the distractor.
 function mark(both) {
   const taken = (button) => selection[button.dataset.role] === +both.dataset.watch;
   for (const button of both.children) button.setAttribute("aria-pressed", taken(button));
   both.classList.toggle("pg-watch-taken", [...both.children].some(taken));
 }
 
-// Two small buttons that make the token of a row the target or the distractor, and once more to let it go.
+// Build two small buttons that set a row's token as target or distractor; a second press clears it.
 export function watchButtons(id, text) {
   const both = el("span", "pg-watch", "", { "data-watch": id });
   const words = pageState.words ?? {};
@@ -45,7 +45,7 @@ export function watchButtons(id, text) {
   return both;
 }
 
-// A row of next tokens: the buttons stand behind its name, and a click anywhere in it makes its token the target.
+// Extend a row of next tokens: the buttons follow the name, and a click anywhere in the row makes its token the target.
 export function watchRow(line, name, id, text) {
   name.append(watchButtons(id, text));
   line.classList.add("pg-watch-row");

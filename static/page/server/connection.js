@@ -1,16 +1,16 @@
-// While the server cannot be reached, or is too busy: the page says so, keeps what it shows, and goes on by itself.
+// Handling of a server that is unreachable or busy: the page shows a notice, keeps its content, and recovers by itself.
 //
-// A request waits here until it can be answered. Only another server than the one that made this page takes a new page;
-// what is in the address comes back with it.
+// A request waits until it can be answered. The page reloads only if a different server answers, and then restores the
+// state in its address.
 import { el } from "../dom.js";
 import { pageState } from "../state.js";
 import { visit } from "../wire/visit.js";
 import { stay } from "./here.js";
 import { identity, words } from "./identity.js";
 
-const PAUSES = [1, 2, 3, 5]; // seconds between two attempts to reach the server
-const LOOK = 15_000; // milliseconds between two looks for a server that seems to be there
-const MOST_TRIES = 24; // of a question to a server that is busy
+const PAUSES = [1, 2, 3, 5]; // seconds between attempts to reach the server
+const LOOK = 15_000; // milliseconds between checks that the server is still reachable
+const MOST_TRIES = 24; // attempts while the server is busy
 const HEADER = "x-playground-server";
 const never = new Promise(() => {});
 
@@ -38,10 +38,10 @@ const calm = () => {
   if (kind && kind !== "back") say("");
 };
 const sleep = (seconds) => new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-const aLittle = (limit) => limit * Math.random(); // so that not all pages send at the same moment
+const aLittle = (limit) => limit * Math.random(); // spreads the requests of many pages over time
 window.addEventListener("online", () => wake());
 
-// --- reaching the server ---
+// --- recovery ---
 
 async function probe(patience = 2500) {
   try {
@@ -53,14 +53,14 @@ async function probe(patience = 2500) {
 }
 
 let reaching = null;
-let leaving = false; // then every request ends, without a message
+let leaving = false; // true while the page unloads: requests then end without a notice
 window.addEventListener("pagehide", () => {
   leaving = true;
 });
 window.addEventListener("pageshow", () => {
   leaving = false;
 });
-// Resolves once this server answers again; where another one does, the page is opened anew.
+// Resolve once this server answers again; reload the page if a different server answers.
 export const reachable = () =>
   (reaching ??= (async () => {
     for (let n = 0; ; n++) {
@@ -79,12 +79,12 @@ export const reachable = () =>
   }));
 
 let keep = () => {};
-// Called before the page is opened anew, to keep what it shows.
+// Register a listener that saves the page's state before a reload.
 export const onReopen = (listener) => {
   keep = listener;
 };
 
-// Servers that take turns behind one address would have a page opened for ever: three times a minute at most.
+// Reload the page at most three times per minute: alternating servers would otherwise cause endless reloads.
 export function reopen() {
   const now = Date.now(),
     key = "playground-reopened";
@@ -92,7 +92,7 @@ export function reopen() {
   try {
     before = JSON.parse(sessionStorage.getItem(key) ?? "[]").filter((at) => now - at < 60_000);
   } catch {
-    /* none */
+    /* no valid record */
   }
   if (before.length >= 3) {
     say("lost");
@@ -101,7 +101,7 @@ export function reopen() {
   try {
     sessionStorage.setItem(key, JSON.stringify([...before, now]));
   } catch {
-    /* then it is not counted */
+    /* storage is unavailable: this reload is not counted */
   }
   say("back");
   setTimeout(() => {
@@ -113,9 +113,9 @@ export function reopen() {
 }
 
 const isOther = (answer) => (answer.headers.get(HEADER) ?? identity.server) !== identity.server;
-const isGone = (answer) => answer.status >= 500 && !answer.headers.has(HEADER); // a proxy answers in its place
+const isGone = (answer) => answer.status >= 500 && !answer.headers.has(HEADER); // answered by a proxy
 
-// A request that is repeated until the server is there and has room for it.
+// Repeat a request until the server is reachable and has capacity.
 export async function reached(input, options) {
   for (let tries = 0; ; tries++) {
     let answer = null;
@@ -138,11 +138,11 @@ export async function reached(input, options) {
   }
 }
 
-// --- signs of life ---
+// --- liveness ---
 
 stay(visit, () => leaving || reachable());
 
-// A connection that hangs does not end, so the page also looks for itself.
+// A stalled connection does not report an error, so the page also polls.
 const look = async () => {
   if (!document.hidden && !reaching && (await probe(10_000)) !== identity.server) reachable();
 };

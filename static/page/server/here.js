@@ -1,9 +1,9 @@
-// Tells the server that this page is open, by the line that all pages of a browser share.
+// Reports to the server that this page is open, over the connection shared by all pages of a browser.
 import { holdLock, line, onceFree, opener } from "./line.js";
 
 const said = new Set();
 
-// From now on this page is open as `visit`; `lost()` is called when the line ends, which may mean that the server has.
+// Register this page as open under `visit`. `lost()` is called when the connection ends, possibly with the server.
 export function stay(visit, lost) {
   if (!visit || said.has(visit)) return;
   said.add(visit);
@@ -15,7 +15,7 @@ export function stay(visit, lost) {
     own.add(visit);
   };
 
-  // The worker may end with the page that began it: then there is another one.
+  // The worker may end with the page that started it; then start another one.
   function share() {
     const worker = new SharedWorker(new URL("./line_worker.js", import.meta.url), { type: "module", name: address });
     newest = worker;
@@ -27,7 +27,7 @@ export function stay(visit, lost) {
     worker.port.postMessage(visit);
   }
 
-  // A browser may have no such workers, or a frame none; and without locks nobody would notice the end of a page.
+  // Without shared workers, or without locks to detect that a page has closed, this page holds its own connection.
   if (navigator.locks) holdLock(visit, share).catch(alone);
   else alone();
 }

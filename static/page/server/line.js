@@ -1,12 +1,12 @@
-// The line by which the server knows which pages are open: what a page had begun goes on while a line names it.
+// The connection that tells the server which pages are open. Work started by a page continues while it is connected.
 //
-// A browser has six connections to a server for all its pages, so that one line speaks for all of them. The next one is
-// open before the last is let go: who stays on it never seems to leave.
-const PAUSE = 1000, // milliseconds before a line that ended is opened again
-  MOST = 256; // pages of one line, as in viz/server/here.py; the newest of more
+// A browser allows six connections to a server for all pages, so one connection represents all of them. When a page
+// joins, the next connection opens before the previous one closes, so that the other pages never appear to leave.
+const PAUSE = 1000, // milliseconds before a closed connection is reopened
+  MOST = 256; // pages per connection, as in viz/server/here.py; the newest ones if there are more
 
-// `open(visits, signal)` resolves to the server's response, which lasts as long as the line; `lost()` is told each time
-// that a line ended by itself or could not be opened.
+// Create a connection. `open(visits, signal)` resolves to the server's response, which lasts as long as the connection;
+// `lost()` is called whenever a connection ends unexpectedly or cannot be opened.
 export function line(open, lost, pause = PAUSE) {
   const visits = new Set();
   let now = null; // the controller of the newest line
@@ -21,9 +21,9 @@ export function line(open, lost, pause = PAUSE) {
         const reader = (await open([...visits].slice(-MOST), mine.signal)).body.getReader();
         await reader.read();
         before?.abort();
-        while (!(await reader.read()).done); // it says nothing that matters
+        while (!(await reader.read()).done); // the content is irrelevant
       } catch {
-        /* the same as its end */
+        /* treated like a closed connection */
       }
       before?.abort();
       if (now !== mine) return;
@@ -44,10 +44,10 @@ export function line(open, lost, pause = PAUSE) {
   };
 }
 
-// What opens lines at an address, that of a line for no page.
+// Return a function that opens connections at an address.
 export const opener = (address) => (visits, signal) => fetch(address + visits.join(","), { signal, cache: "no-store" });
 
-// A lock, which goes with whoever holds it, however that ends.
+// Locks that are released however their holder ends.
 const named = (name) => `playground ${name}`;
 export const holdLock = (name, then) =>
   navigator.locks.request(named(name), () => {

@@ -1,4 +1,4 @@
-// Logging out, where there is a login: a form, so that it works as the login's own page does.
+// The logout button, shown if there is a login. It is a form, like the login page.
 import { el, fill } from "../dom.js";
 import { headerItem } from "../header_items.js";
 

@@ -1,4 +1,4 @@
-// What is wrong or under way, below the page's head, with buttons to do something about it.
+// Errors and work in progress, shown below the page's header with buttons to respond.
 import { el, showBlock } from "../dom.js";
 import { define } from "../mount.js";
 import { focusPrompt, setPrompt } from "../prompt/prompt.js";
@@ -12,7 +12,7 @@ function advance({ title, hint, bar }, payload) {
 }
 
 define("notice", (root, props, ask) => {
-  let shown = null; // a bar with what stands around it: it moves in place, so that a button under the cursor stays
+  let shown = null; // the current bar, updated in place so that a button under the cursor is not replaced
   return (payload) => {
     const frame = JSON.stringify([payload.kind, payload.actions]);
     if (payload.bar && shown?.frame === frame) advance(shown, payload);

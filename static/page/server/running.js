@@ -1,8 +1,8 @@
-// A prompt that takes long to run: how many layers are done, and how long the rest will take.
+// Progress of a slow prompt run: the number of finished layers and the estimated remaining time.
 import { el, fill } from "../dom.js";
 import { words } from "./identity.js";
 
-const FIRST = 1; // seconds that a run may take before anything is told
+const FIRST = 1; // seconds before any progress is shown
 let box = null;
 
 function build() {
@@ -16,7 +16,7 @@ function build() {
 }
 
 export const runBar = {
-  // report: { done, total, seconds }, layers and the seconds that they took
+  // report: { done, total, seconds }, where done and total count layers
   show({ done, total, seconds }) {
     if (seconds < FIRST) return;
     box ??= build();

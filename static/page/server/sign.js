@@ -1,13 +1,13 @@
-// Gradio's sign that the page is loading asks for every frame, and goes on for ever after it is taken away: frames of
-// nothing, a twentieth of a core. Its next frame is cancelled here, once nobody else moves anything.
-const SURE = 10, // frames in which one other asks for the next one
-  MOST = 1800; // frames until it is left alone
+// Gradio's loading indicator requests animation frames forever, even after it is removed from the page. The empty
+// frames cost a twentieth of a CPU core, so its next request is canceled once nothing else is animated.
+const SURE = 10, // frames with exactly one other request, before it counts as the indicator's
+  MOST = 1800; // frames after which we give up
 
-// Browsers number the requests for frames, so that the one before ours in each frame is the sign's.
+// Browsers number animation frame requests, so the request before ours in each frame is the indicator's.
 export function endSign() {
   let last = 0,
-    alone = 0, // frames in a row with one other request
-    quiet = 0, // and with none
+    alone = 0, // consecutive frames with one other request
+    quiet = 0, // consecutive frames without any
     left = MOST;
   const look = () => {
     const mine = requestAnimationFrame(look);

@@ -1,7 +1,7 @@
-// What the parts of the page ask for, and how it is asked.
+// The requests of the page's parts, and how they are sent.
 //
-// payload of "wire": { shown, model, modes }: what the page came with, its model, and of each stream's events what they
-//   do while one like them goes on.
+// payload of "wire": { shown, model, modes }: the page's initial content, its model, and for each stream event the policy
+//  for repeating it while it is in progress.
 import { define, onEvent } from "../mount.js";
 import { endSign } from "../server/sign.js";
 import { job } from "./jobs.js";

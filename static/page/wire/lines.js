@@ -1,4 +1,4 @@
-// The lines of an answer, each a JSON value, handed on as they arrive. Throws where the answer is cut off.
+// Yield the lines of a response as they arrive, each parsed from JSON. Throws if the response is incomplete.
 export async function eachLine(body, take) {
   const text = new TextDecoder(),
     reader = body.getReader();

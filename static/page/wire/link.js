@@ -1,12 +1,12 @@
-// Following a link: model, prompt, tab and selection come in one answer, so that they fit.
+// Opening a link: model, prompt, tab and selection arrive in one answer, so that they are consistent.
 import { go } from "../address/places.js";
 import { mounted } from "../mount.js";
 import { promptText, setPrompt } from "../prompt/prompt.js";
 import { isLoaded, useModel, want } from "./models.js";
 import { postOnce } from "./post.js";
 
-// Put a link's state into its place, if `isNewest()` still holds then. Resolves to what is said of a model that is not
-// here: { model, text, hint, load, close }, empty where it is.
+// Apply a link's state if `isNewest()` still holds. Resolves to the message about a missing model, { model, text, hint,
+// load, close }; empty if the model is available.
 export async function followLink(to, isNewest) {
   const answer = await postOnce("link", { to });
   if (!isNewest()) return {};

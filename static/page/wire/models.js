@@ -1,5 +1,5 @@
-// Choosing a model: its notice as it is loaded, a cancel, and the way back to the one before. And putting values into
-// Gradio's own components, the picker and the prompt's box.
+// Selection of a model: the loading notice, cancellation, and return to the previous model. Also sets the values of
+// Gradio's own components, the picker and the prompt box.
 import { go } from "../address/places.js";
 import { mounted, onDrawn } from "../mount.js";
 import { setPrompt } from "../prompt/prompt.js";
@@ -8,14 +8,14 @@ import { post } from "./post.js";
 import { page } from "./question.js";
 import { ask } from "./view.js";
 
-let picker = {}, // what it is to have: { label, choices, value }
-  prompt = {}, // and the prompt's box: { label, placeholder }
-  put = () => {}, // has Gradio ask for both
-  requested = null, // the model that was chosen last
+let picker = {}, // its next update: { label, choices, value }
+  prompt = {}, // the prompt box's next update: { label, placeholder }
+  put = () => {}, // makes Gradio request both updates
+  requested = null, // the most recently selected model
   under = null; // the controller of its request
 export const isLoaded = (id) => page.model === id;
 
-// The updates of picker and prompt, as Gradio asks for them.
+// Return the updates of picker and prompt when Gradio requests them.
 export const updates = () => [picker, prompt].map((change) => ({ __type__: "update", ...change }));
 export const onPut = (trigger) => {
   put = trigger;
@@ -26,7 +26,7 @@ function show(change) {
 }
 export const choices = (list) => show({ choices: list });
 
-// Their labels in the reader's language.
+// Set their labels in the user's language.
 onDrawn((root, payload) => {
   if (root.dataset.part !== "nav" || !payload) return;
   const { model, prompt: label, placeholder } = payload.labels;
@@ -34,18 +34,18 @@ onDrawn((root, payload) => {
   show({ label: model });
 });
 
-// The model that the page came with.
+// Set the model that the page was loaded with.
 export function begin(id) {
   page.model = requested = id;
 }
-// The page computes with this model from now on.
+// Compute with this model from now on.
 export function useModel(id) {
   begin(id);
   show({ value: id });
 }
 
 export async function choose(id) {
-  if (id === requested && under) return; // Gradio tells of a choice twice
+  if (id === requested && under) return; // Gradio reports a selection twice
   under?.abort();
   under = new AbortController();
   const mine = under;
@@ -68,7 +68,7 @@ export async function choose(id) {
   } catch (error) {
     if (!mine.signal.aborted) {
       console.warn(error);
-      await reachable(); // an answer that was cut off is asked for again
+      await reachable(); // repeat a request whose response was cut off
       if (mine === under) under = null;
       return requested === id && choose(id);
     }

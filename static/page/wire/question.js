@@ -1,14 +1,14 @@
-// What the page is set to and what it shows, as the server reads it (viz/page/wire/question.py).
+// The page's settings and content in the form that the server reads (viz/page/wire/question.py).
 import { mounted } from "../mount.js";
 import { promptText } from "../prompt/prompt.js";
 import { visit } from "./visit.js";
 
-// What it shows, as the last answer named it; the last job that ended; the id of the model that it computes with.
+// The content named by the last answer; the last finished job; the id of the current model.
 export const page = { shown: {}, done: "", model: null };
-const apart = new Set(["wire", "nav", "selection", "chat"]); // parts whose values have a field of their own, or none
+const apart = new Set(["wire", "nav", "selection", "chat"]); // parts whose values have their own field, or none
 export const leaveOut = (names) => names.forEach((name) => apart.add(name));
 
-// Gradio puts its components onto the page one after the other: whether all that a question names is there.
+// Return whether all components that a question names are mounted: Gradio adds them one by one.
 export const isWhole = () => promptText() !== undefined && mounted.has("address");
 
 const held = (name) => mounted.get(name)?.props.value;

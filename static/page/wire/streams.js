@@ -1,11 +1,11 @@
-// Events of streams: a part's script sends one and draws what its handler answers (viz/page/wire/streams.py).
+// Stream events: a part's script sends one and draws its handler's responses (viz/page/wire/streams.py).
 import { mounted } from "../mount.js";
 import { reachable, reopen } from "../server/connection.js";
 import { choices, openModel } from "./models.js";
 import { post } from "./post.js";
 
-const busy = new Set(), // "part event" of those under way
-  next = new Map(); // what is sent once they have ended
+const busy = new Set(), // "part event" of the streams in progress
+  next = new Map(); // events to send when those have ended
 let modes = {}; // { part: { event: "once" | "multiple" | "always_last" } }
 export const setModes = (given) => {
   modes = given;
@@ -22,14 +22,14 @@ export async function stream(part, event, sent) {
   busy.add(key);
   try {
     await post("stream", { part, event, sent }, ({ payload, models, open }) => {
-      if (payload?.error) busy.delete(key); // it is the last line: who reads it may try again at once
+      if (payload?.error) busy.delete(key); // this is the last line: the event may be retried at once
       if (payload) mounted.get(part)?.show(payload);
       if (models) choices(models);
       if (open) openModel(open);
     });
   } catch (error) {
     console.warn(error);
-    await reachable(); // what was under way is gone with the connection
+    await reachable(); // work in progress is lost with the connection
     await reopen();
   } finally {
     busy.delete(key);

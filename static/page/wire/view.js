@@ -1,21 +1,21 @@
-// The page's questions: what it is set to and what it shows goes by POST, the answer comes as lines of JSON
-// (viz/page/wire/view.py). A newer question closes the request of the one before, which ends its work.
+// The page's questions: settings and content are sent by POST, and the answer arrives as lines of JSON
+// (viz/page/wire/view.py). A newer question closes the previous request, which ends its work on the server.
 import { caughtUp, showEarly, showParts } from "../mount.js";
 import { reachable } from "../server/connection.js";
 import { runBar } from "../server/running.js";
 import { post } from "./post.js";
 import { isWhole, page } from "./question.js";
 
-const LOOK = 20; // milliseconds between two looks whether the page is there
-let number = 0, // of the newest question
+const LOOK = 20; // milliseconds between checks that the page is complete
+let number = 0, // number of the newest question
   under = null, // its AbortController
   timer = 0,
-  due = null; // a promise for all who wait for the newest answer
+  due = null; // a promise shared by all callers waiting for the newest answer
 
 function take({ early, running, parts, shown }) {
   if (running) runBar.show(running);
   if (early) {
-    // What is shown now may be of another run than the answer's: it has to come with the answer.
+    // The current content may come from another run than the answer, so the answer must include all of it.
     for (const name of Object.keys(early)) delete page.shown.drawn?.[name];
     showEarly(early);
   }
@@ -40,24 +40,24 @@ async function send() {
     };
     try {
       await post("view", {}, heard, signal);
-      break; // answered, or refused
+      break; // answered or rejected
     } catch (error) {
       if (signal.aborted) return;
       console.warn(error);
-      await reachable(); // an answer that was cut off is asked for again
+      await reachable(); // repeat a question whose answer was cut off
       if (mine !== number) return;
     }
   }
   if (mine !== number) return;
   runBar.hide();
-  caughtUp(); // of a question that was refused
-  if (timer) return; // a newer one is on its way
+  caughtUp(); // also after a rejected question
+  if (timer) return; // a newer question is pending
   due?.resolve();
   due = null;
 }
 
-// Ask for what has changed: one question for all that changes in the same moment. Resolves once it is answered, or a
-// newer one is.
+// Request everything that has changed, as one question per task. Resolves when it or a newer question has been
+// answered.
 export function ask() {
   timer ||= setTimeout(send);
   due ??= Promise.withResolvers();

@@ -1,3 +1,3 @@
-// The name under which the server knows this page: a secret that nobody guesses.
-const bytes = crypto.getRandomValues(new Uint8Array(16)); // randomUUID is only there over https and on this machine
+// The name of this page for the server, an unguessable secret.
+const bytes = crypto.getRandomValues(new Uint8Array(16)); // randomUUID requires https or localhost
 export const visit = Array.from(bytes, (each) => each.toString(16).padStart(2, "0")).join("");

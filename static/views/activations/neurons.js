@@ -9,9 +9,9 @@ import { mountPlot } from "../../parts/figure.js";
 import { rowOf, tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
-const PAUSE = 250; // milliseconds after the last digit of a number
+const PAUSE = 250; // milliseconds after the last typed digit
 
-// --- the first neurons of an order ---
+// --- the first neurons in an order ---
 //
 // payload: { title, note, rows: [{ neuron, value, peak, shown: { value, peak }, at, token, toward }], of, last, map, run, words }
 //   map: a figure's payload, and neurons: the rows' numbers. The value is { of, neuron }.
@@ -43,10 +43,10 @@ define("neurontop", (root, props, ask) => {
     props.value = { of: payload.of, neuron };
     paint();
     ask("select");
-    select(tokens ? { tokens } : {}); // the map frames the row anew
+    select(tokens ? { tokens } : {}); // the map redraws its frame around the row
   };
   const draw = mountPlot(map, {
-    // The window's rows lie below 0 (see map_figure): a picked token is a column, the chosen neuron a row.
+    // The window's rows are below 0 (see map_figure): a selected token is a column, the selected neuron a row.
     marked: () => [...selection.tokens, ...(place() < 0 ? [] : [place() - payload.map.neurons.length])],
     pick: (row, token) => choose(payload.map.neurons[row + payload.map.neurons.length], [token]),
   });
@@ -72,7 +72,7 @@ define("neurontop", (root, props, ask) => {
     });
     bar.style.width = `${(100 * Math.abs(value)) / largest}%`;
     lane.append(bar);
-    // A cell may be too narrow for a token.
+    // A cell may be too narrow for its token.
     const tr = rowOf([
       button,
       { look: "pg-neuron-value", inside: [el("b", "", shown.value), lane] },
@@ -117,7 +117,7 @@ define("neurontop", (root, props, ask) => {
 //
 // payload: { title, note, tokens, breaks, at, columns: { pre, post, up }, shown (texts of post), ends, facts: [[label, value]],
 //            pushes: { up: [[token, score, text]], down }, ramps, source, file, run, python, words }
-// Black or white, whichever is read better on a color; WCAG 2.2, relative luminance.
+// Black or white, whichever is more readable on a color; WCAG 2.2, relative luminance.
 function ink(rgb) {
   const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
@@ -160,7 +160,7 @@ function pushedTokens(pushes, label) {
   part.append(el("h3", "", label), items);
   return part;
 }
-// A label with its value, or the place of the neuron alone.
+// Build a label with its value, or only the neuron's number.
 function neuronFact([label, value]) {
   const item = el("span");
   item.append(
@@ -204,7 +204,7 @@ define("neuronone", (root) => {
       now = JSON.stringify(tokens);
     facts.replaceChildren(...payload.facts.map(neuronFact));
     text.setAttribute("aria-label", words.text);
-    if (now !== shown) text.replaceChildren(...neuronTokens(payload)); // else the buttons stay, and so does the focus
+    if (now !== shown) text.replaceChildren(...neuronTokens(payload)); // otherwise the buttons and the focus stay
     shown = now;
     for (const token of text.querySelectorAll("button")) {
       const at = +token.dataset.index;

@@ -1,4 +1,4 @@
-// One norm on one token: its steps as strips of all dimensions, and a table of some whose numbers add up.
+// One norm on one token: its steps as strips of all dimensions, and a table of some dimensions in numbers.
 //
 // payload of "normwalk": see viz/views/activations/one_norm
 import { el, fill, onWidth, rests } from "../../page/dom.js";
@@ -7,9 +7,9 @@ import { isDark, onTheme } from "../../page/theme.js";
 import { rowOf, tableOf, verdictLine } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
-const HIGH = 64; // pixels of a strip
+const HIGH = 64; // height of a strip in pixels
 
-// A strip: a line for each dimension from 0 up or down, as far as its value; what shares a pixel shows its extremes.
+// Draw a strip: a line per dimension from 0 to its value; dimensions that share a pixel show their extremes.
 function paint(canvas, values, top, colors, at) {
   const width = canvas.clientWidth,
     ratio = window.devicePixelRatio || 1,
@@ -37,7 +37,7 @@ function paint(canvas, values, top, colors, at) {
   bar(at);
 }
 
-// One step: its formula with letters and with numbers, and its strip. acts: point(dimension), leave().
+// Build one step: its formula in symbols and in numbers, and its strip. acts: point(dimension), leave().
 function normStep(step, acts) {
   const item = el("li"),
     formula = el("div", "pg-why-formula"),
@@ -60,7 +60,7 @@ function normStep(step, acts) {
   return { item, canvas, values, top: Math.max(...values.map(Math.abs)) || 1 };
 }
 
-// A line on the dimension that is looked at; the arrow keys walk the dimensions, in all strips at once.
+// Mark the selected dimension with a line; the arrow keys move it in all strips at once.
 function dimensionWalker({ words, steps }, point) {
   const size = steps[0].values.length,
     line = el("p", "pg-why-told", words.dimension_help),
@@ -91,7 +91,7 @@ function dimensionWalker({ words, steps }, point) {
   return { node, show };
 }
 
-// Some dimensions with every step in numbers.
+// Build the table of some dimensions with every step in numbers.
 function dimensionTable({ table, words }, acts) {
   const grid = tableOf({
     look: "pg-why-row pg-norm-table",
@@ -113,7 +113,7 @@ define("normwalk", (root) => {
     side = el("div", "pg-norm-side"),
     show = titled(root, list, side);
   let payload = null,
-    at = null, // the dimension that is looked at
+    at = null, // the selected dimension
     steps = [],
     walker = null,
     table = null;

@@ -1,8 +1,8 @@
-// A heat map of which a click picks a token, and a row for the figures beside it.
+// A heat map in which a click selects a token, and a row for the figures beside it.
 //
-// payload: what "figure" takes, and rows [[what, layer]], names of the rows, row (the one that is looked at), left (the
-//   number of the first column in the figure's window), cells [[token]] where the columns are no tokens, labels,
-//   opens { part, setting, options }: the form of another view that a row with an option is handed on to
+// payload: the fields of "figure", and rows [[what, layer]], names of the rows, row (the selected one), left (the number
+//  of the first column in the figure's window), cells [[token]] if the columns are not tokens, labels,
+//  opens { part, setting, options }: the form of another view that receives a row with an option
 // value: { what, layer } of the row
 import { el, roving } from "../../page/dom.js";
 import { define, mounted } from "../../page/mount.js";
@@ -37,10 +37,10 @@ define("gridmap", (root, props, ask) => {
     paint();
     handOn();
     props.value = { what, layer };
-    select(change); // frames the row, too
+    select(change); // also frames the row
     ask("select");
   };
-  // The other view opens with what was chosen here.
+  // Open the other view with the current row.
   const handOn = () => {
     const { part, setting, options } = payload.opens,
       form = mounted.get(part);
@@ -73,7 +73,7 @@ define("gridmap", (root, props, ask) => {
   return take;
 });
 
-// Two tables: tokens with outlying numbers, and the outlying dimensions; a click on a token picks it.
+// Two tables: tokens with outlying numbers, and the outlying dimensions; a click on a token selects it.
 define("outlierlist", (root) => {
   const none = el("p"),
     attention = el("p", "pg-hint-line"),

@@ -1,4 +1,4 @@
-// A model as a drawing: boxes are buttons, the ways between them are lines behind.
+// A diagram of a model: boxes are buttons, and the connections between them are lines behind.
 //
 // payload: { title, note, source, file, run, python, words, drawing, labels { part: [name, second line, share] }, formulas, chosen,
 //   heads { groups, size, more, chosen, text }, times, look: { layer, layers, head, heads } of the loaded model or null,
@@ -11,10 +11,10 @@ import { pickHead, selection } from "../../page/selection/selection.js";
 import { icon, iconButton } from "../../parts/icons.js";
 import { titled } from "../../parts/titled.js";
 
-const ROUND = 9, // pixels of a corner
-  SLIM = 140; // a box below that has no room for a share
+const ROUND = 9, // corner radius in pixels
+  SLIM = 140; // a narrower box has no room for its share
 
-// A way with rounded corners through these points.
+// Build the path of a connection with rounded corners through these points.
 function way(points) {
   let path = `M${points[0].join(",")}`;
   for (let i = 1; i < points.length; i++) {
@@ -36,7 +36,7 @@ function toward([x, y], [a, b]) {
   return [x + (a - x) * step, y + (b - y) * step];
 }
 
-// The query heads of each KV head above it.
+// Build the query heads above each KV head.
 function headsOf({ groups, size, more, chosen }) {
   const row = el("span", "pg-dia-heads", "", { "aria-hidden": "true" });
   for (let g = 0; g < groups; g++) {
@@ -51,7 +51,7 @@ function headsOf({ groups, size, more, chosen }) {
   return row;
 }
 
-// A part of the model as a button; sums are round.
+// Build a part of the model as a button; sums are round.
 function partButton({ labels, heads }, box, index, pick) {
   const [name, second, share] = labels[box.key];
   const node = el("button", `pg-dia-box${box.round ? " pg-dia-sum" : ""}`, "", {
@@ -92,7 +92,7 @@ function arrowTip(name) {
   const size = { viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8 };
   return svg("marker", { id: `pg-dia-${name}`, ...size, markerUnits: "userSpaceOnUse", orient: "auto" }, tip);
 }
-// The lines behind the boxes. They know the width in pixels, so that corners and arrows keep their form.
+// Build the lines behind the boxes. They use the width in pixels, so that corners and arrows are not distorted.
 function waysOf(drawing, width) {
   const size = { width, height: drawing.height },
     layer = svg("svg", { ...size, "aria-hidden": "true", class: "pg-dia-lines" }),
@@ -113,7 +113,7 @@ function waysOf(drawing, width) {
   return layer;
 }
 
-// Two buttons around a number; change(by) adds to it.
+// Build two buttons around a number; change(by) adds to it.
 function stepper(words, what, value, n, change) {
   const box = el("span", "pg-dia-step"),
     less = iconButton("minus", fill(words.less, { what }), () => change(-1)),
@@ -123,8 +123,8 @@ function stepper(words, what, value, n, change) {
   box.append(el("span", "pg-muted", what), less, el("b", "", String(value), { "aria-live": "polite" }), more);
   return box;
 }
-// The layer and head that the shapes are of. From the head that is picked now: a second click may come before the
-// numbers of the first one.
+// Build the fields for the layer and head of the shapes. They start from the currently selected head: a second click
+// may come before the answer to the first one.
 function lookSteppers({ words, look }) {
   if (!look) return [];
   const step = (layers, heads) => {
@@ -137,7 +137,7 @@ function lookSteppers({ words, look }) {
     stepper(words, words.head, look.head, look.heads, (by) => step(0, by)),
   ];
 }
-// The box around what is there once for each block.
+// Build the frame around the parts that each block has.
 function blockFrame({ drawing, words, times }) {
   const [top, end] = drawing.frame,
     frame = el("div", "pg-dia-frame"),

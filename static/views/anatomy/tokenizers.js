@@ -3,7 +3,7 @@
 // payload of "vocabchips": { title, about, rows [{ name, count, chips [[text, id, bytes, broken, part]], frames, more,
 //   problem }], words, file, source, run, python }; of "mergesteps": { title, about, pieces [{ text, bytes [text], merges [[at, rank,
 //   text, pairs]], ids, tokens [text], added, whole }], words, file, source, run, python }; pairs: [[left, right, rank]]
-//   of the neighbors that could be merged, the one that is first
+//  of the adjacent parts that could be merged, lowest rank first
 import { exporting } from "../../export/menu.js";
 import { framed, onJoin } from "../../page/characters.js";
 import { el, fill, roving } from "../../page/dom.js";
@@ -61,14 +61,14 @@ define("vocabchips", (root) => {
 
 // --- the merges ---
 
-// The parts of a piece after so many merges.
+// Return the parts of a piece after a number of merges.
 function partsAfter({ bytes, merges }, count) {
   const now = [...bytes];
   for (const [at, , text] of merges.slice(0, count)) now.splice(at, 2, text);
   return now;
 }
 
-// The parts as boxes: the one that was made last, the pair that is merged next, and at the end their ids.
+// Build the parts as boxes: the newest one, the pair to merge next, and finally the token ids.
 function partBoxes(piece, step) {
   const { merges, ids, whole, added, text } = piece,
     last = merges[step - 1],
@@ -84,7 +84,7 @@ function partBoxes(piece, step) {
   });
 }
 
-// What is merged next, or what came of it.
+// Describe the next merge, or the result.
 function mergeSentence(piece, step, words) {
   const { merges, ids, bytes, added, whole } = piece,
     n = merges.length,
@@ -103,7 +103,7 @@ function mergeSentence(piece, step, words) {
   });
 }
 
-// The neighbors that could be merged, the one that is first.
+// List the adjacent parts that could be merged, lowest rank first.
 function pairBoxes(next, words) {
   if (!next?.[3].length) return [];
   const pairs = next[3].map(([left, right, rank], at) => {
@@ -115,7 +115,7 @@ function pairBoxes(next, words) {
   return [el("span", "pg-muted", words.pairs), ...pairs, ...more];
 }
 
-// A line of every merge for the files.
+// Return the export: one row per merge.
 function mergeRecords({ words, pieces }) {
   const names = ["piece", "text", "step", "left", "right", "made", "rank"].map((name) => words[`csv_${name}`]);
   const lines = () =>

@@ -9,14 +9,14 @@ import { keepPage } from "../training/runs.js";
 import { chart, HUES, line, smooth, thin } from "../training/training_charts.js";
 import { paintLosses } from "./losses.js";
 
-const runs = new Map(); // id -> run; a page keeps what it was sent
+const runs = new Map(); // id -> run, with everything received from the server
 let told = () => {},
   problem = null,
   current = null;
 
 keepPage(() => [...runs.values()].some(({ reports }) => reports.length));
 
-// Pieces arrive in order; when one was missed, all missing ones are requested.
+// Store the pieces in order; if one was missed, request all missing ones.
 function take(piece) {
   problem = piece.error ?? null;
   if (piece.run) {
@@ -68,7 +68,7 @@ function curves(words) {
   return { node, draw };
 }
 
-// The example's losses and the answers before, and at the step of the slider.
+// Build the example's losses and the answers before training and at the slider's step.
 function moments(words, ramps) {
   const node = el("div", "pg-tune-moments"),
     row = el("div", "pg-replay-controls"),

@@ -1,4 +1,4 @@
-// The tokens of one example: gray where nothing is scored, colored by their loss in the answer.
+// The tokens of one example: gray if not scored, otherwise colored by their loss in the answer.
 //
 // of { tokens, breaks, prompt, losses, most, ramps }: losses in nats, null for the first token; the first `prompt` tokens
 // are the prompt. words: masked, scored, first.

@@ -1,4 +1,4 @@
-// The pairs of this page: which of two texts is better. They live in the page alone, until they are saved as a file.
+// The preference pairs of this page. They exist only on the page, until they are saved as a file.
 import { feed } from "../../parts/feed.js";
 
 export const pairs = []; // { prompt, chosen, rejected, by: "person" | "rule" }
@@ -27,7 +27,7 @@ export const listed = () => pairs.map(({ prompt, chosen, rejected, by }) => [pro
 export const asLines = () =>
   pairs.map(({ prompt, chosen, rejected, by }) => `${JSON.stringify({ prompt, chosen, rejected, by })}\n`).join("");
 
-// The pairs in JSON lines; throws the number of the first line that is none.
+// Parse pairs from JSON lines; throws the number of the first invalid line.
 export function fromLines(text, longest) {
   const found = [];
   text.split("\n").forEach((line, at) => {
@@ -36,7 +36,7 @@ export function fromLines(text, longest) {
     try {
       value = JSON.parse(line);
     } catch {
-      // not JSON: the same as no pair
+      // invalid JSON is treated like an invalid pair
     }
     const { prompt, chosen, rejected, by = "person" } = value ?? {};
     const texts = [prompt, chosen, rejected].every((each) => typeof each === "string" && each.length <= longest);
@@ -46,5 +46,5 @@ export function fromLines(text, longest) {
   return found;
 }
 
-// The channel to the server. One question at a time, so that no answer swallows another.
+// The channel to the server, with one question at a time, so that no answer replaces another.
 export const desk = { send: feed("preferences_writer", (answer) => desk.take(answer)), take: () => {} };

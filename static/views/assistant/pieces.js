@@ -1,7 +1,7 @@
-// The pieces of a run whose pictures come whole: what the page knows once a piece is there.
+// Messages of a run whose figures arrive complete: merging them into the page's record.
 
-// run: what is known, or null; piece: { run, from_report, reports, from_snapshot, snapshots, ... }. The run as the piece
-// has it, with how many reports and snapshots were heard of; null where a piece before it was lost.
+// run: the current record, or null; piece: { run, from_report, reports, from_snapshot, snapshots, ... }. Returns the
+// updated run with the number of reports and snapshots received; null if an earlier piece was lost.
 export function joined(run, piece) {
   const { reports, snapshots } = run?.id === piece.run ? run : { reports: 0, snapshots: 0 };
   if (piece.from_report > reports || piece.from_snapshot > snapshots) return null;

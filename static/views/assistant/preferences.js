@@ -7,10 +7,10 @@ import { button } from "../../parts/run.js";
 import { pairTable } from "./pair_table.js";
 import { add, desk, listed, onPairs, pairs } from "./pairs.js";
 
-// The questions to the server, one after the other. `context(event)`: what is sent along.
+// Send the questions to the server one at a time. `context(event)`: the data sent along.
 function questions(context, changed) {
-  let wanted = null, // { tag, event } of the question that is under way
-    next = [], // questions after it
+  let wanted = null, // { tag, event } of the pending question
+    next = [], // queued questions
     asked = 0;
   const line = {
     current: () => wanted,
@@ -24,7 +24,7 @@ function questions(context, changed) {
       desk.send(event, { tag: wanted.tag, ...context(event), ...more });
       changed();
     },
-    // The question under way is answered: the next one.
+    // The pending question is answered: send the next one.
     over() {
       wanted = null;
       const { event, more } = next.shift() ?? {};
@@ -38,7 +38,7 @@ function questions(context, changed) {
   return line;
 }
 
-// Two cards to choose from; acts: choose(which), skip().
+// Build two cards to choose from; acts: choose(which), skip().
 function pairCards(acts) {
   const node = el("div", "pg-pairs-cards", "", { tabindex: 0, role: "group" });
   node.addEventListener("keydown", (event) => {
@@ -68,7 +68,7 @@ function pairCards(acts) {
   };
 }
 
-// Take in an answer of the server. `now`: the state of the part, see below; acts: put(pairs), paint(), shown().
+// Process an answer of the server. `now`: the state of the part, see below; acts: put(pairs), paint(), shown().
 function takeAnswer(now, line, answer, acts) {
   const wanted = line.current();
   if (!wanted || (answer.tag && answer.tag !== wanted.tag)) return;
@@ -79,14 +79,14 @@ function takeAnswer(now, line, answer, acts) {
     line.forget();
     line.over();
   } else if (answer.texts && line.waits("write")) {
-    line.over(); // the settings were changed meanwhile
+    line.over(); // the settings have changed since
   } else if (answer.texts) {
     now.current = answer;
     now.at += 1;
     line.over();
     acts.shown();
   } else if (answer.pairs) {
-    // The pairs of a rule come a few at a time.
+    // The pairs of a rule arrive a few at a time.
     const fresh = answer.pairs.slice(now.ruled);
     now.ruled = answer.pairs.length;
     now.said = fill(now.payload.words.ruled, { ...answer, n: now.ruled });
@@ -109,11 +109,11 @@ define("preferences", (root) => {
   const now = {
     payload: null,
     current: null, // { prompt, texts, scores }
-    at: 0, // number of the next pair of texts
-    from: "", // the settings that the numbers count for
+    at: 0, // index of the next pair of texts
+    from: "", // the settings that the counts belong to
     said: "",
-    asked: false, // whether a person began to choose: the keys then stay on the cards
-    ruled: 0, // of the pairs of the running answer, those that are in the table
+    asked: false, // true once the user has started to choose: the keys then act on the cards
+    ruled: 0, // number of pairs of the running answer already in the table
     agreement: null,
   };
   const line = questions(
@@ -125,7 +125,7 @@ define("preferences", (root) => {
     now.asked = true;
     line.ask("write");
   };
-  // Both let the pair of texts go and ask for the next.
+  // Both discard the current pair and request the next one.
   const choose = (which) => {
     const { current } = now;
     if (!current || line.current()) return;
@@ -184,7 +184,7 @@ define("preferences", (root) => {
       again = now.payload && now.payload.chosen !== fresh.chosen;
     now.payload = fresh;
     if (settings !== now.from) {
-      // Another prompt, seed or model: its pairs are counted anew.
+      // Counting restarts for another prompt, seed or model.
       Object.assign(now, { from: settings, at: 0, current: null });
       if (now.asked) line.ask("write");
     }

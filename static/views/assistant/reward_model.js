@@ -1,4 +1,4 @@
-// The pairs of this page that a reward model learns from.
+// The preference pairs of this page, for training a reward model.
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { listed, onPairs, pairs } from "./pairs.js";
@@ -13,7 +13,7 @@ define("pairsused", (root, props, ask) => {
     root.hidden = !payload.wanted;
     text.textContent = fill(payload.words[pairs.length ? "some" : "none"], { n: pairs.length });
   };
-  // The server gets them only where they are learned from.
+  // The server receives them only for training.
   const hold = () => {
     const value = { pairs: payload?.wanted ? listed() : [] };
     if (JSON.stringify(value) === JSON.stringify(props.value ?? { pairs: [] })) return;

@@ -1,4 +1,4 @@
-// Why this number: one cell of one head as numbered steps, each with its formula in letters and in live numbers.
+// Derivation of one attention weight: numbered steps, each with its formula in symbols and in numbers.
 //
 // payload: see viz/views/attention/cell/figures.py and viz/views/attention/cell/view.py. Every number shown has its full digits as a title.
 import { exporting } from "../../export/menu.js";
@@ -70,7 +70,7 @@ function pickers(go) {
         key.list.replaceChildren();
         query.list.replaceChildren(...texts.map((text, at) => new Option(`${at} ${text}`, at)));
       }
-      // What was pressed meanwhile stays: its steps are on their way.
+      // Steps for a newer selection are pending, so keep it.
       const pending = selection.pair && JSON.stringify(selection.pair) !== JSON.stringify(payload.cell) && same;
       show(pending ? cell : payload.cell);
     },
@@ -84,8 +84,8 @@ define("why", (root) => {
     steps = el("ol", "pg-why-steps");
   const foot = el("div");
   root.append(title, picking.row, steps, foot);
-  const choices = { stage: "", order: "dimension" }; // what was switched stays from cell to cell
-  const folds = {}; // and which code was opened
+  const choices = { stage: "", order: "dimension" }; // display options, kept from cell to cell
+  const folds = {}; // open code sections, also kept
   let payload = null;
   const step = (name, content) => {
     folds[name] ??= {};

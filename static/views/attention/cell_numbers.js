@@ -1,4 +1,4 @@
-// The numbers of one cell as lines and arrays to take away. Nothing here knows the page.
+// The numbers of one cell as rows and arrays for export. Independent of the page.
 
 function vectors(payload) {
   const numbers = {};

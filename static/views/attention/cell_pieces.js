@@ -3,7 +3,7 @@ import { isDark } from "../../page/theme.js";
 import { lookup } from "../../parts/colors.js";
 
 export const minus = (text) => text.replace(/-/g, "−");
-// Four significant digits; very small and very large numbers as a power of ten.
+// Format with four significant digits; very small and very large numbers in scientific notation.
 export function short(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
@@ -15,9 +15,9 @@ export function short(value) {
 export const signed = (value, decimals) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(decimals);
 export const figure = (value, text = short(value)) => el("b", "pg-figure-number", text, { title: String(value) });
 
-// "W_O" with what follows the sign set low.
+// Format "W_O" with a subscript.
 export const math = (text) => text.split(/_(\w+)/).map((piece, i) => (i % 2 ? el("sub", "", piece) : piece));
-// A template with its gaps filled by text and elements.
+// Fill the gaps of a template with text and elements.
 export const pieces = (template, values) =>
   template.split(/(\{\w+\})/).flatMap((piece) => {
     const value = piece.startsWith("{") ? values[piece.slice(1, -1)] : undefined;
@@ -28,7 +28,7 @@ export const say = (template, values) => {
   line.append(...pieces(template, values));
   return line;
 };
-// One more sentence; Chinese ones stand without a space between them.
+// Append a sentence; Chinese sentences have no space between them.
 export const more = (line, template, values = {}) =>
   line.append(line.textContent.endsWith("。") ? "" : " ", ...pieces(template, values));
 export const formula = (letters, numbers) => {
@@ -45,7 +45,7 @@ export function painter(payload) {
   return (share) => `rgb(${colors[Math.round((Math.min(Math.max(share, -1), 1) + 1) * 127)]})`;
 }
 
-// A strip of small cells, one a dimension.
+// Build a strip of small cells, one per dimension.
 export function strip(name, values, paint) {
   const row = el("div", "pg-why-strip"),
     cells = el("div", "pg-why-cells"),
@@ -63,7 +63,7 @@ export function strip(name, values, paint) {
   return row;
 }
 
-// Bars from a common zero line, in the order given.
+// Build bars from a common zero line, in the given order.
 export function bars(name, values, order, paint) {
   const row = el("div", "pg-why-strip"),
     area = el("div", "pg-why-cells pg-why-bars");
@@ -87,7 +87,7 @@ export function bars(name, values, order, paint) {
   return row;
 }
 
-// One dimension is looked at in all strips at once, by pointer or with the arrow keys; `say` gets its text.
+// Highlight one dimension in all strips at once, by pointer or arrow keys; `say` receives its description.
 export function dimensions(root, payload) {
   const lines = [],
     boxes = [];
@@ -124,7 +124,7 @@ export function dimensions(root, payload) {
       box.setAttribute("aria-valuetext", text);
     }
   };
-  // Strips in a frame that can be walked; `sequence` is the order in which they show the dimensions.
+  // Build a frame of strips with keyboard navigation; `sequence` is the displayed order of the dimensions.
   const frame = (sequence) => {
     const box = el("div", "pg-why-strips", "", {
       tabindex: 0,

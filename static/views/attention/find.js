@@ -1,7 +1,7 @@
-// Find the head: two rows of tokens, from which and to which, and the heads that look from the first to the second.
+// Find the head: select query and key tokens in two rows, and rank the heads by the attention between them.
 //
-// payload: see viz/views/attention/find/view.py. The value { run, at, from, to, measure } says which prompt and which selection the
-// rows were chosen on; on any other the server takes them from the selection.
+// payload: see viz/views/attention/find/view.py. The value { run, at, from, to, measure } includes the prompt and selection
+// that the rows were chosen for; for any other, the server derives them from the selection.
 import { exporting } from "../../export/menu.js";
 import { alongColumn, alongRow, el, fill, hint, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -9,12 +9,12 @@ import { headActions, headNames } from "../../page/selection/head_list.js";
 import { adding, onSelect, pickHead, selection, toggled } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
 
-const PAUSE = 80; // milliseconds between two questions while chips are toggled
+const PAUSE = 80; // milliseconds between questions while chips are toggled
 
 const chosenOn = () => JSON.stringify({ tokens: selection.tokens, pair: selection.pair });
 const keyOf = ({ from, to, measure }) => JSON.stringify([from, to, measure]);
 
-// A row of chips: a click chooses one, with a key it joins or leaves the others, as in the prompt's row.
+// Build a row of chips: a click selects one, a click with a modifier key toggles it, as in the prompt's row.
 function chipRow(name, change) {
   const root = el("div", "pg-find-row"),
     top = el("div", "pg-strip-top"),
@@ -29,7 +29,7 @@ function chipRow(name, change) {
     painted = new Set(),
     words = null;
   const paint = () => {
-    // only what changes: a long prompt has a thousand chips
+    // update only what changes: a long prompt has a thousand chips
     for (const at of new Set([...on, ...painted]))
       if (on.has(at) !== painted.has(at)) strip.children[at]?.setAttribute("aria-pressed", on.has(at));
     painted = on;
@@ -71,7 +71,7 @@ function chipRow(name, change) {
       on = new Set(positions);
       paint();
     },
-    // Keep what is chosen in sight, without moving the page.
+    // Scroll the selected chips into view, without moving the page.
     reveal() {
       const chip = strip.children[Math.min(...on)];
       if (chip) strip.scrollTop = chip.offsetTop - strip.offsetTop - strip.clientHeight / 2;
@@ -79,7 +79,7 @@ function chipRow(name, change) {
   };
 }
 
-// One head that was found: its name, how much of the look goes there, and whether it is picked.
+// Build the row of a head: its name, the weight between the selected tokens, and whether it is selected.
 function foundHead({ head, name, value }, index, { top, even }) {
   const [layer, number] = head,
     text = value.toFixed(4),
@@ -117,7 +117,7 @@ function markFound(list) {
   }
 }
 
-// Which measure: a field and what that means. ask(measure).
+// Build the field for the measure, with its explanation. ask(measure).
 function measureField(ask) {
   const field = el("label", "pg-control"),
     label = el("span", "pg-control-label"),
@@ -157,7 +157,7 @@ define("find", (root, props, send) => {
     place = "",
     mine = null,
     timer = null,
-    chosen = false; // by the visitor, or by a link
+    chosen = false; // chosen by the user or by a link
 
   const value = ({ from, to, measure }) => ({ run: payload.prompt, at: payload.at, from, to, measure });
   const ask = (change) => {
@@ -167,7 +167,7 @@ define("find", (root, props, send) => {
     clearTimeout(timer);
     timer = setTimeout(() => send("select"), PAUSE);
   };
-  // What was toggled meanwhile stays: its answer is on the way.
+  // Keep chips that were toggled since: their answer is pending.
   const waits = (next) =>
     !pageState.restoring &&
     mine &&
@@ -196,8 +196,8 @@ define("find", (root, props, send) => {
     payload = next;
     mine = null;
     if (pageState.restoring)
-      chosen = Boolean(props.value); // a link's rows: their answer is on the way
-    else props.value = value(payload); // rows taken from the selection stay while other heads are picked
+      chosen = Boolean(props.value); // rows from a link: their answer is pending
+    else props.value = value(payload); // rows derived from the selection stay while other heads are selected
     title.textContent = w.title;
     told.textContent = hint(w, "pick");
     fillRows();

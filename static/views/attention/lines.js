@@ -1,4 +1,4 @@
-// Attention as lines between two columns of the same tokens, one hue a head. The payload is described in links.js.
+// Attention as lines between two columns of the same tokens, one hue per head. The payload is described in links.js.
 import { exporting } from "../../export/menu.js";
 import { el, fill, onWidth, pointed, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -24,13 +24,13 @@ import { asArrays, asLines, grouped, namesOf, partnersOf, shows, sift, visitLink
 import { ACROSS, linesPicture } from "./lines_picture.js";
 import { asSvg, decode, onCanvas, slug } from "./links.js";
 
-// All links that are shown, as lists, for exports.
+// List all visible links for export.
 function shownLinks(look) {
   const links = [];
   visitLinks(settled(look), active(look), (...link) => links.push(link));
   return links;
 }
-// How many links are shown, whatever is looked at alone.
+// Count the visible links, ignoring isolation.
 const counted = ({ panels, T, hides }) =>
   panels.reduce((sum, panel) => {
     for (let row = 0; row < T; row++)
@@ -39,7 +39,7 @@ const counted = ({ panels, T, hides }) =>
     return sum;
   }, 0);
 
-// A picture of what is in view, as a list of shapes.
+// Return the visible content as a list of shapes.
 function compose(board, look, root) {
   const now = active(look),
     [from, to] = inView(board, look),
@@ -80,7 +80,7 @@ function footer(root, board, look) {
   });
 }
 
-// What a pointer, a key and a click on a token do; `refresh` shows it.
+// Handle pointer, keys and clicks on tokens; `refresh` redraws.
 function listen(board, look, refresh) {
   const { grid } = board;
   const out = () => {
@@ -143,11 +143,11 @@ define("lines", (root) => {
     payload: null,
     panels: [],
     T: 0, // tokens
-    stale: false, // a payload is there that is not shown yet
+    stale: false, // true if the latest payload is not drawn yet
     hovered: null,
-    side: "left", // on which tokens were picked
-    byUs: false, // whether a selection under way was made here
-    off: new Set(), // names of heads that are hidden
+    side: "left", // the column of the selected tokens
+    byUs: false, // true while this part changes the selection
+    off: new Set(), // names of hidden heads
     controls,
   };
   let total = 0,
@@ -196,7 +196,7 @@ define("lines", (root) => {
     fillLegend(legend, look, resift);
     foot.replaceChildren(footer(root, board, look));
     requestAnimationFrame(() => {
-      // a task of its own: a long prompt has thousands of buttons to lay out
+      // in a separate task: a long prompt has thousands of buttons to lay out
       if (building !== look.payload) return;
       look.stale = false;
       building = null;

@@ -1,4 +1,4 @@
-// Two columns of the same tokens, the curves between them, and numbers beside the tokens that are looked at alone.
+// Two columns of the same tokens, the curves between them, and numbers beside the partners of isolated tokens.
 //
 // `look`: the state of the part, see lines.js.
 import { el, fill, hint } from "../../page/dom.js";
@@ -8,7 +8,7 @@ import { grouped, partnersOf, visitLinks } from "./lines_links.js";
 import { numbersAt, readoutOf } from "./lines_readout.js";
 import { curve, hue } from "./links.js";
 
-const CURVES = 1500; // drawn at once; beyond that only the strongest
+const CURVES = 1500; // maximum number of curves; beyond that, only the strongest are drawn
 export const NUMBERS = 12;
 
 export function lineBoard() {
@@ -26,7 +26,7 @@ export function lineBoard() {
 }
 
 export const buttonsOf = (board, side) => board[side].children;
-export const stepOf = ({ T }) => (T <= 20 ? 28 : 24); // pixels from token to token
+export const stepOf = ({ T }) => (T <= 20 ? 28 : 24); // pixels per token
 export const shownPanels = ({ panels, off }) => panels.filter(({ name }) => !off.has(name));
 export const settled = (look) => ({
   panels: shownPanels(look),
@@ -34,7 +34,7 @@ export const settled = (look) => ({
   share: look.controls.share(),
   hide: look.controls.hides(),
 });
-// What is looked at alone: { left, tokens }, or null.
+// Return the isolated tokens: { left, tokens }, or null.
 export function active({ T, hovered, side }) {
   const pinned = selection.tokens.filter((at) => at < T);
   if (hovered && hovered.at < T && !(pinned.includes(hovered.at) && side === hovered.side))
@@ -64,7 +64,7 @@ export function fillColumns(board, { tokens, words }) {
   board.marked = board.pressed = [];
 }
 
-// The first token in view, and the one after the last.
+// Return the first visible token, and the one after the last.
 export function inView({ view }, look) {
   const step = stepOf(look);
   return [
@@ -73,7 +73,7 @@ export function inView({ view }, look) {
   ];
 }
 
-// The curves of what is in view, the strongest last, between x = 0 and x = `across`; y counts from the view's top.
+// Compute the visible curves, strongest last, between x = 0 and x = `across`; y is relative to the top of the viewport.
 export function curvesOf(board, look, across) {
   const all = shownPanels(look),
     alone = active(look),
@@ -86,8 +86,8 @@ export function curvesOf(board, look, across) {
     shares.push(share);
   });
   const edge = shares.length > CURVES ? Float64Array.from(shares).sort()[shares.length - CURVES] : 0;
-  const faint = alone && shares.length <= 60 ? 0.35 : 0.06; // few lines may all be plain to see
-  const dark = isDark(); // a dark ground swallows thin lines
+  const faint = alone && shares.length <= 60 ? 0.35 : 0.06; // a few lines can all be clearly visible
+  const dark = isDark(); // thin lines are hard to see on a dark background
   visit((panel, row, key, weight, share) => {
     if (share < edge || shapes.length === CURVES) return;
     const shift = (all.indexOf(panel) - (all.length - 1) / 2) * spread + step / 2 - board.view.scrollTop;
@@ -105,7 +105,7 @@ export function curvesOf(board, look, across) {
   return { shapes: shapes.sort((a, b) => a.share - b.share), of: shares.length };
 }
 
-// Draw them; returns how many were drawn, of how many.
+// Draw the curves; returns the number drawn and the total number.
 export function paintCurves(board, look) {
   const { canvas, middle, view } = board,
     ratio = window.devicePixelRatio || 1,
@@ -126,7 +126,7 @@ export function paintCurves(board, look) {
   return { n: shapes.length, of };
 }
 
-// Name the hovered or pinned tokens in the readout, set the numbers beside the partners, and dim all others.
+// Name the hovered or pinned tokens in the readout, show numbers beside their partners, and dim all others.
 export function isolate(board, look, readout) {
   const { payload, side, T, panels } = look,
     now = active(look),
@@ -158,7 +158,7 @@ export function isolate(board, look, readout) {
   }
 }
 
-// The arrow keys go from token to token, and from column to column.
+// Move between tokens and columns with the arrow keys.
 export function moveAmong(board, look, event) {
   const { at: from, side } = document.activeElement.dataset ?? {},
     at = +(from ?? -1);

@@ -1,8 +1,8 @@
-// What is drawn of the lines: how much of each row, without the first token, and of which heads.
+// Settings of the lines: the share of each row, the exclusion of the first token, and the heads.
 import { el, fill } from "../../page/dom.js";
 import { swatch } from "./links.js";
 
-// How much of each row is drawn; `change` is called when it is set.
+// Build the setting for the share of each row; `change` is called when it changes.
 export function massControls(change) {
   const node = el("div", "pg-links-set"),
     slider = el("input", "", "", { type: "range", min: 10, max: 100, step: 1, value: 70 }),
@@ -31,7 +31,7 @@ export function massControls(change) {
   };
 }
 
-// A button for each head: a click hides it or brings it back, a double click leaves it alone. `change` follows.
+// Build a button for each head: a click hides or shows it, a double click isolates it. `change` is called afterwards.
 export function fillLegend(legend, look, change) {
   const { panels, off, payload } = look;
   const mark = () => {

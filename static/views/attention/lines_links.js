@@ -1,15 +1,15 @@
-// Which links are drawn as lines, and which tokens they join; without any access to the page.
+// Selection of the links drawn as lines, and of the tokens they connect. Independent of the page.
 //
-// `settled`: { panels, tokens, share, hide }: the heads that are shown, how many tokens there are, the share of each
-// row's total to reach, and whether the first token is left out. `now`: the hovered or pinned { left, tokens }, or
-// null. A panel is one of those that links.js decodes.
+// `settled`: { panels, tokens, share, hide }: the visible heads, the number of tokens, the share of each row's total to
+// reach, and whether the first token is excluded. `now`: the hovered or pinned { left, tokens }, or
+// null. A panel has the form decoded by links.js.
 import { eachLink } from "./links.js";
 
-// Of each row of all panels, how many links it takes to reach the share of its total.
+// Count, for each row of all panels, the links needed to reach the share of its total.
 export function sift(panels, { tokens, share, hide }) {
   for (const panel of panels) {
     const { starts, keys, weights, totals } = panel;
-    panel.most = new Uint32Array(tokens); // links from here on are not shown
+    panel.most = new Uint32Array(tokens); // the index of the first hidden link of each row
     panel.base = Float32Array.from(totals);
     for (let row = 0; row < tokens; row++) {
       if (hide)
@@ -26,7 +26,7 @@ export function sift(panels, { tokens, share, hide }) {
 export const shows = (panel, row, key, weight, link, hide) =>
   link < panel.most[row] && weight > 0 && !(hide && key === 0);
 
-// Visits all links that are shown, of the tokens that are looked at alone or of those from `from` to `to`:
+// Visit all visible links of the isolated tokens, or of those from `from` to `to`:
 // take(panel, row, key, weight, share).
 export function visitLinks({ panels, tokens, hide }, now, take, from = 0, to = tokens) {
   for (const panel of panels) {
@@ -46,7 +46,7 @@ export function visitLinks({ panels, tokens, hide }, now, take, from = 0, to = t
   }
 }
 
-// Who is linked with what is looked at alone, a number each head, the largest first; added up over the tokens.
+// Return the partners of the isolated tokens, one number per head summed over these tokens, largest first.
 export const partnersOf = ({ panels, hide }, now) =>
   panels
     .flatMap((panel) => {
@@ -62,7 +62,7 @@ export const partnersOf = ({ panels, hide }, now) =>
     })
     .sort((a, b) => b.value - a.value || a.other - b.other);
 
-// [[other, [item]]] in the order in which they first appear.
+// Group items as [[other, [item]]], in order of first appearance.
 export function grouped(items) {
   const groups = new Map();
   for (const item of items)
@@ -71,7 +71,7 @@ export function grouped(items) {
   return [...groups];
 }
 
-// --- taking links away: lists of [panel, row, key, weight] ---
+// --- export: lists of [panel, row, key, weight] ---
 
 export const namesOf = ({ words, measure }) => [
   words.head,

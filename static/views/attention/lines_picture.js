@@ -1,9 +1,9 @@
-// The lines between two columns of tokens as a list of shapes, for a picture to keep.
+// The lines between two columns of tokens as a list of shapes, for export as a picture.
 import { el } from "../../page/dom.js";
 import { digits, hue, MONO, SANS } from "./links.js";
 
 export const ACROSS = 284; // pixels between the columns
-const TOP = 92; // where the columns begin
+const TOP = 92; // top of the columns
 
 function legend(panels, color) {
   const pen = el("canvas").getContext("2d"),
@@ -20,7 +20,7 @@ function legend(panels, color) {
   return shapes;
 }
 
-// The numbers beside a token, with the color of each head.
+// Draw the numbers beside a token, in the color of each head.
 function numbersBeside(items, { isLeft, y, from }, pen, color) {
   const shapes = [];
   let beside = from;
@@ -37,7 +37,7 @@ function numbersBeside(items, { isLeft, y, from }, pen, color) {
 }
 
 // `shown`: { panels, shapes (curves from x = 0), tokens [{ at, isLeft, text, y, strong }], numbered (Map: at -> items),
-//   now (what is looked at alone, or null), high }.
+//  now (the isolated tokens, or null), high }.
 export function linesPicture({ title, source, words }, { panels, shapes: curves, tokens, numbered, now, high }, root) {
   const style = getComputedStyle(root),
     color = style.getPropertyValue("--pg-text").trim(),

@@ -1,14 +1,14 @@
-// The text on the hovered or pinned tokens: a line above, and numbers beside the tokens that they join.
+// The text about the hovered or pinned tokens: a line above, and numbers beside their partners.
 import { el, fill } from "../../page/dom.js";
 import { grouped } from "./lines_links.js";
 import { digits, swatch } from "./links.js";
 
-const MOST = 5; // tokens that the line names
-const HEADS = 4; // heads that it names of each
+const MOST = 5; // maximum number of tokens named in the line
+const HEADS = 4; // maximum number of heads named for each
 
 const withSwatch = (panel, value, several) => [...(several ? [swatch(panel.index)] : []), digits(value)];
 
-// `partners`: [{ panel, other, value }], the largest first; `several`: whether there is more than one head.
+// `partners`: [{ panel, other, value }], largest first; `several`: true if there is more than one head.
 export function readoutOf({ words, tokens }, now, partners, several) {
   const [first] = now.tokens,
     who = now.tokens.length > 1 ? fill(words.sum, { n: now.tokens.length }) : `${tokens[first]} (${first})`,
@@ -28,7 +28,7 @@ export function readoutOf({ words, tokens }, now, partners, several) {
   ];
 }
 
-// The numbers beside a token's button; `left`: whether what is looked at stands in the left column.
+// Build the numbers beside a token's button; `left`: true if the isolated tokens are in the left column.
 export function numbersAt({ button, left, top }, items, several, wide) {
   const column = button.parentElement,
     room = Math.max(1, Math.floor((column.clientWidth - button.offsetWidth) / 52)),

@@ -1,4 +1,4 @@
-// Links as they come from the server, decoded; and pictures of them to keep. For the lines and the running text.
+// Decoding of the server's attention links, and export of pictures of them. Used by the lines and the running text.
 //
 // payload: { tokens, frames, parts: [[token, note]], breaks, kept, panels: [{ name, head, counts, keys, weights, totals }],
 //   title, measure, note, source, run, words }; see links_payload in viz/views/attention/links.py. Within a row, links come by falling weight.
@@ -15,8 +15,8 @@ function typed(base64, Type) {
   return new Type(bytes.buffer);
 }
 
-// starts[row] .. starts[row + 1] - 1 are the places of a row's links in keys and weights; totals are of whole rows.
-// starts, links and rows of `readers` are the same by key: where its links are, and whose rows they belong to.
+// starts[row] .. starts[row + 1] - 1 index a row's links in keys and weights; totals are sums of full rows.
+// starts, links and rows of `readers` are the same index by key: the indices of its links, and their rows.
 export function decode(payload) {
   const T = payload.tokens.length;
   return payload.panels.map(({ name, head, ...coded }, index) => {
@@ -51,7 +51,7 @@ export function decode(payload) {
   });
 }
 
-// Every link of a token as (row, key, weight, link): of its row where `left`, else of the rows that read it.
+// Visit every link of a token as (row, key, weight, link): those of its row if `left`, else of the rows that read it.
 export function eachLink(panel, token, left, visit) {
   const { starts, keys, weights, readers } = panel;
   if (left)
@@ -78,7 +78,7 @@ export const swatch = (index) => {
 };
 export const slug = (payload) => payload.run.replace(/[^\w]+/g, "-").replace(/^-|-$/g, "") || "head";
 
-// --- a picture to keep: the same list of shapes on a canvas and as SVG ---
+// --- pictures for export: the same list of shapes on a canvas and as SVG ---
 
 export function onCanvas({ width, height, ground, clip, shapes }) {
   const canvas = el("canvas"),

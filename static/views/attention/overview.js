@@ -1,4 +1,4 @@
-// The overview: every layer x head as one canvas, with a real button over each small picture.
+// The overview: the grid of layers x heads on one canvas, with a button over each thumbnail.
 import { exporting } from "../../export/menu.js";
 import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -18,7 +18,7 @@ async function inflate(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Layers run across, heads run down; the row of layers is folded into bands so that cells are largest.
+// Layers run horizontally, heads vertically; the row of layers wraps into bands so that cells are as large as possible.
 export function byPlace({ layers, heads, group }, width, height) {
   let best = null;
   const gaps = group > 1 ? (heads / group - 1) * GROUP_GAP : 0;
@@ -59,7 +59,7 @@ export function byPlace({ layers, heads, group }, width, height) {
   return { cell, place, walk, columns, axes: true, width: LABEL + columns * step, height: bands * band };
 }
 
-// The chosen heads one after the other, each with its name below.
+// Lay out the filtered heads one after the other, with a name below each.
 function inOrder(order, width, height) {
   let columns = 1,
     cell = 56;
@@ -88,7 +88,7 @@ function inOrder(order, width, height) {
   };
 }
 
-// Shrink a picture by whole steps, keeping the largest of each block, so that single strong links stay visible.
+// Downsample a picture by whole factors with the maximum of each block, so that single strong links stay visible.
 function shrink(codes, side, steps) {
   if (steps === 1) return { codes, side };
   const small = Math.ceil(side / steps);
@@ -111,7 +111,7 @@ function paintHeads(canvas, payload, codes, plan, order) {
   const ctx = canvas.getContext("2d");
   ctx.scale(ratio, ratio);
   ctx.imageSmoothingEnabled = false;
-  const colors = new Uint32Array(256); // as a canvas keeps them in memory; 255, the future, stays transparent
+  const colors = new Uint32Array(256); // in the canvas's byte order; 255, for future keys, stays transparent
   const bytes = new Uint8Array(colors.buffer);
   lookup(payload.ramps[isDark() ? "dark" : "light"]).forEach((color, code) => bytes.set([...color, 255], code * 4));
   const steps = Math.max(1, Math.floor(payload.side / (plan.cell * ratio)));
@@ -147,7 +147,7 @@ function paintHeads(canvas, payload, codes, plan, order) {
     }
 }
 
-// Numbers of layers and heads, and a frame around the query heads that share one key/value head.
+// Draw the numbers of layers and heads, and a frame around the query heads that share a KV head.
 function labelAxes(ctx, { layers, heads, group }, plan, line) {
   const every = Math.ceil(16 / plan.cell);
   for (let layer = 0; layer < layers; layer += every) {
@@ -167,7 +167,7 @@ function labelAxes(ctx, { layers, heads, group }, plan, line) {
   }
 }
 
-// The numbers of one head.
+// Format the numbers of one head.
 function headReadout({ words, metric_names: names, metrics, heads }, at) {
   const [layer, head] = placeOf(heads, at);
   return [
@@ -183,7 +183,7 @@ function headReadout({ words, metric_names: names, metrics, heads }, at) {
 }
 const placeOf = (heads, at) => [Math.floor(at / heads), at % heads];
 
-// The buttons over the picture, one a head. `now()`: { payload, plan }; describe(at) and rest() follow the pointer.
+// Build one button per head over the picture. `now()`: { payload, plan }; describe(at) and rest() follow the pointer.
 function headButtons(now, { describe, rest }) {
   const node = el("div", "pg-head-buttons"),
     at = (event) => event.target.dataset?.index,
@@ -200,7 +200,7 @@ function headButtons(now, { describe, rest }) {
   node.addEventListener("keydown", (event) => {
     if (!at(event)) return;
     if (event.key === "Enter" && adding(event)) {
-      // a browser presses the button only on a plain Enter
+      // browsers press the button only on Enter without modifiers
       event.preventDefault();
       return pickHead(...place(event), true);
     }
@@ -239,7 +239,7 @@ function headButtons(now, { describe, rest }) {
       const reachable = node.querySelector('[tabindex="0"]:not([hidden])');
       if (!reachable && order.length) node.children[order[0]].tabIndex = 0;
     },
-    // Frame those that are picked; returns the place of the main one, or null where this model has no such head.
+    // Frame the selected heads; returns the index of the main one, or null if the model lacks it.
     mark({ layers, heads }) {
       for (const button of node.querySelectorAll("[aria-pressed=true]")) button.setAttribute("aria-pressed", "false");
       const index = ([layer, head]) => (layer < layers && head < heads ? layer * heads + head : null);
@@ -258,7 +258,7 @@ define("heads", (root, props, ask) => {
   const title = el("h2"),
     about = el("p", "pg-about"),
     group = el("p", "pg-about"),
-    told = el("p", "pg-about pg-no-export"), // of no use in a still picture
+    told = el("p", "pg-about pg-no-export"), // meaningless in a static picture
     board = el("div", "pg-board", "", { role: "group" }),
     canvas = el("canvas", "", "", { "aria-hidden": "true" }),
     readout = el("div", "pg-readout", "", { "aria-live": "polite" }),
@@ -304,7 +304,7 @@ define("heads", (root, props, ask) => {
   const draw = async (next) => {
     const mine = ++ticket,
       fresh = await inflate(next.codes);
-    if (mine !== ticket) return; // a later picture arrived while this one was unpacked
+    if (mine !== ticket) return; // a later picture arrived while this one was decoded
     const shape = (p) => p && `${p.layers} ${p.heads} ${p.words.button}`,
       rebuild = shape(payload) !== shape(next);
     payload = next;

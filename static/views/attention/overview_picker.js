@@ -1,7 +1,7 @@
 import { el, fill } from "../../page/dom.js";
 
-// What decides which heads are drawn, and in which order. props.value: { order: key of a metric, layer, least }, what is
-// not as at first.
+// The settings that select and order the heads. props.value: { order: key of a metric, layer, least }, only the entries
+// that differ from the defaults.
 export function picker(root, props, ask, changed) {
   const bar = el("div", "pg-bar");
   const order = el("select"),

@@ -1,4 +1,4 @@
-// The prompt as running text, colored by what one token reads, or by what reads it. The payload is described in links.js.
+// The prompt as running text, colored by the weights from or to one token. The payload is described in links.js.
 import { exporting } from "../../export/menu.js";
 import { framed, onJoin } from "../../page/characters.js";
 import { alongRow, el, fill, onWidth, pointed, rests, roving } from "../../page/dom.js";
@@ -11,14 +11,14 @@ import { decode, digits, eachLink, hue, slug, swatch } from "./links.js";
 
 const TOP = 8;
 
-// `look`: { payload, panels, T (tokens), left (what the tokens read, or what reads them), only (one head's place, null:
-//   the mean of all), hovered (a token, or null) }
+// `look`: { payload, panels, T (tokens), left (true for keys read by the tokens, else queries that read them), only (index
+//  of one head, null: the mean of all), hovered (a token, or null) }
 const chosenPanels = ({ panels, only }) => (panels.length > 1 && only === null ? panels : [panels[only ?? 0]]);
 function centerOf({ T }) {
   const picked = selection.tokens.filter((at) => at < T);
   return picked.length ? picked : [T - 1];
 }
-// What each head says of all tokens together with these ones: Float64Array [T], NaN where there is nothing.
+// Compute each head's weights between all tokens and the selected ones: Float64Array [T], NaN if unknown.
 function valuesOf(panel, { T }, tokens, asLeft) {
   const values = new Float64Array(T).fill(NaN);
   for (const token of tokens)
@@ -28,7 +28,7 @@ function valuesOf(panel, { T }, tokens, asLeft) {
     });
   return values;
 }
-// The mean over heads. In a short prompt every number is known: where a head has none, there is no mean.
+// Compute the mean over heads. In a short prompt all numbers are known; NaN in any head makes the mean NaN.
 function meanValues(look, asLeft = look.left) {
   const rows = chosenPanels(look).map((panel) => valuesOf(panel, look, centerOf(look), asLeft));
   return Float64Array.from({ length: look.T }, (_, at) => {
@@ -88,7 +88,7 @@ function paintText(text, scale, root, look) {
   );
 }
 
-// What is said of the token that is pointed at, or of what is looked at.
+// Describe the token under the pointer, or the selected tokens.
 function readoutOf(look) {
   const { payload, hovered, left, T } = look,
     { words } = payload;
@@ -115,7 +115,7 @@ function readoutOf(look) {
   ];
 }
 
-// The largest numbers in one direction, with their tokens.
+// Return the largest numbers in one direction, with their tokens.
 function tokenList(look, asLeft, color) {
   const { words, tokens } = look.payload,
     parts = new Map(look.payload.parts),
@@ -144,7 +144,7 @@ function tokenList(look, asLeft, color) {
   return part;
 }
 
-// The tokens as running text, those that make up one character in one frame.
+// Build the tokens as running text, with the tokens of one character in one frame.
 function textTokens({ tokens, breaks, words, parts, frames }) {
   const ends = new Map(breaks),
     partOf = new Map(parts);
@@ -162,7 +162,7 @@ function textTokens({ tokens, breaks, words, parts, frames }) {
   return framed(nodes, frames);
 }
 
-// Which way is looked, and at which head; `change` follows. Returns { node, show() }.
+// Build the settings for direction and head; `change` is called afterwards. Returns { node, show() }.
 function lookSwitches(look, change) {
   const node = el("div", "pg-links-set"),
     directions = el("span", "pg-tools", "", { role: "group" }),
@@ -198,7 +198,7 @@ function lookSwitches(look, change) {
   return { node, show };
 }
 
-// What is taken away: a line each token with a number.
+// Return the export: one row per token with a number.
 function takenOf(look) {
   const { payload } = look;
   return {
@@ -229,7 +229,7 @@ define("reading", (root) => {
     lists = el("div", "pg-reading-lists"),
     foot = el("div");
   root.append(title, about, switches.node, readout, text, scale, lists, foot);
-  let stale = false; // a payload is there that is not shown yet
+  let stale = false; // true if the latest payload is not drawn yet
 
   const explain = () => readout.replaceChildren(...readoutOf(look));
   const refresh = () => {

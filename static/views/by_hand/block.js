@@ -1,6 +1,6 @@
-// What is pasted from a spreadsheet or a text, as cells. Nothing here knows the page.
+// Parsing of text pasted from a spreadsheet. Independent of the page.
 
-// A block of a spreadsheet or a text as rows of cells, or null for a single number.
+// Parse a block from a spreadsheet or text into rows of cells; null for a single number.
 export function block(text) {
   const rows = text
     .replace(/\r\n?/g, "\n")

@@ -1,4 +1,4 @@
-// Small tables of numbers to type into: examples, sizes, cells, blocks from a spreadsheet, and what is wrong with a cell.
+// Small editable tables of numbers: examples, sizes, cells, blocks pasted from a spreadsheet, and errors in cells.
 //
 // payload: { example, examples [[key, label]], tables [{ name, symbol, about, rows, columns, usual }], names, named,
 //   dimensions [[key, label]], most, problems [[table, row, column, what, hint]], words };
@@ -10,9 +10,9 @@ import { iconButton } from "../../parts/icons.js";
 import { newSheet, paste, resize, same, sheetValue, sizeOf, takeValue } from "./sheet.js";
 import { fillBoard, inputAt } from "./sheet_tables.js";
 
-const PAUSE = 150; // milliseconds between two questions while someone types
+const PAUSE = 150; // milliseconds between questions while the user types
 
-// Two buttons around a size; change(dimension, n) sets it.
+// Build two buttons around a size; change(dimension, n) sets it.
 function stepper(sheet, [dimension, text], change) {
   const { words, most } = sheet.payload,
     field = el("span", "pg-hand-size", "", { role: "group", "aria-label": text }),
@@ -33,7 +33,7 @@ function stepper(sheet, [dimension, text], change) {
   return field;
 }
 
-// The examples, the sizes, and back to the example.
+// Build the list of examples, the sizes, and the reset button.
 function deskHead(sheet, start, change) {
   const { words, examples, example, dimensions } = sheet.payload,
     field = el("label", "pg-control"),
@@ -46,7 +46,7 @@ function deskHead(sheet, start, change) {
   return [field, ...dimensions.map((each) => stepper(sheet, each, change)), back];
 }
 
-// Mark the cells that are no numbers, and say why, with a way to each.
+// Mark invalid cells, and list the errors with a link to each cell.
 function markProblems(board, wrong, problems) {
   for (const box of board.querySelectorAll("[aria-invalid]")) {
     box.removeAttribute("aria-invalid");
@@ -121,7 +121,7 @@ define("handdesk", (root, props, ask) => {
       typing = board.contains(document.activeElement) || head.contains(document.activeElement);
     sheet.payload = next;
     const mine = props.value?.example ?? next.examples[0][0];
-    if (before && mine !== next.example) return; // an older answer
+    if (before && mine !== next.example) return; // an outdated answer
     if (
       before?.example === next.example &&
       same(sheetValue(sheet), { example: next.example, ...props.value }) &&

@@ -1,4 +1,4 @@
-// Which mistakes a visitor has found, in this browser alone: nothing of it is sent. A list of names of exercises.
+// The exercises that a user has solved, stored only in this browser, as a list of names.
 const KEY = "playground-mistakes";
 
 export function foundSoFar() {
@@ -6,11 +6,11 @@ export function foundSoFar() {
     const stored = JSON.parse(localStorage.getItem(KEY));
     return new Set(Array.isArray(stored) ? stored.filter((each) => typeof each === "string") : []);
   } catch {
-    return new Set(); // a private window, or storage that is full or forbidden
+    return new Set(); // private browsing, or storage that is full or blocked
   }
 }
 
-// Adds a name and says what there is now: another window of this browser may have found more.
+// Add a name and return all names: another window of this browser may have added some.
 export function nowFound(exercise, known) {
   const found = new Set([...foundSoFar(), ...known, exercise]);
   try {

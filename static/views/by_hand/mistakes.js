@@ -1,4 +1,4 @@
-// Find the mistake: a table in which a number is wrong, picked by mouse or keyboard; the server says what is right.
+// Find the mistake: a table with one wrong number, selected by mouse or keyboard; the server checks the answer.
 //
 // payload: { exercise, exercises [[key, label]], task, rows [{ symbol, label, about, texts }], picked [line, column] or null,
 //   answer { found, text, why, formula } or null, words, title }

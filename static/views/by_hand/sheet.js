@@ -1,12 +1,12 @@
-// The numbers that are typed into the small tables, with their sizes: no element of the page.
+// The numbers typed into the small tables, with their sizes. Independent of the page's elements.
 //
-// `sheet`: { payload, cells: Map of [[text]] by table, names: [text], spare: what was cut off by a smaller size, by table }
+// `sheet`: { payload, cells: Map of [[text]] by table, names: [text], spare: cells cut off by a smaller size, by table }
 export const newSheet = () => ({ payload: null, cells: new Map(), names: [], spare: new Map() });
 
 export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 const usual = ({ tables }) => new Map(tables.map((table) => [table.name, table.usual]));
 
-// What the server is told: the example, and what differs from it.
+// Return the value for the server: the example, and the differences from it.
 export function sheetValue({ payload, cells, names }) {
   const of = { example: payload.example },
     own = Object.fromEntries([...cells].filter(([name, rows]) => !same(rows, usual(payload).get(name))));
@@ -15,7 +15,7 @@ export function sheetValue({ payload, cells, names }) {
   return of;
 }
 
-// The cells of a value: of a link, or those that are typed here.
+// Return the cells of a value, from a link or as typed.
 export function takeValue(sheet, sent) {
   const { tables, most, names } = sheet.payload,
     fits = (rows) =>
@@ -39,7 +39,7 @@ export function sizeOf({ payload, cells }, dimension) {
   return 0;
 }
 
-// Other sizes; numbers that do not fit any more come back with the size.
+// Change the sizes; numbers that no longer fit are restored when the size grows again.
 export function resize({ payload, cells, spare }, dimension, n) {
   const { tables, most } = payload;
   for (const { name, rows, columns } of tables) {
@@ -57,8 +57,8 @@ export function resize({ payload, cells, spare }, dimension, n) {
   }
 }
 
-// Put texts into a table from a cell on, which may make it larger. Returns the name and values of what there is to
-// say: "ragged" and "too_large" where nothing was put.
+// Paste texts into a table starting at a cell, enlarging it if necessary. Returns the name and values of the message to
+// show; "ragged" and "too_large" mean that nothing was pasted.
 export function paste(sheet, table, row, column, rows) {
   const { most } = sheet.payload,
     wide = Math.max(...rows.map((each) => each.length)),

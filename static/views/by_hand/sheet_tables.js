@@ -1,4 +1,4 @@
-// The small tables as inputs: typing, pasting a block, arrow keys, names of rows or columns.
+// The small tables as input fields: typing, pasting a block, arrow keys, names of rows or columns.
 import { el, fill } from "../../page/dom.js";
 import { tableOf } from "../../parts/table.js";
 import { block } from "./block.js";
@@ -8,7 +8,7 @@ import { symbol } from "./symbols.js";
 export const inputAt = (board, name, row, column) =>
   board.querySelector(`[data-table="${CSS.escape(name)}"][data-row="${row}"][data-column="${column}"]`);
 
-// acts: typed() once a cell or a name was, paste(table, row, column, texts).
+// acts: typed() after an edit of a cell or name, paste(table, row, column, texts).
 function cellInput(sheet, table, row, column, board, acts) {
   const label = { table: table.symbol, row: row + 1, column: column + 1 };
   const box = el("input", "", "", {
@@ -49,7 +49,7 @@ function cellInput(sheet, table, row, column, board, acts) {
   return box;
 }
 
-// What a row or column is called; in one of the tables that can be changed.
+// Build the name of a row or column, which is editable in one of the tables.
 function nameOf(sheet, at, editable, acts) {
   const text = sheet.names[at] ?? String(at + 1);
   if (!editable) return el("span", "", text);

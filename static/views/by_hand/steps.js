@@ -1,5 +1,5 @@
-// A calculation step by step: every step a small table, every cell with what it was made of, and what the last change
-// changed.
+// A calculation step by step: each step a small table, each cell with its formula, and the effect of the last edit
+// highlighted.
 //
 // payload: { title, steps [{ name, symbol, title, formula, rows, columns, fresh, cells [[[text, exact, made]]] }], example,
 //   words, source, file, python, latex, run }; made: texts, [step, row, column] and { sign, number }, see viz/views/by_hand/desk.py
@@ -14,10 +14,10 @@ const copyTo = async (text, status, words) => {
     await navigator.clipboard.writeText(text);
     status.textContent = words.copied;
   } catch {
-    status.textContent = words.not_copied; // no https, or not allowed
+    status.textContent = words.not_copied; // requires https and permission
   }
 };
-// What a spreadsheet takes: every step with its symbol above.
+// Format all steps for a spreadsheet, each with its symbol above.
 const asTable = ({ steps }) =>
   steps
     .map(({ symbol: sign, cells }) =>
@@ -25,13 +25,14 @@ const asTable = ({ steps }) =>
     )
     .join("\n\n");
 
-// The step as it was before the last change, where one of its cells was another number.
+// Return the step as it was before the last change, if any of its cells had another number.
 const wasIn = (before, step, row, column) => {
   const old = before?.find(({ name }) => name === step.name)?.cells[row]?.[column];
   return old && old[1] !== step.cells[row][column][1] ? old : null;
 };
 
-// A step's table. acts: was(step, row, column), choose(at, row, column, focus), move(event, at, row, column), current().
+// Build a step's table. acts: was(step, row, column), choose(at, row, column, focus), move(event, at, row, column),
+// current().
 function stepTable(step, at, words, acts) {
   const cell = ([text], r, c) => {
     const old = acts.was(step, r, c),
@@ -77,7 +78,7 @@ function stepCard(step, at, words, acts) {
   return item;
 }
 
-// The calculation as lines for the files, and buttons that copy it.
+// Build the export of the calculation, and buttons that copy it.
 function takenOf(payload) {
   const { words: w, python, steps, latex } = payload,
     status = el("span", "pg-muted", "", { role: "status" }),
@@ -101,16 +102,16 @@ function takenOf(payload) {
   };
 }
 
-// The steps before the last change; what is typed into one cell is one change.
+// Keep the steps before the last change; all edits of one cell in a row count as one change.
 function changeKeeper() {
   let before = null,
-    typedIn = ""; // the cell whose typing made the last change
-  // Other digits show the same numbers: what was changed before stays marked.
+    typedIn = ""; // the cell whose edit made the last change
+  // Changing the number of digits does not change the numbers: earlier changes stay highlighted.
   const exact = (of) =>
     JSON.stringify(of?.steps.map(({ name, cells }) => [name, cells.map((row) => row.map((cell) => cell[1]))]));
   return {
     steps: () => before,
-    // Take in what comes after `payload`; false where it is another example.
+    // Process the payload that follows `payload`; returns false for another example.
     take(payload, next) {
       if (payload && payload.example !== next.example) {
         before = null;
@@ -137,7 +138,7 @@ define("handsteps", (root) => {
     keeper = changeKeeper(),
     show = titled(root, changes, list, madeOf);
   let payload = null,
-    current = null; // [step, row, column] of the cell that is explained
+    current = null; // [step, row, column] of the explained cell
 
   const cellAt = (step, row, column) => list.querySelector(`[data-at="${step} ${row} ${column}"]`);
   const was = (step, row, column) => wasIn(keeper.steps(), step, row, column);

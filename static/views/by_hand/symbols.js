@@ -1,7 +1,7 @@
-// Symbols and formulas as elements: W_Q and Q^1 with small letters, a cell as its symbol with row and column.
+// Symbols and formulas as elements: W_Q and Q^1 with sub- and superscripts, a cell as its symbol with row and column.
 import { el } from "../../page/dom.js";
 
-// "W_Q" -> W with a small Q; "Q^1" -> Q with a raised (1)
+// "W_Q" -> W with subscript Q; "Q^1" -> Q with superscript (1)
 export function symbol(text, ...indices) {
   const node = el("i", "pg-hand-symbol");
   const [whole, up] = text.split("^"),
@@ -13,7 +13,7 @@ export function symbol(text, ...indices) {
   return node;
 }
 
-// "S_ij = e^(S_ij − m_i)" with small and raised letters.
+// Format "S_ij = e^(S_ij − m_i)" with sub- and superscripts.
 export function formula(text, node = el("div", "pg-hand-formula")) {
   for (const part of text.split(/(_[\p{L}\d]+|\^\([^()]*\)|\^[A-Z\d])/u)) {
     if (/^_./.test(part)) node.append(el("sub", "", part.slice(1)));
@@ -26,7 +26,7 @@ export function formula(text, node = el("div", "pg-hand-formula")) {
 
 const negative = (text) => text.startsWith("−");
 
-// What a cell was made of, in signs and in numbers: [elements of the signs, elements of the numbers, its sources].
+// Format a cell's formula in symbols and in numbers: [elements of the symbols, elements of the numbers, its sources].
 export function formulaOf(made, steps) {
   const signs = [],
     numbers = [],

@@ -1,11 +1,11 @@
-// One check as two rows of the table: its verdict, its numbers against the bound, and, opened, what it is and its lines.
+// One check as two table rows: its verdict and its numbers against the bound; and, expanded, its explanation and code.
 import { el, fill } from "../../page/dom.js";
 import { select } from "../../page/selection/selection.js";
 import { icon } from "../../parts/icons.js";
 import { rowOf } from "../../parts/table.js";
 
 export const SIGNS = { agrees: "tick", differs: "cross", unable: "minus", broken: "bang", waiting: "dots" };
-const BOUND = 6 / 7; // where the bound stands on the scale of `place`
+const BOUND = 6 / 7; // position of the bound on the scale of `place`
 export const WIDE = 7; // columns
 
 export function sign(state, look = "") {
@@ -35,7 +35,7 @@ function scale({ share, place, state }) {
   both.append(el("span", "", share), track);
   return both;
 }
-// Where it was, as a button that selects it.
+// Build the location of the largest difference as a button that selects it.
 function whereOf({ at, where }, words) {
   if (!at) return where;
   const button = el("button", "pg-check-go", where, { type: "button", title: fill(words.pick, { where }) });
@@ -68,7 +68,7 @@ function numbers(row, words) {
   ];
 }
 
-// `opened`: the keys of the checks whose details are shown.
+// `opened`: keys of the checks with expanded details.
 export function checkRows(row, payload, opened) {
   const { words } = payload,
     button = el("button", "pg-check-name", row.name, { type: "button" }),

@@ -1,4 +1,4 @@
-// Is this right? The table of checks: what was compared, how far apart it is against its bound, and the verdict.
+// Is this right? The table of checks: the compared quantities, their difference against its bound, and the verdict.
 //
 // payload: { title, verdict [sentences], state, note, rows, groups [[name, keys]], of { model, dtype, device, torch, threads }, seed, source,
 //   python, file, words, run }; a row: { key, name, says, formula, state, difference, unit, bound, share, place 0 .. 1,
@@ -10,10 +10,10 @@ import { define } from "../../page/mount.js";
 import { tableOf } from "../../parts/table.js";
 import { checkRows, SIGNS, sign, WIDE } from "./check_row.js";
 
-const NARROW = matchMedia("(max-width: 760px)"); // as in the styles: a check takes five lines there
+const NARROW = matchMedia("(max-width: 760px)"); // as in the style sheet: a check takes five lines on narrow screens
 const WRONG = new Set(["differs", "broken"]);
 
-// How many checks of a group ended how.
+// Count the checks of a group by result.
 const counts = (rows, words) =>
   Object.keys(SIGNS)
     .map((state) => [words[`state_${state}`], rows.filter((row) => row.state === state).length])
@@ -21,7 +21,7 @@ const counts = (rows, words) =>
     .map(([word, n]) => `${word}: ${n}`)
     .join(" · ");
 
-// A group folds, on a narrow page at once where nothing in it is wrong. `folded`: what a person did, by its first check.
+// Build a collapsible group; on narrow screens it is collapsed if nothing in it failed. `folded`: the user's choices.
 function groupOf(name, rows, { payload, opened, folded }) {
   const [{ key }] = rows,
     head = el("tbody"),
@@ -45,7 +45,7 @@ function groupOf(name, rows, { payload, opened, folded }) {
   return { parts: [head, body], fold };
 }
 
-// A line of every check for the files, as [column, value].
+// Return the export: one row per check, as [column, value].
 function record(row, { words, seed, of }) {
   const [difference, bound, unit, layer, at, position, compared, seconds] = row.full.map((value) => value ?? "");
   return [

@@ -1,17 +1,17 @@
-// A query and a key as rotating pairs: a circle for each pair of dimensions, turned by the two positions.
+// A query and a key as rotating pairs: a circle for each pair of dimensions, rotated by the two positions.
 //
 // payload of "ropepairs": { title, note, derived, q, k, q_angle, k_angle, theta, wavelength, rest, root, query, key, first,
 //   shown, farthest, most, words, source, file, python, run }
-//   q, k: lengths of the pairs; angles in radians before turning; rest: what dimensions that are not turned add; root: the
-//   square root of d_head; first: the pairs that are shown at first; farthest: the longest distance; most: the largest shift
-// Moving a slider sends no request: the page turns the payload itself.
+//  q, k: lengths of the pairs; angles in radians before rotation; rest: contribution of the unrotated dimensions; root: the
+//  square root of d_head; first: the pairs shown initially; farthest: the longest distance; most: the largest shift
+// Moving a slider sends no request: the page computes the rotation itself.
 import { el, fill, svg } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { titled } from "../../parts/titled.js";
 
 const R = 42,
-  HALF = 50; // of a circle, and half of its picture
-const STEPS = 400; // of the slider of shifts, which is logarithmic
+  HALF = 50; // radius of a circle's picture
+const STEPS = 400; // steps of the logarithmic slider of shifts
 
 const minus = (text) => String(text).replace("-", "−");
 const signed = (value) =>
@@ -21,7 +21,7 @@ const long = (value) => value.toLocaleString("en", { maximumSignificantDigits: 3
 const degrees = (angle) => Math.round(((((angle * 180) / Math.PI) % 360) + 360) % 360) % 360;
 const gap = (value) => (value ? minus(value.toExponential(1)) : "0");
 
-// A hand from the center with a head, as a path. y grows downwards, angles grow against the clock.
+// Draw an arrow from the center as a path. y grows downward, angles grow counterclockwise.
 function hand(length, angle, head) {
   const x = length * Math.cos(angle),
     y = -length * Math.sin(angle);
@@ -33,13 +33,13 @@ function hand(length, angle, head) {
   return head ? `M 0 0 L ${at(head, 0)} M ${tip} L ${at(head, head / 2)} L ${at(head, -head / 2)} Z` : `M 0 0 L ${tip}`;
 }
 
-// --- the arithmetic ---
+// --- computation ---
 
 const positionsOf = ({ payload, shift, distance }) => {
-  const m = Math.max(payload.query + shift, distance); // a key before the text does not exist: both move up
+  const m = Math.max(payload.query + shift, distance); // there is no key before the text: both positions move up
   return { m, n: m - distance };
 };
-// Angle of each hand and what the pair adds, from the positions themselves.
+// Compute the angle of each arrow and the pair's contribution from the positions.
 const turned = ({ theta, q_angle, k_angle, q, k, root }, { m, n }) =>
   theta.map((step, i) => {
     const a = q_angle[i] + m * step,
@@ -47,13 +47,13 @@ const turned = ({ theta, q_angle, k_angle, q, k, root }, { m, n }) =>
     return { q: a, k: b, adds: (q[i] * k[i] * Math.cos(a - b)) / root };
   });
 const total = (pairs, rest) => pairs.reduce((sum, { adds }) => sum + adds, rest);
-// 0 to the largest shift: the first steps one by one, then growing.
+// Map a slider step to a shift, from 0 to the largest: first in single steps, then growing.
 const shiftOf = (step, most) => Math.round((most + 1) ** (step / STEPS) - 1);
 const stepOf = (shift, most) => Math.round((STEPS * Math.log(shift + 1)) / Math.log(most + 1));
 
-// --- what is seen ---
+// --- display ---
 
-// A slider with the value that it stands for; `read()` gives that, change(value) sets it.
+// Build a slider with its displayed value; `read()` returns the value, change(value) sets it.
 function slider(name, max, value, read, change) {
   const label = el("label", "pg-control pg-control-range"),
     both = el("span", "pg-slider"),
@@ -73,10 +73,10 @@ function slider(name, max, value, read, change) {
   return label;
 }
 
-// The circle of one pair, with what it adds below. Returns { i, box, draw(pair, largest) }.
+// Build the circle of one pair, with its contribution below. Returns { i, box, draw(pair, largest) }.
 function pairCircle({ words, q, k, q_angle, k_angle, wavelength }, i) {
   const longest = { q: Math.max(...q) || 1, k: Math.max(...k) || 1 },
-    size = { q: R * Math.sqrt(q[i] / longest.q), k: R * Math.sqrt(k[i] / longest.k) }; // small pairs can be seen, too
+    size = { q: R * Math.sqrt(q[i] / longest.q), k: R * Math.sqrt(k[i] / longest.k) }; // square roots keep small pairs visible
   const line = (who, part, d) => svg("path", { class: `pg-rope-${who} pg-rope-${part}`, ...(d && { d }) }),
     begin = [line("q", "start", hand(size.q, q_angle[i], 0)), line("k", "start", hand(size.k, k_angle[i], 0))],
     hands = { k: line("k", "hand"), q: line("q", "hand") },
@@ -134,7 +134,7 @@ function legendOf({ words, first, theta, rest }, whole) {
   ];
 }
 
-// What the score is at these positions, and how far from that of the prompt.
+// Describe the score at these positions, and its difference from the prompt's.
 function sentence({ payload, distance }, { m, n }, score) {
   const { words, query, key, rest } = payload,
     texts = [

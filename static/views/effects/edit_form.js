@@ -1,4 +1,4 @@
-// The form of a new edit: of what, which change, what that kind needs, and which link of attention.
+// The form of a new edit: its target, its kind, the parameters of that kind, and the attention link to block.
 //
 // `desk`: { payload, form: { kind, factor, everywhere, block, neuron, value, token, pair } }; see edits.js.
 import { el } from "../../page/dom.js";
@@ -8,7 +8,7 @@ import { choices, labeled, numbered } from "./widgets.js";
 
 export const kindOf = ({ payload, form }) => payload.kinds.find(({ key }) => key === form.kind);
 
-// The link to block: what is picked on the page, until another is chosen here.
+// Return the link to block: the pair selected on the page, unless another one is set in the form.
 export function pairOf({ payload, form }) {
   if (form.pair) return form.pair;
   const { tokens, pair } = selection,
@@ -19,7 +19,7 @@ export function pairOf({ payload, form }) {
   return [query, Math.max(query - 1, 0)];
 }
 
-// The tokens whose direction can be edited: those that are watched, then those of the prompt.
+// Return the tokens whose direction can be edited: target and distractor first, then the prompt's tokens.
 function offered({ roles, vocabulary }) {
   const watched = ROLES.filter((role) => selection[role] !== null).map((role) => [
     selection[role],
@@ -30,12 +30,12 @@ function offered({ roles, vocabulary }) {
 
 const typed = (limits) => el("input", "", "", { type: "number", ...limits });
 
-// The fields that some kinds need, by their names; changed() is called once one was set.
+// Build the fields that only some kinds need, by name; changed() is called after each change.
 function neededFields({ payload, form }, changed) {
   const { words, layers, neurons, value, factor } = payload,
     tokens = offered(payload);
   if (!tokens.some(([id]) => id === form.token)) form.token = tokens[0][0];
-  // `read` makes the form's value of what stands in the input.
+  // `read` converts the input's text to the form's value.
   const field = (name, text, input, read) => {
     input.value = form[name];
     input.oninput = () => {
@@ -53,7 +53,7 @@ function neededFields({ payload, form }, changed) {
   ]);
 }
 
-// From which token to which, and in which heads.
+// Build the fields of a link: its query and key token, and the heads.
 function linkFields(desk, changed) {
   const { payload, form } = desk,
     { words, tokens } = payload,
@@ -81,7 +81,7 @@ function linkFields(desk, changed) {
   ];
 }
 
-// Returns { fields, help, link, draw, drawLink }: three elements, and what draws them.
+// Return { fields, help, link, draw, drawLink }: three elements and the functions that draw them.
 export function editForm(desk, changed) {
   const fields = el("div", "pg-controls"),
     help = el("p", "pg-about"),

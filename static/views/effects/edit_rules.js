@@ -1,8 +1,8 @@
-// The edits that would be in force with a form, or why it is not valid; without any access to the page.
+// Validation of the edit form: the resulting edits, or the reason why they are invalid. Independent of the page.
 import { fill } from "../../page/dom.js";
 import { same } from "./widgets.js";
 
-// Keys that a query may not read in the head with the most of them, with these edits in force.
+// Count the blocked keys of a query in the head with the most of them, given these edits.
 export function mostBlocked(edits, query) {
   const blocks = edits.filter((edit) => edit.kind === "block_edge" && edit.query === query);
   const heads = blocks.filter((edit) => edit.layer !== undefined).map((edit) => `${edit.layer} ${edit.head}`);
@@ -17,8 +17,8 @@ export function mostBlocked(edits, query) {
 
 const FIELDS = ["kind", "layer", "head", "factor", "query", "key", "neuron", "value", "token"];
 
-// A head has one edit of its output and one of its pattern, an MLP, a neuron and a direction after a layer one each;
-// links are each for themselves. `kinds`: [{ key, site }].
+// Return the identity of an edit: at most one per head output, head pattern, MLP, neuron, direction after a layer, and
+// link. `kinds`: [{ key, site }].
 export function withEdit(edits, edit, kinds) {
   const values = (each) => FIELDS.map((name) => each[name] ?? null);
   if (edits.some((other) => same(values(other), values(edit)))) return edits;
@@ -35,7 +35,7 @@ export function withEdit(edits, edit, kinds) {
 
 const number = (text) => (text === "" ? NaN : Number(text));
 
-// The fields of an edit that is not of heads: { place }, or why there is none: { problem }.
+// Return the fields of an edit that does not apply to heads: { place }, or the problem with them: { problem }.
 function placeOf({ words, neurons, value: maxValue }, needs, form) {
   const place = { layer: form.block };
   if (needs.includes("neuron")) {
@@ -52,7 +52,7 @@ function placeOf({ words, neurons, value: maxValue }, needs, form) {
   return { place };
 }
 
-// The edits that Apply would put in force: { next }, or why it cannot: { problem } or { note }.
+// Return the edits after Apply: { next }, or the reason it cannot be applied: { problem } or { note }.
 // `limits`: { words, kinds, factor, value, neurons, most }; `form`: { kind, factor, everywhere, block, neuron, value,
 // token }; `pair`: the link [query, key] to block.
 export function wantedEdits(limits, form, [query, key], { heads, edits }) {

@@ -1,4 +1,4 @@
-// The edits of the run: a form for a new one, those that are made, and the way back.
+// The edits of the run: a form for a new one, the current edits, and undo.
 import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onSelect, pickHead, select, selection } from "../../page/selection/selection.js";
@@ -9,7 +9,7 @@ import { editForm, kindOf, pairOf } from "./edit_form.js";
 import { wantedEdits } from "./edit_rules.js";
 import { button, choices, labeled, numbered, same } from "./widgets.js";
 
-// The heads that are edited, each with a cross where there are several, and fields that add one.
+// Build the list of heads to edit, with remove buttons if there are several, and fields to add one.
 function headChips({ payload, form }, root) {
   const { words, layers } = payload,
     several = selection.heads.length > 1;
@@ -47,7 +47,7 @@ function headChips({ payload, form }, root) {
   );
 }
 
-// The edits that are made, each with a cross.
+// Build the list of current edits, each with a remove button.
 function activeEdits({ words }) {
   const { edits } = selection,
     list = el("ul");
@@ -61,7 +61,7 @@ function activeEdits({ words }) {
   return [el("span", "pg-label", words.active), edits.length ? list : el("span", "pg-muted", words.none)];
 }
 
-// The edits before each change, to come back to. take() notes a change; back() undoes the last one.
+// Keep the history of the edits. take() records a change; back() undoes the last one.
 function editHistory() {
   let last = "[]",
     before = [];
@@ -75,7 +75,7 @@ function editHistory() {
     },
     back() {
       if (!before.length) return;
-      last = before.pop(); // not a change to be undone
+      last = before.pop(); // the undo itself is not recorded
       select({ edits: JSON.parse(last) });
     },
     forget() {
@@ -109,7 +109,7 @@ define("edits", (root) => {
     if (known && tokenText(token) === String(token)) nameWatched(...known);
     select({ edits: next });
   };
-  // Buttons stay where they are, so that the focus does too.
+  // Buttons are kept in place so that the focus is not lost.
   const actions = {
     apply: button("", apply, "pg-primary"),
     undo: button("", history.back),

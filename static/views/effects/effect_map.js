@@ -5,7 +5,7 @@ import { adding, onSelect, pickHead, selection } from "../../page/selection/sele
 import { mountPlot } from "../../parts/figure.js";
 import { button, same } from "./widgets.js";
 
-// The map of what each head does with the heads that do most, or { absent: true } for nothing at all.
+// The map of each head's effect, with the strongest heads; { absent: true } shows nothing.
 define("effectmap", (root) => {
   const plot = el("div"),
     side = el("div", "pg-effect-ranked");

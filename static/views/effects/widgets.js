@@ -1,4 +1,4 @@
-// Small things that the parts of the effects tab share.
+// Small widgets shared by the parts of the effects tab.
 import { el } from "../../page/dom.js";
 
 export const labeled = (text, input, name) => {

@@ -1,4 +1,4 @@
-// The table of all heads: a row a head. Sorting and filtering happen here; a click on a row picks its head everywhere.
+// The table of all heads, one row per head, with sorting and filtering. A click on a row selects its head everywhere.
 //
 // payload: { index [[layer, head]], columns [{ key, label, help, unit, kind, missing }], values and spread (arrays
 //   [heads, columns] as Plotly sends them; spread may be null), names [[[name, score, baseline]]] or null,
@@ -14,14 +14,14 @@ import { titled } from "../../parts/titled.js";
 
 const DIGITS = { share: 3, size: 1, signed: 2 };
 const NAMES = -2,
-  HEAD = -1; // columns that are not a number of `columns`
+  HEAD = -1; // index of the column of head names, which is not in `columns`
 
 const number = (value, kind) => {
   const text = value.toFixed(DIGITS[kind]);
   return (kind === "signed" && value > 0 ? `+${text}` : text).replace("-", "−");
 };
 
-// One cell: the number, its spread, and for what has bounds a bar as long as its share.
+// Build one cell: the number, its spread, and for a bounded quantity a bar.
 function numberCell(value, spread, column) {
   const cell = el("td", "pg-number");
   if (!Number.isFinite(value)) {
@@ -32,7 +32,7 @@ function numberCell(value, spread, column) {
   if (Number.isFinite(spread)) cell.append(el("small", "", `±${spread.toFixed(DIGITS[column.kind])}`));
   if (column.kind === "share") cell.style.setProperty("--pg-share", `${100 * value}%`);
   if (column.kind === "signed") {
-    const wide = 50 * Math.abs(value); // from the middle, where 0 is
+    const wide = 50 * Math.abs(value); // from the middle, which represents 0
     cell.classList.add(value < 0 ? "pg-below" : "pg-above");
     cell.style.setProperty("--pg-share", `${wide}%`);
     cell.style.setProperty("--pg-from", `${(100 * (value < 0 ? 50 - wide : 50)) / (100 - wide)}%`);
@@ -52,7 +52,7 @@ function nameCell(names, about, words) {
   return cell;
 }
 
-// Everything with every digit: a line a head for CSV, an array a column for NPZ.
+// Return the export with every digit: one row per head for CSV, one array per column for NPZ.
 function lines({ payload, values, spread }) {
   const { columns, index, names } = payload,
     C = columns.length;
@@ -93,14 +93,14 @@ function arrays({ payload, values, spread }) {
   return out;
 }
 
-// Places in the order of their keys; NaN goes last either way, and what is equal stays as it was.
+// Sort indices by their keys; NaN comes last in either direction, and the sort is stable.
 export function sorted(places, keys, down) {
   const last = (at) => (Number.isNaN(keys[at]) ? 1 : 0);
   const by = (a, b) => (last(a) ? 0 : (keys[a] - keys[b]) * (down ? -1 : 1));
   return [...places].sort((a, b) => last(a) - last(b) || by(a, b) || a - b);
 }
 
-// Whether a head is in the rows that are chosen.
+// Return whether a head passes the filter.
 function fits({ index, names }, at, { layer, name }) {
   const labels = names?.[at] ?? [];
   if (layer !== "" && index[at][0] !== +layer) return false;
@@ -108,7 +108,7 @@ function fits({ index, names }, at, { layer, name }) {
   if (name === "any") return labels.length > 0;
   return name === "none" ? !labels.length : labels.some(([each]) => each === name);
 }
-// What a row is sorted by; NaN goes last either way.
+// Return the sort key of a row; NaN comes last in either direction.
 function rankOf({ payload, values }, at, by) {
   if (by === HEAD) return at;
   if (by !== NAMES) return values.data[at * payload.columns.length + by];
@@ -117,7 +117,7 @@ function rankOf({ payload, values }, at, by) {
   return payload.names_of.findIndex(([key]) => key === name) + 1 - score;
 }
 
-// The heads of the columns; sortBy(column, up): sorts, at first upwards or not.
+// Build the column headers; sortBy(column, up) sorts, `up` being the initial direction.
 function headings({ words, names, columns }, sortBy) {
   const column = (by, text, help, unit, up) => ({
     text,
@@ -134,7 +134,7 @@ function headings({ words, names, columns }, sortBy) {
   ];
 }
 
-// A row for each head.
+// Build a row for each head.
 function headRows({ payload, values, spread }) {
   const { words, index, columns, names } = payload,
     about = new Map(payload.names_of.map((each) => [each[0], each]));
@@ -153,14 +153,14 @@ function headRows({ payload, values, spread }) {
   });
 }
 
-// Which layer and which names are shown: fields, and { layer, name } as `chosen`.
+// Build the filter fields for layer and name, with the state { layer, name } in `chosen`.
 function headFilter(change) {
   const chosen = { layer: "", name: "" };
   const choice = (name, label, options) => {
     const field = el("label", "pg-control"),
       select = el("select", "", "", { name });
     for (const [value, text] of options) select.append(new Option(text, value, false, value === chosen[name]));
-    chosen[name] = select.value; // a layer that the model lacks is gone
+    chosen[name] = select.value; // resets a layer that the model lacks
     select.onchange = () => {
       chosen[name] = select.value;
       change();
@@ -185,7 +185,7 @@ function headFilter(change) {
   return { chosen, fields };
 }
 
-// Show which rows are picked, and bring the main one into sight where `follow` is true.
+// Mark the selected rows, and scroll the main one into view if `follow` is true.
 function markRows(rows, index, box, headHeight, follow) {
   const hues = pageState.hues ?? [],
     places = new Map(selection.heads.map(([layer, number], n) => [`${layer}.${number}`, n])),
@@ -232,11 +232,11 @@ define("headtable", (root) => {
     body.replaceChildren(...order.map((at) => rows[at]));
     markSorted(head.querySelectorAll("th"), (cell) => +cell.dataset.by === sort.by, sort.down, "none");
     count.textContent = fill(payload.words.shown, { shown: order.length, all: rows.length });
-    // Of all heads there is nothing to choose from.
+    // With all heads shown, "select all" makes no sense.
     actions.show(order.length < rows.length ? order.map((at) => payload.index[at]) : []);
     reach(order.find((at) => rows[at].classList.contains("pg-main")) ?? order[0]);
   };
-  // The one row that Tab goes to.
+  // Put exactly one row in the Tab order.
   const reach = (place) =>
     rows.forEach((row, at) => {
       row.firstChild.firstChild.tabIndex = at === place ? 0 : -1;
@@ -249,7 +249,7 @@ define("headtable", (root) => {
   const sortBy = (by, up) => {
     sort = { by, down: sort.by === by ? !sort.down : !up };
     arrange();
-    box.scrollTop = 0; // where the sorted list begins
+    box.scrollTop = 0; // the top of the sorted list
   };
   body.addEventListener("click", (event) => {
     const place = event.target.closest("tr")?.dataset.at;
@@ -260,7 +260,7 @@ define("headtable", (root) => {
   });
   body.addEventListener("mousedown", (event) => {
     if (event.shiftKey) event.preventDefault();
-  }); // marks no text
+  }); // prevents text selection
   roving(body, alongColumn);
   onSelect(mark);
 
@@ -274,7 +274,7 @@ define("headtable", (root) => {
     box.setAttribute("aria-label", words.title);
     rows = headRows(now);
     head.replaceChildren(headOf(headings(payload, sortBy)));
-    grid.classList.toggle("pg-named", Boolean(names)); // what its width is worked out from
+    grid.classList.toggle("pg-named", Boolean(names)); // determines its width
     grid.style.setProperty("--pg-numbers", columns.length);
     bar.replaceChildren(...filter.fields(payload), count, actions.root);
     clicked = true; // a new payload does not scroll

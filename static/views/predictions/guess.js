@@ -1,10 +1,10 @@
-// Guess first: the text up to a token, a field, and the answer once there is a guess. The score is kept on the page.
+// Guess first: the text up to a token, an input field, and the answer after a guess. The score stays on the page.
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { chances, facts, likely, piece } from "../../parts/next_tokens.js";
 
-// The field with its buttons. acts: guess(text), next(), reveal(), restart(), cover(). Returns what its owner shows.
+// Build the field with its buttons. acts: guess(text), next(), reveal(), restart(), cover(). Returns its controls.
 function guessForm(acts) {
   const form = el("form", "pg-try-form pg-no-export"),
     label = el("label", "pg-control pg-try-field"),
@@ -65,7 +65,7 @@ function guessForm(acts) {
 
 const verdictOf = (right, yes, no) => (right === null ? "" : right ? ` ${yes}` : ` ${no}`);
 
-// The text up to the token, with the tokens that were guessed marked; behind it the answer, or a gap.
+// Build the text up to the token, with guessed tokens marked, followed by the answer or a gap.
 function textOf({ before, breaks, words, answer }, rounds) {
   const ends = new Map(breaks);
   const tokens = before.flatMap((token, at) => {
@@ -82,7 +82,7 @@ function textOf({ before, breaks, words, answer }, rounds) {
   return [...tokens, piece(el("span", look), answer.text)];
 }
 
-// How often the reader and the model were right so far.
+// Count how often the user and the model were right so far.
 function scoreOf(words, rounds) {
   const all = [...rounds.values()],
     n = all.length,
@@ -100,7 +100,7 @@ function scoreOf(words, rounds) {
   return [el("h3", "", words.score), list];
 }
 
-// What was said of a guess, and what the model expected. Returns { node, show(answer, words) }.
+// Build the verdict on a guess, and the model's prediction. Returns { node, show(answer, words) }.
 function answerBox() {
   const node = el("div", "pg-try-answer"),
     verdict = el("div", "pg-try-said", "", { "aria-live": "polite" }),
@@ -138,7 +138,7 @@ define("guessing", (root, props, send) => {
   let payload = null,
     run = null,
     focusNext = false;
-  const rounds = new Map(); // position -> { right, model, bits }, of the guesses
+  const rounds = new Map(); // position -> { right, model, bits } of the guesses
   const form = guessForm({
     guess(typed) {
       if (payload.answer) {
@@ -159,7 +159,7 @@ define("guessing", (root, props, send) => {
   both.append(left, right, score);
   root.append(head, both, foot);
 
-  // Asks for one turn: the text before a token, or, with what was typed, the answer.
+  // Request one round: the text before a token or, after a guess, the answer.
   function ask(at, typed) {
     props.value = { run: payload.scene, at, ...(typed === undefined ? {} : { typed }) };
     focusNext = true;
@@ -168,10 +168,10 @@ define("guessing", (root, props, send) => {
       draw(payload);
       form.field.focus();
       return;
-    } // it is on the page
+    } // already on the page
     send("select");
   }
-  // The prompt and its tokens stand above: hidden on request while this view is open.
+  // The prompt and its tokens above would reveal the answer: they are hidden on request while this view is open.
   const cover = () => {
     const on = form.hides() && root.clientWidth > 0 && Boolean(payload);
     document.body.classList.toggle("pg-hide-prompt", on);

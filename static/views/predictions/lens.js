@@ -1,4 +1,4 @@
-// The lens: a table of blocks passed x positions, each cell the first choice there, and the same of a whole prompt.
+// The lens: a table of finished blocks x positions, each cell the top token there; and the same for a complete prompt.
 //
 // lenstable: { layers [K], positions [P], columns [{ text, next }], ids [K P k], names { id: text }, final [P],
 //   probabilities [K, P, k], entropy (bits) and kl (nats) [K, P] (arrays as Plotly sends them), ranks [K P], color, top, curve,
@@ -13,23 +13,23 @@ import { icon } from "../../parts/icons.js";
 import { tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
-const SHORT = 8; // letters that fit into every cell
+const SHORT = 8; // characters that fit into every cell
 const percent = (p) => (p < 5e-5 ? "< 0.01%" : `${(100 * p).toFixed(p < 0.0995 ? 2 : 1)}%`);
 const looked = (last) => (selection.tokens.length ? Math.max(...selection.tokens) : last);
-// Where on the ramp a number lies, 0 to 1.
+// Return the position of a number on the ramp, 0 to 1.
 const PLACES = {
   sqrt: (value, top) => Math.sqrt(value / top),
   linear: (value, top) => value / top,
   log1p: (value, top) => Math.log1p(value) / Math.log1p(top),
   rank: (value, top) => 1 - Math.log(value) / Math.log(Math.max(top, 2)),
 };
-// Dark or light text, whichever has more contrast with the ground: relative luminance of WCAG 2.1.
+// Choose dark or light text, whichever has more contrast with the background: relative luminance of WCAG 2.1.
 const ink = (rgb) => {
   const [r, g, b] = rgb.map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
 };
 
-// The payload with what is computed from it: `at(k, p)` is all of one cell.
+// Add derived values to the payload: `at(k, p)` returns all numbers of one cell.
 function read(payload) {
   const { positions, layers, ids, final, names, ranks } = payload;
   const P = positions.length,
@@ -60,7 +60,7 @@ function read(payload) {
 const number = (cell, color) =>
   ({ probability: cell.top[0].p, entropy: cell.entropy, kl: cell.kl, rank: cell.rank })[color];
 
-// Everything of the table with every digit, a line a cell.
+// Return the export of the table with every digit, one row per cell.
 function lines({ payload, P, K, k, at }) {
   const { words, columns } = payload,
     each = Array.from({ length: k }, (_, n) => n + 1);
@@ -107,10 +107,10 @@ function arrays({ payload, P, K, k, shares, entropy, kl }) {
   };
 }
 
-// The cells are numbered from the last block down: [row of the payload, column] of one.
+// Convert a cell number, counted from the last block down, to [row of the payload, column].
 const placeOf = (now, index) => [now.K - 1 - Math.floor(index / now.P), index % now.P];
 
-// What one cell says, above all: its likeliest tokens, and three numbers.
+// Describe one cell: its most likely tokens, and three numbers.
 function readoutOf(now, index) {
   const { words, names, columns } = now.payload,
     [row, column] = placeOf(now, index),
@@ -133,7 +133,7 @@ function readoutOf(now, index) {
   return [el("span", "pg-lens-where", fill(words.readout, { ...cell, token: columns[column].text })), list, details];
 }
 
-// The table, a button in each cell.
+// Build the table, with a button in each cell.
 function lensGrid({ payload, P, K, at }) {
   const { words, columns, positions, layers } = payload;
   const heads = columns.map(({ text, next }, column) => {
@@ -173,7 +173,7 @@ function lensGrid({ payload, P, K, at }) {
   });
 }
 
-// The ramp with its ends and, where it is not half of the largest value, what lies in its middle.
+// Build the ramp with its ends and, if not half of the largest value, the value in its middle.
 function legendOf({ words, color, top, curve, ramps, legend }) {
   const bar = el("span", "pg-reading-ramp");
   bar.style.background = `linear-gradient(90deg, ${ramps[isDark() ? "dark" : "light"].join(", ")})`;
@@ -191,7 +191,7 @@ function legendOf({ words, color, top, curve, ramps, legend }) {
   frame.append(el("span", "pg-lens-sample"), el("span", "", words.mark));
   return [scale, frame];
 }
-// Buttons to the tokens before and after those of the table.
+// Build buttons that move to the tokens before and after those of the table.
 function pagesOf({ words, positions, last }) {
   const [first, end] = [positions[0], positions.at(-1)];
   if (first === 0 && end === last) return [];
@@ -205,7 +205,7 @@ function pagesOf({ words, positions, last }) {
   return [step([icon("left"), ` ${words.earlier}`], first - 1), step([`${words.later} `, icon("right")], end + 1)];
 }
 
-// Where the arrow keys lead among P columns and K rows.
+// Return the target of an arrow key among P columns and K rows.
 const walk = ({ P, K }, key, at) => {
   const column = at % P,
     row = Math.floor(at / P);
@@ -230,7 +230,7 @@ define("lenstable", (root) => {
   let now = null,
     buttons = [],
     heads = [],
-    pinned = null; // the row that is described while nothing is pointed at
+    pinned = null; // the row described while the pointer is elsewhere
 
   const paint = () => {
     const { color, curve, top, ramps } = now.payload,
@@ -248,7 +248,7 @@ define("lenstable", (root) => {
     const column = now.payload.positions.indexOf(looked(now.payload.last));
     return column < 0 ? null : (pinned ?? 0) * now.P + column;
   };
-  // The column of the position looked at is framed; what Tab reaches lies in it.
+  // Frame the column of the selected position; it contains the cell in the Tab order.
   const mark = () => {
     if (!now) return;
     const index = here(),
@@ -261,7 +261,7 @@ define("lenstable", (root) => {
     });
     tell(index ?? 0);
   };
-  // What is looked at comes into the box, without moving the page.
+  // Scroll the selected cell into view within the box, without moving the page.
   const show = () => {
     const index = here();
     if (index === null) return;

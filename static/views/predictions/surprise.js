@@ -1,4 +1,4 @@
-// The token that is looked at, and what the model expected next.
+// The selected token, and the model's prediction at that position.
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { chances, facts, likely } from "../../parts/next_tokens.js";

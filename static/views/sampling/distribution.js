@@ -1,4 +1,4 @@
-// One position's distribution in numbers, and as a table of the whole vocabulary.
+// The distribution at one position in numbers, and as a table of the complete vocabulary.
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { watchRow } from "../../page/selection/watched.js";
@@ -7,9 +7,9 @@ import { piece } from "../../parts/next_tokens.js";
 import { headOf, markSorted, rowOf, tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
-const PAUSE = 200; // milliseconds between two searches while someone types
+const PAUSE = 200; // milliseconds between searches while the user types
 
-// Facts [name, before, after, what it means]: one number where both are the same.
+// Facts [name, before, after, meaning]: one number if both are equal.
 const pairs = (list, words) =>
   list.map(([name, before, after, help]) => {
     const item = el("span", "pg-shape-fact", "", { title: help }),
@@ -45,7 +45,7 @@ define("shapefacts", (root) => {
 // payload: { title, note, columns [[key, name]], rows [{ id, text, out, rank, numbers, shares }], total, page, pages,
 //   by, down, following, source, python, words, run, and after a request for all rows all, csv, file }
 // value: { query, page, by, down ("yes"/"no"), all }
-// The search and the pages of a table that is longer than what is shown. ask(change) is called with { query } or { page }.
+// Build the search field and page buttons of a long table. ask(change) is called with { query } or { page }.
 function searchBar(ask) {
   const node = el("div", "pg-shape-bar"),
     find = el("label", "pg-shape-find"),
@@ -91,7 +91,7 @@ function searchBar(ask) {
   };
 }
 
-// A token of the vocabulary: its numbers, how long it stays in, and its shares.
+// Build the row of a token: its numbers, the steps that it survives, and its shares.
 function vocabularyRow(row, { words, following }) {
   const token = piece(el("span", "pg-shape-token", "", { title: row.text }), row.text),
     number = (text) => ({ look: "pg-number", text: text || "–" }),
@@ -127,13 +127,13 @@ define("shapetable", (root, props, send) => {
     props.value = { ...props.value, ...change };
     send("select");
   };
-  // Every row of the vocabulary, requested from the server; a file has all of them.
+  // Request every row of the vocabulary from the server; exported files contain all of them.
   const everything = () =>
     new Promise((resolve) => {
       requested = { number: Date.now() % 1e9, resolve };
       ask({ all: requested.number });
     });
-  // A first click sorts so that most comes first; names, ranks and ids begin at their start.
+  // A first click sorts in descending order; names, ranks and ids in ascending order.
   const upward = new Set(["rank", "token", "id", "out"]);
   const sort = (key) =>
     ask({ by: key, down: (payload.by === key ? !payload.down : !upward.has(key)) ? "yes" : "no", page: 0 });
@@ -155,7 +155,7 @@ define("shapetable", (root, props, send) => {
       props.value = { ...props.value, all: 0 };
       delete payload.table;
     }
-    if (names !== columns) top.replaceChildren(headOf(payload.columns.map(heading))); // else the focus stays
+    if (names !== columns) top.replaceChildren(headOf(payload.columns.map(heading))); // otherwise the focus stays
     columns = names;
     markSorted(top.firstChild.children, (head) => head.dataset.key === payload.by, payload.down);
     frame.setAttribute("aria-label", payload.title);
@@ -165,6 +165,6 @@ define("shapetable", (root, props, send) => {
     );
     show(payload, { all: everything });
   };
-  draw.stateOf = ({ query, page, by, down }) => JSON.parse(JSON.stringify({ query, page, by, down })); // all rows are a download: by a click only
+  draw.stateOf = ({ query, page, by, down }) => JSON.parse(JSON.stringify({ query, page, by, down })); // `all` is a download, never restored
   return draw;
 });

@@ -1,14 +1,14 @@
-// The bar of a draw: parts as wide as their shares, the number as a line over it, and where many other numbers fell.
+// The bar of a draw: parts as wide as their shares, the number as a line over it, and marks of many other numbers.
 import { el, fill } from "../../page/dom.js";
 
-const HIGH = 30; // pixels of the rug
+const HIGH = 30; // height of the rug plot in pixels
 export const percent = (share) => {
   const points = 100 * share;
   return `${points >= 1 || !points ? points.toFixed(points >= 10 ? 1 : 2) : +points.toPrecision(2)}%`;
 };
 export const digits = (value) => value.toFixed(6);
 
-// A line for each of many numbers, where it fell.
+// Draw a line at each of many numbers.
 function paintRug(rug, counts) {
   const width = rug.clientWidth,
     ratio = window.devicePixelRatio || 1,
@@ -26,7 +26,8 @@ function paintRug(rug, counts) {
   });
 }
 
-// The parts of the bar as { text, share, from, label, rank }; the last one is all that is too small to be seen, rank 0.
+// Return the parts of the bar as { text, share, from, label, rank }; the last one, of rank 0, combines all that are too
+// small to see.
 function partsOf({ texts, shares, edges, ids, total, count, words }) {
   const parts = texts.map((text, at) => {
     const from = at ? edges[at - 1] : 0,
@@ -44,7 +45,7 @@ function partsOf({ texts, shares, edges, ids, total, count, words }) {
   return parts;
 }
 
-// Where u falls: the first part that ends beyond it; undefined where only the server knows.
+// Return the index of the part that contains u: the first one that ends beyond it; undefined if only the server knows.
 export function placed(u, { edges, texts, shares, ids, total, count, found }) {
   let at = edges.findIndex((edge) => edge > u * total);
   if (at < 0 && edges.length === count) at = count - 1; // rounding
@@ -52,7 +53,7 @@ export function placed(u, { edges, texts, shares, ids, total, count, found }) {
   return { rank: at + 1, text: texts[at], id: ids[at], share: shares[at], from: at ? edges[at - 1] : 0, to: edges[at] };
 }
 
-// choose(u) is called when the bar is pressed, slide(u) while the slider moves, point(label) while a part is pointed at.
+// choose(u) is called on a press of the bar, slide(u) while the slider moves, point(label) while a part is hovered.
 export function drawStage({ choose, slide, point }) {
   const node = el("div", "pg-draw-stage"),
     flag = el("span", "pg-draw-flag", "", { "aria-hidden": "true" }),
@@ -83,7 +84,7 @@ export function drawStage({ choose, slide, point }) {
     return part;
   };
   const paint = () => payload && paintRug(rug, payload.rug.counts);
-  // A label stands where it fits.
+  // Show a label only if it fits.
   const fit = () => {
     const wide = bar.clientWidth;
     if (!wide || !payload) return;
@@ -95,7 +96,7 @@ export function drawStage({ choose, slide, point }) {
         labels.push(el("span", rank ? "pg-draw-text" : "pg-draw-more", text));
         if (label.length * 6.6 <= room) labels.push(el("span", "pg-draw-share", label));
       }
-      part.style.borderRightWidth = room > -4 ? "" : 0; // of parts that are hardly wider than their border
+      part.style.borderRightWidth = room > -4 ? "" : 0; // parts hardly wider than their border
       part.replaceChildren(...labels);
     }
     paint();
@@ -112,7 +113,7 @@ export function drawStage({ choose, slide, point }) {
       slider.setAttribute("aria-label", payload.words.slider);
       fit();
     },
-    // The line at u, and the part that it falls into; either may not be known.
+    // Draw the line at u and highlight its part; either may be unknown.
     mark(u, place) {
       if (u !== undefined) {
         line.style.left = flag.style.left = `${Math.min(u, 1) * 100}%`;

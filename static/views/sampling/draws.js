@@ -1,18 +1,18 @@
-// One random number on a distribution: a bar cut into tokens, the number as a marker, and the part that it falls into.
+// One random number on a distribution: a bar divided into tokens, the number as a marker, and the token it selects.
 //
 // payload of "drawbar": { title, note, ids, texts, shares, edges, total, count, seed, first, numbers, most, found, rug,
 //   source, file, python, words, run }; value { seed, step, u }, u a number by hand or null.
-//   The edges of the parts that can be seen are there in full digits, and so are the next random numbers: the page finds
-//   the part by itself. Only a number in the tail, or one beyond those, needs a request.
+//  The edges of the visible parts and the next random numbers are included in full digits, so that the page determines
+//  the token itself. Only a number in the tail, or one beyond those, needs a request.
 import { el, fill, onWidth } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onTheme } from "../../page/theme.js";
 import { titled } from "../../parts/titled.js";
 import { digits, drawStage, percent, placed } from "./draw_stage.js";
 
-const PAUSE = 120; // milliseconds between two questions while something moves
+const PAUSE = 120; // milliseconds between questions while a slider moves
 
-// Which random number: a seed, a step, and the next one. change(changed, pause, tell) takes what was chosen.
+// Build the fields for the random number: seed, step, and Next. change(changed, pause, tell) receives the choice.
 function numberForm(change, next) {
   const node = el("div", "pg-controls"),
     again = el("button", "pg-button pg-primary", "", { type: "button" });
@@ -45,7 +45,7 @@ function numberForm(change, next) {
   };
 }
 
-// Put a sentence into a node with the token set apart; what a token says is never a template.
+// Put a sentence into a node with the token highlighted; a token's text is never treated as a template.
 function sentence(node, template, values) {
   const [before, after = ""] = template.split("{token}");
   node.replaceChildren(
@@ -89,7 +89,7 @@ define("drawbar", (root, props, send) => {
     props.value = { ...now(), ...changed };
     if (!show() || tell) ask(pause);
   };
-  // Shows the part that the number falls into; false where only the server knows it.
+  // Show the part that contains the number; returns false if only the server can determine it.
   const show = () => {
     const { words, count, seed, numbers, first } = payload,
       value = now(),

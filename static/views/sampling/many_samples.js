@@ -1,4 +1,4 @@
-// Many samples: a table of what the texts of each strategy have in common, and the texts themselves.
+// Many samples: a table of statistics of each strategy's texts, and the texts themselves.
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -6,7 +6,7 @@ import { lookInside } from "../../page/prompt/look_inside.js";
 import { tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
-// The measure that is looked at is chosen in the table; the list of texts is sorted by it.
+// The selected measure, chosen in the table; the list of texts is sorted by it.
 let chosen = null;
 const listeners = new Set(),
   readers = new Set();
@@ -19,7 +19,7 @@ const text = (value, digits) => {
   if (value === null || value === undefined) return "–";
   return Math.abs(value) >= 1e5 ? value.toExponential(1) : value.toFixed(Math.abs(value) >= 1000 ? 0 : digits);
 };
-// Of several line breaks in a row all but the last are signs: many texts shall fit in the list.
+// Show consecutive line breaks except the last as symbols, so that many texts fit in the list.
 const compact = (text) => text.replace(/\n{2,}/g, (breaks) => `${" ↵".repeat(breaks.length - 1)}\n`);
 const choice = (label, options, value, change) => {
   const both = el("label", "pg-inline"),
@@ -35,7 +35,7 @@ const choice = (label, options, value, change) => {
 //
 // payload: { title, note, rows [{ name, about, hue, texts, once, ended, different, together, spread: { measure: [mean,
 //   sd, low, median, high] } }], measures [{ key, label, unit, help, digits }], words, file, source, run }
-// From the first to the third quartile on the column's scale, and the mean.
+// Draw the interval from the first to the third quartile on the column's scale, and the mean.
 function spreadGlyph([mean, , low, , high], [from, to], hue) {
   const track = el("span", "pg-many-track", "", { "aria-hidden": "true" });
   if (mean === null) return track;
@@ -47,7 +47,7 @@ function spreadGlyph([mean, , low, , high], [from, to], hue) {
   track.append(range, dot);
   return track;
 }
-// A column's numbers: mean and standard deviation, or median and quartiles.
+// Format a column's numbers: mean and standard deviation, or median and quartiles.
 function spreadNumbers([mean, sd, low, median, high], digits, shown) {
   const both =
     shown === "mean"
@@ -66,9 +66,9 @@ function scaleOf(rows, key) {
   return [Math.min(...all), Math.max(...all)];
 }
 
-// The table of all strategies; pick(key) looks at a measure.
+// Build the table of all strategies; pick(key) selects a measure.
 function samplesTable({ words, measures, rows }, shown, pick) {
-  const unbroken = (name) => name.replaceAll("-", "\u2011"), // a line does not break there
+  const unbroken = (name) => name.replaceAll("-", "\u2011"), // prevents a line break
     scales = measures.map(({ key }) => scaleOf(rows, key));
   const heading = ({ key, label, unit, help }) => {
     const button = el("button", "", unbroken(label), { type: "button", title: help });
@@ -102,7 +102,7 @@ function samplesTable({ words, measures, rows }, shown, pick) {
   return tableOf({ columns: [unbroken(words.strategy), ...facts, ...measures.map(heading)], rows: rows.map(line) });
 }
 
-// Everything of the table with every digit, for the files.
+// Return the export of the table with every digit.
 function takenOf({ words, measures, rows }) {
   const names = ["mean", "sd", "low", "median", "high"].map((name) => words[name]),
     columns = measures.flatMap(({ label }) => names.map((name) => `${label}, ${name}`));
@@ -143,7 +143,7 @@ define("manytable", (root, props, ask) => {
     if (select) select.value = chosen;
     seen();
   };
-  // The chosen column comes into sight where the table is wider than the page.
+  // Scroll the selected column into view if the table is wider than the page.
   const seen = () => {
     const on = box.querySelector("thead .pg-many-on"),
       first = box.querySelector("thead th");
@@ -183,7 +183,7 @@ define("manytable", (root, props, ask) => {
   return draw;
 });
 
-// In the figure every text is a dot: a click has the list show it.
+// Every text is a dot in the figure: a click shows it in the list.
 document.addEventListener("pg-part", ({ target, detail }) => {
   if (target.dataset.part === "many_samples_plot") readers.forEach((read) => read(detail));
 });
@@ -213,7 +213,7 @@ define("manytexts", (root) => {
       el("span", "pg-many-value"),
       el("span", "", words[`why_${sample.ended}`] ?? ""),
     );
-    const { turns, about } = payload; // of a conversation that is none to answer, no turns
+    const { turns, about } = payload; // a conversation that does not await an answer has no turns
     if (sample.typed && turns && sample.text) line.append(lookInside(sample.text, "", turns));
     if (sample.typed && !about.chat) line.append(lookInside(about.prompt + sample.text, about.prompt));
     node.append(line, el("p", "pg-many-words", compact(sample.text) || words.no_text));

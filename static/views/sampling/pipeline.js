@@ -2,23 +2,24 @@
 //
 // spec: { warps [{ key, label, help, kind, source, tokens, parameters [{ name, label, low, high, default, step, whole }] }],
 //   groups [[kind, text]], presets [{ key, label, steps }], default, most, words }
-// steps: [{ warp, values { name: number }, text?, off? }]; onChange(steps, settled), settled false while something moves
+// steps: [{ warp, values { name: number }, text?, off? }]; onChange(steps, settled), settled is false during a movement
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { iconButton } from "../../parts/icons.js";
 import { tableOf } from "../../parts/table.js";
 
 const PAUSE = 120; // milliseconds after the last movement of a slider
-const PLACES = 1000; // of a slider that is logarithmic
+const PLACES = 1000; // positions of a logarithmic slider
 
 const copy = (steps) => steps.map((step) => ({ ...step, values: { ...step.values } }));
-// The smallest number above 0 of a slider, and whether the slider is logarithmic: one from 0 has 0 as its first place.
+// Return the smallest positive number of a slider, and whether the slider is logarithmic. A logarithmic slider from 0
+// has 0 as its first position.
 const least = ({ low, step }) => low || step;
 const logarithmic = (parameter) =>
   parameter.low >= 0 && parameter.high / least(parameter) >= (parameter.whole ? 100 : 1000) - 1e-6;
 const digits = ({ whole, step }) => (whole ? 0 : Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
 const neat = (parameter, value) => Math.min(Math.max(+value.toFixed(digits(parameter)), parameter.low), parameter.high);
-// Where on a slider a number is, and back; a logarithmic one has PLACES places.
+// Convert a number to a slider position, and back; a logarithmic slider has PLACES positions.
 export function placeOf(parameter, value) {
   if (!logarithmic(parameter)) return value;
   const first = parameter.low ? 0 : 1,
@@ -34,7 +35,7 @@ export function valueAt(parameter, place) {
   return neat(parameter, low * (parameter.high / low) ** ((place - first) / (PLACES - first)));
 }
 
-// A parameter as a slider with a field of its own. tell(settled) is called once its number in `step` has changed.
+// Build a parameter as a slider with a number field. tell(settled) is called after its number in `step` has changed.
 function numberField(warp, step, parameter, words, tell) {
   const field = el("label", "pg-pipe-field"),
     track = el("span", "pg-pipe-track"),
@@ -68,14 +69,14 @@ function numberField(warp, step, parameter, words, tell) {
     if (fits) set(+box.value, box, false);
     else box.setAttribute("aria-invalid", "true");
   };
-  box.onchange = () => paint(null); // what does not fit is as it was
+  box.onchange = () => paint(null); // an invalid number is reset
   paint(null);
   track.append(usual, slider);
   field.append(el("span", "pg-pipe-name", parameter.label), track, box);
   return field;
 }
 
-// The texts of a warp that takes tokens.
+// Build the text field of a warp that takes tokens.
 function textField(warp, step, words, tell) {
   const text = el("textarea", "", "", {
     rows: 2,
@@ -92,7 +93,7 @@ function textField(warp, step, words, tell) {
   return text;
 }
 
-// A step as a line. `place`: { at, last }; acts: tell(settled), move(at, by), remove(at), explain(warp).
+// Build a step as a line. `place`: { at, last }; acts: tell(settled), move(at, by), remove(at), explain(warp).
 function stepLine(step, place, warp, words, acts) {
   const { at, last } = place,
     line = el("li", `pg-pipe-step pg-pipe-${warp.kind}`, "", { "data-warp": step.warp }),
@@ -128,7 +129,7 @@ function stepLine(step, place, warp, words, acts) {
 const valuesOf = ({ parameters }, values) =>
   Object.fromEntries(parameters.map(({ name, default: usual }) => [name, values?.[name] ?? usual]));
 
-// Presets to start from, and back to what is usual. acts: take(steps).
+// Build the list of presets, and the reset button. acts: take(steps).
 function pipelineHead({ words, presets, default: usual }, take) {
   const node = el("div", "pg-pipe-head"),
     select = el("select", "pg-pipe-presets", "", { "aria-label": words.presets }),
@@ -142,7 +143,7 @@ function pipelineHead({ words, presets, default: usual }, take) {
   reset.onclick = () => take(usual);
   from.append(el("span", "pg-muted", words.presets), select);
   node.append(el("span", "pg-label", words.label), from, reset);
-  // Which preset these steps are.
+  // Return the preset that these steps correspond to.
   const mark = (same) => {
     select.value = presets.find((preset) => same(preset.steps))?.key ?? "";
     select.options[0].hidden = select.value !== "";
@@ -151,7 +152,7 @@ function pipelineHead({ words, presets, default: usual }, take) {
   return { node, mark };
 }
 
-// A list of what can be added, by group; add(warp).
+// Build the list of warps that can be added, by group; add(warp).
 function addList({ words, groups, warps, most }, add) {
   const node = el("select", "pg-pipe-add", "", { "aria-label": words.add });
   node.append(new Option(words.add, "", true, true));
@@ -206,7 +207,7 @@ export function pipelineEditor(spec, start, onChange) {
     mark();
     onChange(copy(steps), settled);
   };
-  // Which preset this is, what can be done, and which number each step has: steps that are off have none.
+  // Update the preset, the enabled buttons, and the numbering of the steps: disabled steps have no number.
   const mark = () => {
     head.mark(same);
     more.mark(steps.length);
@@ -256,7 +257,7 @@ export function pipelineEditor(spec, start, onChange) {
   return root;
 }
 
-// Settings by use, each tried by a click.
+// Settings by use case; a click applies one.
 function usesTable({ uses, words }, fold, use) {
   const box = el("details", "pg-pipe-uses"),
     scroll = el("div", "pg-pipe-uses-scroll");
@@ -278,7 +279,7 @@ function usesTable({ uses, words }, fold, use) {
   return box;
 }
 
-// The pipeline that several views of a tab share: payload is the spec, value { steps }.
+// The pipeline shared by several views of a tab: payload is the spec, value { steps }.
 define("pipeline", (root, props, ask) => {
   let timer = null,
     sent = "";

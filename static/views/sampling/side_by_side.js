@@ -1,5 +1,5 @@
-// Side by side: the bar and the rows. side_by_side_state.js keeps what is written, side_by_side_bar.js draws the bar,
-// side_by_side_row.js a row, side_by_side_token.js one token, and side_by_side_tree.js all that stands below.
+// Side by side: the bar and the rows. side_by_side_state.js holds the state, side_by_side_bar.js draws the bar,
+// side_by_side_row.js a row, side_by_side_token.js one token, and side_by_side_tree.js everything below.
 import { el, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onTheme } from "../../page/theme.js";
@@ -50,7 +50,7 @@ const api = {
   NAT,
 };
 
-// The rows that are shown, each kept as long as it is there; `stage`: how tokens are painted.
+// Draw the rows, reusing existing ones; `stage`: the coloring of the tokens.
 function rowList(stage) {
   const node = el("div", "pg-race-rows");
   let views = new Map();
@@ -75,7 +75,7 @@ function rowList(stage) {
   };
 }
 
-// What is written stands below the settings, which may fill the screen: it is shown once there is some of it.
+// The texts are below the settings, which may fill the screen: scroll to the texts once there are some.
 function revealing(rows, bar) {
   let wanted = false;
   new ResizeObserver(() => {
@@ -88,7 +88,7 @@ function revealing(rows, bar) {
   };
 }
 
-// On a narrow page the panel lies over the end of the window: the token that was chosen stays in sight.
+// On a narrow screen the panel covers the bottom of the window: keep the selected token visible.
 function uncover(chip, side) {
   const over = side.getBoundingClientRect(),
     chipBox = chip.getBoundingClientRect();
@@ -96,7 +96,7 @@ function uncover(chip, side) {
     scrollBy({ top: chipBox.bottom - over.top + 40 });
 }
 
-// Tokens that are pointed at are described in `side`, those that are clicked stay there; Escape lets them go.
+// Describe the hovered token in `side`; a click pins it and Escape releases it.
 function listenToTokens(root, rows, side, { describe, update }) {
   const at = (event) => {
     const chip = event.target.closest?.(".pg-reading-token"),
@@ -123,7 +123,7 @@ function listenToTokens(root, rows, side, { describe, update }) {
     Object.assign(state, { pinned: again ? null : place, hovered: place });
     update();
     if (!again) uncover(event.target.closest(".pg-reading-token"), side);
-    if (!again && event.detail === 0) side.querySelector("button:not(:disabled)")?.focus(); // by the keyboard
+    if (!again && event.detail === 0) side.querySelector("button:not(:disabled)")?.focus(); // by keyboard
   });
   root.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !state.pinned) return;

@@ -1,4 +1,4 @@
-// Side by side: the buttons and the progress of a run, and how the texts are colored.
+// Side by side: the buttons and progress of a run, and the coloring of the texts.
 import { el, fill } from "../../page/dom.js";
 import { rampLegend } from "../../parts/tinted.js";
 import { stops } from "./side_by_side_row.js";
@@ -9,7 +9,7 @@ const clock = (seconds) => {
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
 };
 
-// Start, stop and go on. started() is called once a run was asked for. Returns { node, paint(anew) }.
+// Build the Start, Stop and Continue buttons. started() runs after a request. Returns { node, paint(anew) }.
 export function runBar(started) {
   const node = el("div", "pg-buttons");
   let looks = "";
@@ -52,7 +52,7 @@ export function runBar(started) {
   };
 }
 
-// How far the run is, as a bar and a sentence. Returns { node, problem, paint() }.
+// Build the progress of the run as a bar and a sentence. Returns { node, problem, paint() }.
 export function runStatus() {
   const node = el("div", "pg-race-status", "", { role: "status" }),
     progress = el("progress"),
@@ -90,7 +90,7 @@ export function runStatus() {
   return { node, problem, paint };
 }
 
-// By what the texts are colored, with the ramp, and which text the others are compared with. acts: recolor(), update().
+// Build the coloring settings with the ramp, and the reference text for comparisons. acts: recolor(), update().
 export function colorChoices(acts) {
   const node = el("div", "pg-race-choices pg-no-export"),
     legend = el("div", "pg-surprise-scale");
@@ -128,7 +128,7 @@ export function colorChoices(acts) {
   return { node, paint, paintLegend };
 }
 
-// The prompt as the chat template writes it, folded.
+// Build the prompt as the chat template renders it, collapsed.
 export function paintChatPrompt(chat) {
   const row = roots()[0];
   chat.hidden = !row?.settings.chat;

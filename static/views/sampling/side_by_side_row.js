@@ -1,4 +1,4 @@
-// One row: its text as tokens that can be picked, its colors, and how it came to differ from another.
+// One row: its text as selectable tokens, its colors, and the explanation of how it differs from another.
 import { alongRow, el, fill, roving } from "../../page/dom.js";
 import { lookInside } from "../../page/prompt/look_inside.js";
 import { isDark } from "../../page/theme.js";
@@ -23,9 +23,9 @@ import {
   whose,
 } from "./side_by_side_state.js";
 
-const TAIL = 8; // tokens of the prompt that stand before each text
+const TAIL = 8; // tokens of the prompt shown before each text
 const CHIP = 44,
-  LINE = 29; // about how wide and high a token is drawn, so that rows need not grow while they are written
+  LINE = 29; // approximate width and height of a token, to reserve space for rows before they are generated
 
 // --- colors --------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ const place = (record) => {
   }[state.color];
   return Math.min(1, Math.max(0, value));
 };
-// Stops of the ramp; its last quarter is left out, in which text has no room for a quiet ground.
+// Color stops of the ramp without its last quarter, on which text would be hard to read.
 export const stops = () => {
   const all = state.payload.scales.ramps[isDark() ? "dark" : "light"];
   return all.slice(0, Math.ceil(all.length * 0.8));
@@ -63,7 +63,7 @@ const writtenOf = (row, ids) =>
     .join("")
     .replace(/·/g, " ");
 
-// Its name, what it is, how long it is; a branch has a cross. Returns { node, show(row) }.
+// Build the header of a row: name, description, length; a branch has a remove button. Returns { node, show(row) }.
 function rowHead(row, words) {
   const node = el("div", "pg-race-head"),
     fork = el("span", "pg-race-fork"),
@@ -102,7 +102,7 @@ function rowHead(row, words) {
   return { node, show };
 }
 
-// Its tokens behind the end of the prompt; only what changed is drawn anew.
+// Build its tokens after the end of the prompt; only changes are redrawn.
 function rowText(row, words, stage) {
   const node = el("div", "pg-race-text", "", { role: "group", "aria-label": fill(words.text_of, { name: row.name }) }),
     before = el("span", "pg-race-prompt", "", { title: words.prompt_end });
@@ -129,7 +129,7 @@ function rowText(row, words, stage) {
   return {
     node,
     at: (index) => chips[index]?.token,
-    // `apart`: the place of the first token that differs from another row, or null.
+    // `apart`: the index of the first token that differs from another row, or null.
     show(apart) {
       let same = 0;
       while (same < ids.length && same < row.records.length && ids[same] === row.records[same][0]) same++;
@@ -150,7 +150,7 @@ function rowText(row, words, stage) {
         if (!token.classList.contains("pg-race-before")) stage.paint(token, row.records[at]);
       });
     },
-    // Room for all that is to come, so that the rows below stay where they are.
+    // Reserve space for the complete text, so that the rows below do not move.
     reserve(on) {
       const lines = Math.ceil(((row.limit + TAIL) * CHIP) / node.clientWidth);
       node.style.minHeight = on && node.clientWidth ? `${LINE * lines + 12}px` : "";
@@ -158,7 +158,7 @@ function rowText(row, words, stage) {
   };
 }
 
-// The other ends of a beam search with their scores.
+// Build the list of the other finished beams with their scores.
 function otherEnds(row) {
   const list = el("ol");
   for (const [ids, score] of row.others) {
@@ -195,14 +195,14 @@ export function rowView(row, stage) {
   return { node, row, update, color: line.color, chip: line.at, reserve: line.reserve };
 }
 
-// What a branch is called besides its strategy.
+// Return the name of a branch without its strategy.
 export const forked = (row) =>
   fill(state.payload.words.tree_branch, {
     n: row.at + 1,
     token: row.records[row.at] ? text(row, row.records[row.at][0]) : "",
   });
 
-// How a row came to differ, in words.
+// Explain how a row came to differ.
 function sentence(row, from, at) {
   const { words } = state.payload;
   if (row.parent !== null) {

@@ -1,4 +1,4 @@
-// What several strategies write, as the page keeps it: rows, runs, branches, and the channel to the server.
+// The state of several strategies' texts: rows, runs, branches, and the channel to the server.
 //
 // A record is [id, ln p, rank, entropy (nats), p after the warps, tokens left, random number, [id, p, p after, ...]].
 
@@ -22,10 +22,10 @@ export const state = {
 };
 const listeners = new Set();
 let count = 0;
-const send = feed("side_by_side_feed", (piece) => take(piece)); // a stop leaves the question that is on its way as it is
+const send = feed("side_by_side_feed", (piece) => take(piece)); // a stop does not affect the pending question
 export const tell = (what) => listeners.forEach((listener) => listener(what));
 
-// --- what is known of a row -----------------------------------------------------------------------
+// --- facts about a row ----------------------------------------------------------------------------
 
 export const text = (row, id) => {
   const entry = state.texts.get(`${row.model} ${id}`) ?? `#${id}`;
@@ -48,7 +48,7 @@ export const percent = (share) =>
           ? "0%"
           : `${share.toExponential(1)}`;
 export const ended = (row) => row.ended && row.ended !== "length";
-// Whose a text is where it is not of what the page shows now: a word, or "".
+// Name the prompt of a text if it is not the page's current one: a word, or "".
 export const whose = (row, shown) =>
   row.model !== shown.model ? "other_model" : row.key !== shown.key ? "other_prompt" : "";
 export const stale = (row) => whose(row, state.payload) !== "";
@@ -65,13 +65,13 @@ export const inOrder = () => {
   return out;
 };
 export const reference = () => state.rows.get(state.reference) ?? roots()[0];
-// Where a row leaves another one: the first token that differs, or null.
+// Return the fork of a row: the first token that differs from another row's, or null.
 export const leaves = (row, other) => {
   const n = Math.min(row.records.length, other.records.length);
   for (let at = 0; at < n; at++) if (row.records[at][0] !== other.records[at][0]) return at;
   return null;
 };
-// The part of the bar from 0 to 1 that a token had in the draw: [low, high], or null where it is unknown.
+// Return the token's interval on the bar from 0 to 1 in the draw: [low, high], or null if unknown.
 export const share = (row, record) => {
   if (!row.ordered || record[6] === null) return null;
   const [id, , rank, , after] = record,
@@ -151,15 +151,15 @@ function open(piece) {
   }
   state.runs.set(run.id, run);
   state.current = run;
-  if (state.stopping) send("stop"); // pressed before the server had begun
+  if (state.stopping) send("stop"); // pressed before the server had started
   tell("rows");
   return run;
 }
 
-// Pieces arrive in order; a page that missed one requests all that it lacks.
+// Store the pieces in order; if one was missed, request all missing ones.
 function take(piece) {
   if (piece.ahead) {
-    // others' runs are before it
+    // other users' runs come first
     if (piece.tag === state.waiting) state.ahead = piece.ahead;
     return tell("data");
   }
@@ -239,6 +239,6 @@ export const show = (row, on) => {
   tell("rows");
 };
 
-// Told of each change: "rows" when rows come or go, "data" while they are written, "over" at the end.
+// Register a listener: "rows" when rows are added or removed, "data" during generation, "over" at the end.
 export const changed = (listener) => listeners.add(listener);
 export const stop = () => send("stop");

@@ -1,8 +1,8 @@
-// Side by side: one token, what else could have stood there, and another one in its place.
+// Side by side: one token, its alternatives, and branching with another one.
 import { el, fill } from "../../page/dom.js";
 import { facts } from "../../parts/next_tokens.js";
 
-// The bar from 0 to 1 that the random number falls on: the tokens left, the likeliest first.
+// Build the bar from 0 to 1 on which the random number falls: the remaining tokens, most likely first.
 function paintLuck(luck, { row, record }, words, { text, share }) {
   const u = record[6],
     top = record[7];
@@ -27,7 +27,7 @@ function paintLuck(luck, { row, record }, words, { text, share }) {
   luck.replaceChildren(track, el("p", "pg-muted", told));
 }
 
-// The likeliest tokens there as buttons, with their chances before and after the warps; a click branches.
+// Build the most likely tokens as buttons, with probabilities before and after the warps; a click branches.
 function choicesOf({ row, record, at }, usable, words, { text, percent, branch }) {
   const top = record[7],
     rows = [];
@@ -59,7 +59,7 @@ function choicesOf({ row, record, at }, usable, words, { text, percent, branch }
   });
 }
 
-// A field for any other text in the token's place; branch(text).
+// Build a field for any other text in place of the token; branch(text).
 function typedForm(words, branch) {
   const form = el("form", "pg-race-typed"),
     typed = el("input", "", "", {

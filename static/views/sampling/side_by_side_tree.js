@@ -1,4 +1,4 @@
-// Side by side: the tree of branches, the numbers of each text, the entropy by token, and taking it all away.
+// Side by side: the tree of branches, the numbers of each text, the entropy by token, and the export.
 
 import { exporting } from "../../export/menu.js";
 import { el, fill, svg } from "../../page/dom.js";
@@ -8,9 +8,9 @@ import { cross } from "../../parts/icons.js";
 import { tableOf } from "../../parts/table.js";
 import { chosenToken } from "./side_by_side_token.js";
 
-const HEIGHT = 28; // of a row of the tree, pixels
+const HEIGHT = 28; // height of a row of the tree in pixels
 
-// The names of all rows, each shows or hides its row; a branch has a cross.
+// Build the names of all rows; each toggles its row, and a branch has a remove button.
 function treeNames(names, rows, words, api) {
   const focused = document.activeElement?.dataset.branch;
   const gone = (row) => () => {
@@ -42,7 +42,7 @@ function treeNames(names, rows, words, api) {
   if (focused) names.querySelector(`[data-branch="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
-// The lines beside the names: each from its fork to its end, below the row that it left.
+// Draw the lines beside the names, each from its fork to its end, below its parent row.
 function treeLines(rows, width, words, api) {
   const longest = Math.max(1, ...rows.map((row) => Math.max(row.limit, row.records.length))),
     high = HEIGHT * rows.length,
@@ -76,14 +76,14 @@ function treeLines(rows, width, words, api) {
     const line = { x1: begin, x2: tip, y1: y(i), y2: y(i), "stroke-width": 3, "stroke-linecap": "round" };
     picture.append(svg("line", { ...line, ...pen }), text(end, tip + 7, y(i) + 4));
     if (row.ended && row.ended !== "length") {
-      const after = tip + 11 + 7 * String(end).length; // a square: it ended by itself
+      const after = tip + 11 + 7 * String(end).length; // a square: the text ended by itself
       picture.append(svg("rect", { x: after, y: y(i) - 3, width: 7, height: 7, class: "pg-race-end" }));
     }
   });
   return picture;
 }
 
-// Every row as a line from its fork to its end, with its name.
+// Draw every row as a line from its fork to its end, with its name.
 function tree(root, { words }, api) {
   const board = el("div", "pg-race-tree"),
     names = el("div", "pg-race-names", "", { role: "group", "aria-label": words.tree }),
@@ -105,7 +105,7 @@ function tree(root, { words }, api) {
   return draw;
 }
 
-// A line a text.
+// Return the export: one row per text.
 function numbers(root, { words }, api) {
   const title = el("h2", "", words.table),
     about = el("p", "pg-about", words.table_about),
@@ -288,7 +288,7 @@ export function partsBeside(side, below, payload, api) {
       footer();
       draw.tree();
       draw.table();
-      // Lines are drawn less often than tokens come.
+      // Lines are drawn less often than tokens arrive.
       if (!running) line();
       else if (due === null)
         due = setTimeout(() => {

@@ -1,4 +1,4 @@
-// Speculative decoding: the text call by call with every proposal, and what was measured beside what was predicted.
+// Speculative decoding: the text call by call with every proposal, and measured beside predicted values.
 //
 // payload of "drafttext": { title, note, prompt, turns, typed, before [text], cut, rounds [{ proposals, token, milliseconds }], same, plain,
 //   source, file, run, python, words }; a proposal is [text, id, p, q, sum min(p, q), u, fate], a token
@@ -9,7 +9,7 @@ import { lookInside } from "../../page/prompt/look_inside.js";
 import { icon } from "../../parts/icons.js";
 import { titled } from "../../parts/titled.js";
 
-// What became of a token, with its icon.
+// Describe the outcome of a proposal, with its icon.
 const SIGNS = { accepted: "", rejected: "cross", unread: "", corrected: "again", bonus: "plus", alone: "" };
 const short = (value) =>
   value === null
@@ -21,10 +21,10 @@ const short = (value) =>
         : value.toPrecision(3);
 const ratio = ([, , p, q]) => Math.min(1, p / q);
 
-// What became of a forward's own token: "alone" where nothing had been proposed.
+// Return the kind of a forward pass's own token: "alone" if nothing was proposed.
 const kindOf = ({ proposals, token }) => (proposals.length ? token?.[4] : token && "alone");
 
-// A bar from 0 to 1: filled as far as a proposal is accepted, and a tick where the random number fell.
+// Build a bar from 0 to 1: filled up to the acceptance probability, with a tick at the random number.
 function gauge(share, u) {
   const bar = el("span", "pg-draft-gauge", "", { "aria-hidden": "true" });
   const filled = el("span", "pg-draft-filled"),
@@ -49,7 +49,7 @@ function draftToken(tag, fate, name, attributes) {
   return node;
 }
 
-// Three lines on one token: what it is, what decided, what it was worth. `cell`: { round, place, proposal }, or null.
+// Describe one token in three lines: token, decision, effect. `cell`: { round, place, proposal }, or null.
 function explained({ words, rounds }, cell) {
   const line = (...parts) => {
     const row = el("div");
@@ -85,7 +85,7 @@ function explained({ words, rounds }, cell) {
   ];
 }
 
-// What the looks of the tokens mean, of those that are there.
+// Build the legend of the token styles that occur.
 function keyOf({ words, rounds }) {
   const shown = Object.keys(SIGNS).filter((fate) =>
     rounds.some((round) => kindOf(round) === fate || round.proposals.some((one) => one[6] === fate)),
@@ -97,7 +97,7 @@ function keyOf({ words, rounds }) {
   });
 }
 
-// A line of every token for the files.
+// Return the export: one row per token.
 const records = ({ rounds }) =>
   rounds.flatMap((round, n) => {
     const { proposals, token } = round;
@@ -119,7 +119,7 @@ const columnsOf = (words) => [
   words.csv_expected,
 ];
 
-// A conversation that is not open is answered by no text, and has no prompt.
+// A conversation that does not await an answer has no prompt to continue.
 function inside({ prompt, turns, typed }) {
   if (!typed || (prompt === null && turns === null)) return [];
   return [turns ? lookInside(typed, "", turns) : lookInside(prompt + typed, prompt)];

@@ -1,4 +1,4 @@
-// The strategies that are compared: a line each, one of them opened at a time, and what all of them share.
+// The compared strategies: one line each, one of them open at a time, and the settings they share.
 //
 // payload: { presets { key: strategy }, default [keys], methods [{ key, label, help, source, parameters }], pipeline,
 //   settings, bounds, chat, hues, names, words, memories [[kind, label]], memory_short { kind: text } };
@@ -11,7 +11,7 @@ import { MEMORY, strategyEditor } from "./strategy_editor.js";
 import { sharedSettings } from "./strategy_settings.js";
 import { copy, core, labels, summary } from "./strategy_text.js";
 
-// A line for each strategy; acts: toggle(i), add(i, strategy), remove(i).
+// Build a line for each strategy; acts: toggle(i), add(i, strategy), remove(i).
 function strategyLine({ payload, strategies, open }, i, label, acts) {
   const { words, bounds, hues } = payload,
     item = el("li", i === open ? "pg-strat pg-strat-opened" : "pg-strat"),
@@ -38,7 +38,7 @@ function strategyLine({ payload, strategies, open }, i, label, acts) {
   return item;
 }
 
-// Above the list: add one, or compare four memories.
+// Build the buttons above the list: add a strategy, or compare four memories.
 function strategyHead({ payload, strategies }, acts) {
   const { words, bounds, presets } = payload;
   const button = (text, title, disabled, act) => {
@@ -79,7 +79,7 @@ define("strategies", (root, props, send) => {
     if (pause) timer = setTimeout(ask, pause);
     else ask();
   };
-  // Only the texts, so that who types or slides keeps the focus.
+  // Update only the texts, so that the focus stays while the user types or moves a slider.
   const relabel = () => {
     const { strategies, payload, open } = desk,
       names = labels(strategies, payload),
@@ -135,7 +135,7 @@ define("strategies", (root, props, send) => {
       tell();
     },
   };
-  // The search leads here: the strategy of this preset is opened, and joins the others, or takes the last one's place.
+  // Called by the search: open the strategy of a preset, adding it or replacing the last one.
   root.addEventListener("pg-choose", ({ detail: key }) => {
     const { payload, strategies } = desk,
       wanted = core(payload.presets[key], payload),

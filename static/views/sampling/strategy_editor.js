@@ -1,10 +1,10 @@
-// The strategy that is open: its name, preset, method with parameters, memory and steps.
+// The editor of the open strategy: its name, preset, method with parameters, memory and steps.
 import { el } from "../../page/dom.js";
 import { pipelineEditor } from "./pipeline.js";
 import { field, PAUSE, whole } from "./strategy_settings.js";
 import { copy, core, labels, method, short } from "./strategy_text.js";
 
-export const MEMORY = 32; // keys that a bounded memory holds where nothing was chosen
+export const MEMORY = 32; // default number of keys of a bounded memory
 
 function slider(strategy, { name, label, low, high, step, default: usual }, changed) {
   const both = el("span", "pg-slider"),
@@ -28,7 +28,7 @@ function choice(options, value, change) {
   return select;
 }
 
-// What the cache keeps, and how many keys where that is bounded; anew(2) draws the editor with the focus there.
+// Build the setting for the cache policy and its budget; anew(2) redraws the editor and restores the focus.
 function remembering(strategy, { words, bounds, memories }, { changed, anew }) {
   const what = choice([["", words.memory_all], ...memories], strategy.memory?.kind ?? "", (kind) => {
     const budget = strategy.memory?.budget ?? MEMORY;
@@ -44,8 +44,8 @@ function remembering(strategy, { words, bounds, memories }, { changed, anew }) {
   return [field(words.memory, what, words.memory_help), ...(size ? [field(words.memory_size, size)] : [])];
 }
 
-// The editor as an element. `desk`: { payload, strategies, open }; changed(pause) tells that the open one was changed,
-// renamed() that its texts have. Returns { node, draw, focus }.
+// Build the editor. `desk`: { payload, strategies, open }; changed(pause) reports a change of the open strategy,
+// renamed() a change of its texts. Returns { node, draw, focus }.
 export function strategyEditor(desk, changed) {
   const node = el("div", "pg-strat-editor", "", { id: "pg-strat-editor" });
   const told = (pause) => {

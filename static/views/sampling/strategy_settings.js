@@ -1,7 +1,7 @@
-// What all strategies share: tokens, seed, stop texts; and the fields that strategies are set with.
+// Settings shared by all strategies: tokens, seed, stop texts; and the fields of a strategy.
 import { el, fill } from "../../page/dom.js";
 
-export const PAUSE = 300; // milliseconds between two questions while a slider moves or someone types
+export const PAUSE = 300; // milliseconds between questions while a slider moves or the user types
 
 export function field(text, input, help) {
   const label = el("label", "pg-field");
@@ -38,7 +38,7 @@ const inline = (text, ...inputs) => {
   return label;
 };
 
-// Texts that end a text, a line each, folded while there are none.
+// Build the field for stop texts, one per line, collapsed if empty.
 function stopTexts(settings, { words, bounds }, change) {
   const stop = el("textarea", "", "", { rows: 2, "aria-label": words.stop });
   stop.value = settings.stop.join("\n");
@@ -50,7 +50,7 @@ function stopTexts(settings, { words, bounds }, change) {
   return fold;
 }
 
-// Put the fields of `settings` into an element; tell(pause) is called once one has changed.
+// Put the fields of `settings` into an element; tell(pause) is called after each change.
 export function sharedSettings(root, payload, settings, tell) {
   const { words, bounds } = payload;
   const set = (name, pause) => (value) => {
@@ -63,7 +63,7 @@ export function sharedSettings(root, payload, settings, tell) {
     seed.value = settings.seed = Math.floor(Math.random() * (bounds.seed + 1));
     tell();
   };
-  // A conversation is in the model's template already.
+  // A conversation already uses the model's template.
   const talking = () => {
     const label = box(words.chat, payload.talk || settings.chat, set("chat", 0), words.chat_help);
     if (payload.talk) {

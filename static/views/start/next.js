@@ -1,15 +1,15 @@
-// What comes next: the likeliest tokens as bars, at any temperature, and writing one of them.
+// What comes next: the most likely tokens as bars at any temperature, and buttons that append one of them.
 //
 // payload of "startnext": { title, about, tokens: [{ id, text, logit, prompt }], temperatures, sums, drawn: [{ id, text,
 //   prompt, ends }], u, usual, before, chat, last, room, words, file, source, python, run }. A share is exp(logit / T - sum of T): the
-//   page computes it by itself. `prompt`: what the prompt would be with that token, "" where no text is read like that.
-// value: { temperature }, of which the server knows nothing
+//  page computes it itself. `prompt`: the prompt with that token appended, "" if no text is tokenized like that.
+// value: { temperature }, which the server does not use
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { promptText, writeOn } from "../../page/prompt/prompt.js";
 import { titled } from "../../parts/titled.js";
 
-const PAUSE = 350; // milliseconds between two tokens, to see what changes
+const PAUSE = 350; // milliseconds between two tokens, so that each change is visible
 
 const percent = (share) => {
   const points = 100 * share;
@@ -19,11 +19,11 @@ const percent = (share) => {
 
 export const shareAt = (logit, T, sum) => (T ? Math.exp(logit / T - sum) : logit === 0 ? 1 : 0);
 
-// What a token's share is at the temperature of this place.
+// Compute a token's probability at the temperature with this index.
 const shareOf = ({ tokens, temperatures, sums }, at, n) =>
   temperatures[at] ? shareAt(tokens[n].logit, temperatures[at], sums[at]) : +!n;
 
-// The likeliest tokens as buttons with bars; each writes itself. Returns rows { id, line, bar, number }.
+// Build the most likely tokens as buttons with bars; each appends itself. Returns rows { id, line, bar, number }.
 function tokenBars({ tokens, words, chat, room, before }) {
   return tokens.map(({ id, text, prompt }) => {
     const line = el("li"),
@@ -41,15 +41,15 @@ function tokenBars({ tokens, words, chat, room, before }) {
   });
 }
 
-// Why the drawn token is that one, or cannot be written.
+// Explain why this token was drawn, or why it cannot be appended.
 function reason({ words, chat, room, u }, pick, T) {
   if (!room) return words.full;
   if (!pick.prompt) return pick.ends ? words.ends : chat ? words.chat : words.untypable;
   return T ? fill(words.falls, { u: u.toFixed(4) }) : words.first_choice;
 }
 
-// A button that writes token after token, each once the page shows the one before; whatever the visitor does with the
-// prompt ends it. `now()`: { payload, pick }.
+// Build a button that generates token after token, each once the page shows the previous one. Any edit of the prompt
+// stops it. `now()`: { payload, pick }.
 function writer(now) {
   const node = el("button", "pg-button pg-start-keep", "", { type: "button", "aria-pressed": "false" });
   let writing = null;
@@ -80,7 +80,7 @@ function writer(now) {
   };
   return {
     node,
-    // Whether it may be pressed; once it writes, to stop it.
+    // Enable or disable the button; during generation it stops it.
     allow(may) {
       node.disabled = !writing && !may;
     },
@@ -105,7 +105,7 @@ define("startnext", (root, props, ask) => {
     show = titled(root, list, rest, control, buttons, why);
   let payload = null,
     rows = [],
-    at = null; // which temperature is shown; props.value keeps it from prompt to prompt, and in a link
+    at = null; // index of the shown temperature; props.value keeps it across prompts and in links
   control.append(name, slider, shown);
   buttons.append(write, keep.node);
   const paint = () => {

@@ -1,4 +1,4 @@
-// The model as a picture with this prompt's numbers: one token on its way through the blocks, one head looked into.
+// The model as a picture with this prompt's numbers: the path of one token through the blocks, and one head in detail.
 //
 // payload of "startway": { title, about, head: [layer, head], head_name, read: [{ index, text, share, percent }], left,
 //   position, embedding, blocks: [{ layer, heads: [{ value, strength, text }], mlp, guess, share, percent, length }],
@@ -10,21 +10,21 @@ import { define } from "../../page/mount.js";
 import { pickHead, pickToken } from "../../page/selection/selection.js";
 import { titled } from "../../parts/titled.js";
 
-// A heading that opens the view of what stands below it.
+// Build a heading that opens the view of the content below it.
 function heading(text, tab, view) {
   const node = el("button", "pg-way-heading", text, { type: "button" });
   node.onclick = () => go(tab, view);
   return node;
 }
 
-// The first norm of a block, in its view.
+// Open the first norm of a block in its view.
 function normOf(norm) {
   const { values, ...rest } = state();
   const shown = { ...values, activations_view: { view: "one_norm" }, one_norm_form: { norm } };
   enter({ ...rest, tab: "activations", values: shown });
 }
 
-// A cell that says what it stands for, tinted by how strong it is: hues [lowers, raises].
+// Build a labeled cell, tinted by its strength: hues [lowers, raises].
 function partCell(part, kind, hues, act) {
   const node = el("button", `pg-way-cell ${kind}`, "", {
       type: "button",
@@ -47,7 +47,7 @@ function shareBar(look, text, share, percent, told) {
   return row;
 }
 
-// What the head reads: the tokens.
+// Build the tokens that the head attends to.
 function tokensRead({ words, read, left, position, head_name: name }) {
   const node = el("div", "pg-way-tokens"),
     open = el("button", "pg-way-open", words.open_head, { type: "button" });
@@ -67,7 +67,7 @@ function tokensRead({ words, read, left, position, head_name: name }) {
   return node;
 }
 
-// A block: its norms, its heads, its MLP, and what the model would say after it.
+// Build a block: its norms, its heads, its MLP, and the model's prediction after it.
 function blockRow({ layer, norm, heads, mlp, guess, share, percent }, { words, head, hues }) {
   const strip = el("span", "pg-way-heads");
   strip.append(

@@ -1,10 +1,10 @@
-// When heads of a run came to do what a score measures: a step of the replay, from the run's own numbers.
+// The time at which heads acquired a behavior that a score measures, determined from the run's own snapshots.
 
-const LEAST = 0.3; // a run with no head above this has formed none
+const LEAST = 0.3; // minimum score of a head that counts as formed
 const highest = (scores) => Math.max(...scores.flat().filter(Number.isFinite), 0);
 
-// The first saved step at which some head has half of the run's highest score, and twice what shuffled text gives.
-// null where no head gets there, or one had it from the start. snapshots: {step, induction, previous_token,
+// Return the first saved step at which a head has half of the run's highest score, and twice the score on shuffled
+// text; null if no head does, or one did from the start. snapshots: {step, induction, previous_token,
 // induction_baseline}, each score [layers][heads].
 export function formed(snapshots, score) {
   const scores = snapshots.map((each) => highest(each[score]));

@@ -1,24 +1,24 @@
-// The training runs of this page: what came of them so far, and which are looked at.
+// The training runs of this page: their data so far, and the displayed ones.
 import { noteRun, pageState } from "../../page/state.js";
 import { feed } from "../../parts/feed.js";
 
-export const runs = new Map(); // id -> run; a page keeps what it was sent
+export const runs = new Map(); // id -> run, with everything received from the server
 const listeners = new Set();
 export const lab = { runs, current: null, other: null, head: null, error: null, words: null, send: null };
 const tell = (what) => listeners.forEach((listener) => listener(what));
-// Told of each piece ("data") and of each choice ("choice").
+// Register a listener for new data ("data") and for changes of the displayed run ("choice").
 export const changed = (listener) => listeners.add(listener);
 export const choose = (change) => {
   Object.assign(lab, change);
   tell("choice");
 };
 
-// Further reasons to ask before the page is left: functions that say whether there is something to lose.
+// Register a function that returns whether leaving the page would lose data.
 const reasons = [() => [...runs.values()].some(({ reports }) => reports.length)];
 export const keepPage = (reason) => reasons.push(reason);
 
-// What was trained is kept by this page alone: leaving it is asked for first, unless the page itself leaves.
-// The framework closes its connection at this event; who stays still needs it.
+// Training results exist only on this page, so leaving asks for confirmation, unless the page reloads itself. Gradio
+// closes its connection at this event, which must not happen if the user stays.
 window.addEventListener(
   "beforeunload",
   (event) => {
@@ -33,7 +33,7 @@ export function decode(base64, type) {
   return new type(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer);
 }
 
-// Pieces arrive in order; when one was missed, all missing ones are requested.
+// Store the pieces in order; if one was missed, request all missing ones.
 export function take(piece) {
   lab.error = piece.error ?? null;
   if (piece.run) {

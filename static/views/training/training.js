@@ -1,4 +1,4 @@
-// The training tab: its settings, the run that goes on, and what is kept of runs on this page.
+// The training tab: settings, the current run, and the earlier runs of this page.
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { pickHead } from "../../page/selection/selection.js";
@@ -15,7 +15,7 @@ function field(words, name, control) {
   control.name = name;
   return label;
 }
-// Click a button as soon as it is on the screen, unless it takes a minute, and then go on.
+// Click a button as soon as it is visible; give up after a minute.
 function onceShown(selector, then) {
   const until = Date.now() + 60_000;
   const timer = setInterval(() => {
@@ -107,7 +107,7 @@ function form(payload) {
   more.append(el("summary", "", words.more), rest);
   const chosenPreset = field(words, "preset", preset),
     aboutPreset = el("p", "pg-muted");
-  preset.removeAttribute("name"); // it only fills the fields in
+  preset.removeAttribute("name"); // the preset only fills in the other fields
   node.append(chosenPreset, aboutPreset, field(words, "task", task), about, box, tokens, main, more);
   const describe = () => {
     const chosen = payload.tasks.find((t) => t.key === task.value);
@@ -119,7 +119,7 @@ function form(payload) {
     aboutPreset.textContent = payload.presets.find(({ key }) => key === preset.value)?.about ?? "";
     aboutPreset.hidden = !aboutPreset.textContent;
     width.hidden = mixer.value !== "sliding_window";
-    width.lastChild.disabled = width.hidden; // then nothing in it holds the start up
+    width.lastChild.disabled = width.hidden; // hidden fields must not block the form's validation
   };
   mixer.onchange = cut.onchange = describe;
   task.onchange = () => {
@@ -131,7 +131,7 @@ function form(payload) {
     put(node, chosen ? chosen.settings : defaults);
     describe();
   };
-  // What is changed by hand is no preset any more.
+  // Changing a field manually deselects the preset.
   node.addEventListener("input", ({ target }) => {
     if (target === preset || !preset.value) return;
     preset.value = "";
@@ -160,7 +160,7 @@ const values = (node) =>
       .filter((control) => control.value !== "" || !control.dataset.optional)
       .map((control) => [control.name, held(control)]),
   );
-// Fill fields in; what is not named stays as it is, but for what may stay empty.
+// Fill in fields; fields without a value are unchanged, except for those that may be empty.
 function put(node, filled) {
   for (const control of node.querySelectorAll("[name]")) {
     const value = filled[control.name] ?? (control.dataset.optional && filled.task ? "" : null);
@@ -227,7 +227,7 @@ define("training", (root) => {
     const row = offers(words, run, () => open(run));
     if (row) status.append(row);
   };
-  // The trained model in the attention tab, at the head of the replay.
+  // Opens the trained model in the attention tab, above the replay.
   const open = (run) => {
     const head = lab.current === run.id ? lab.head : null;
     lab.send("open", { run: run.id });
@@ -257,8 +257,8 @@ define("training", (root) => {
     paintButtons(payload.words, active());
     draw(what);
   };
-  // News are drawn once a second, on a slow machine less often, so that the page stays free for four times as long as a
-  // drawing takes: on most machines the training itself is on the same processor.
+  // Updates are drawn once per second, or less often on a slow machine: the page stays idle for four times the duration
+  // of a drawing, because the training usually runs on the same processor.
   let due = null,
     rest = 0;
   changed((what) => {
@@ -286,7 +286,7 @@ define("training", (root) => {
     draw = (what) => parts.forEach((part) => part(what));
     paint("choice");
   };
-  // A lesson's settings, the others as they are at first.
+  // Apply a lesson's settings; all others get their defaults.
   show.take = (filled) => {
     put(settings, { ...payload.defaults, ...filled });
     settings.dispatchEvent(new Event("restored"));

@@ -1,4 +1,4 @@
-// One sequence at every saved step of a run: each head's map, the chosen head in full, and what is predicted.
+// One sequence at every saved step of a run: a map per head, the selected head in full, and the predictions.
 
 import { el, fill, roving } from "../../page/dom.js";
 import { isDark, onTheme } from "../../page/theme.js";
@@ -9,7 +9,7 @@ import { lab } from "./runs.js";
 
 const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}%`;
 
-// The weights of one head at a saved step, [T, T] in 65,535ths.
+// Return the weights of one head at a saved step, [T, T] in units of 1/65,535.
 function weightsOf({ heads, probe }, snapshot, layer, number) {
   const size = probe.length ** 2,
     start = (layer * heads + number) * size;
@@ -26,7 +26,7 @@ function paintCell(canvas, values, T, ramps) {
   canvas.width = canvas.height = T;
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
-// The head to look at first: the one that most became an induction head, else that reads the token before.
+// Select the initial head: the strongest induction head, or else the strongest previous-token head.
 function bestHead({ snapshots }) {
   const last = snapshots.at(-1),
     scores = last.induction.flat().some((value) => value > 0.3) ? last.induction : last.previous_token;
@@ -38,9 +38,9 @@ function bestHead({ snapshots }) {
   );
   return place;
 }
-const headAt = (run, i) => [i % run.layers, Math.floor(i / run.layers)]; // layers across, heads down, as on every map
+const headAt = (run, i) => [i % run.layers, Math.floor(i / run.layers)]; // layers x heads, as in all maps
 
-// The maps of all heads as buttons. choose(head) looks at one. Returns { node, build(run), paint(run, snapshot, chosen) }.
+// Build the maps of all heads as buttons; choose(head) selects one. Returns { node, build(run), paint(run, snapshot, chosen) }.
 function headBoard({ words, ramps }, choose) {
   const node = el("div", "pg-replay-board", "", { role: "group", "aria-label": words.replay_title });
   let across = 1;
@@ -75,7 +75,7 @@ function headBoard({ words, ramps }, choose) {
   };
 }
 
-// One head in full, as the payload of a figure.
+// Build the figure payload of one head in full.
 function headFigure(run, snapshot, [layer, number], words) {
   const { figure, probe, source, id } = run,
     T = probe.length,
@@ -96,7 +96,7 @@ function headFigure(run, snapshot, [layer, number], words) {
   };
 }
 
-// What is predicted after each token, and how likely the token that follows was.
+// Describe the prediction after each token, and the probability of the actual next token.
 function guessesOf({ probe }, snapshot, words) {
   const strip = el("div", "pg-guess-strip");
   probe.forEach((token, place) => {
@@ -120,7 +120,7 @@ function sampleOf({ given, written }, words) {
   return [el("h3", "", words.sample_title), text];
 }
 
-// A slider over the saved steps with a button that plays them; change() follows. `last()`: the number of the newest.
+// Build a slider over the saved steps with a play button; change() is called on each move. `last()`: the newest index.
 function stepPlayer(words, last, change) {
   const node = el("div", "pg-replay-controls"),
     play = el("button", "pg-button", words.play, { type: "button" }),
@@ -212,7 +212,7 @@ export function trainingReplay(root, payload) {
     const snapshot = shown.snapshots[player.place()],
       moment = `${shape} ${player.place()}`;
     player.show(snapshot);
-    if (what === "data" && moment === drawn) return; // of a step that is saved nothing changes
+    if (what === "data" && moment === drawn) return; // a saved step does not change
     drawn = moment;
     const chosen = head ?? bestHead(shown);
     lab.head = chosen;

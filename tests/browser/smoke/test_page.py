@@ -105,7 +105,7 @@ def test_typing_updates_everything_and_keeps_the_head(page, lm):
 
 def test_example_fills_the_prompt(page):
     page.get_by_role("button", name="Examples").click()
-    offered = page.get_by_role("dialog", name="Prompts that show something")
+    offered = page.get_by_role("dialog", name="Prompts with a visible effect")
     expect(offered.locator(".pg-example")).to_have_count(6)
     expect(offered.get_by_role("button", name="Show it")).to_have_count(6)
     page.keyboard.press("Escape")
@@ -191,7 +191,7 @@ def test_bad_prompts_get_a_message_and_keep_the_pictures(page):
 
 def test_unknown_model_gets_a_message_and_a_way_back(page, lm):
     box = page.locator("#model input")
-    unknown, no_repo = "There is no model of that name.", "A Hub model is written OWNER/NAME."
+    unknown, no_repo = "No model has this name.", "A model of the Hub has the form OWNER/NAME."
     for name, told in (
         ("no-such-model", f"{unknown} (no-such-model)"),
         ("../../etc/passwd", f"{unknown} (../../etc/passwd)"),

@@ -76,6 +76,10 @@ UNSEEN = """() => {
   }
   return [...unseen];
 }"""
+# Captions of more than two lines.
+LONG = """() => [...document.querySelectorAll("[data-screen] .pg-about")].filter((each) => each.checkVisibility() &&
+  Math.round(each.getBoundingClientRect().height / parseFloat(getComputedStyle(each).lineHeight)) > 2)
+  .map((each) => `a long caption: ${each.textContent}`)"""
 # Buttons, links and folds that show nothing but a sign, as text or by a style: a machine's fonts may lack it, so that
 # icons are drawn.
 SIGNS = """() => {
@@ -163,6 +167,7 @@ def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, theme, 
             type_another_prompt(page)
         wrong[view] = page.evaluate(WRONG) + page.evaluate(UNSEEN) + page.evaluate(SIGNS)
         wrong[view] += page.evaluate(FAULTS, [levels, False])
+        wrong[view] += page.evaluate(LONG) if width == 1280 else []
     assert len(wrong) > 40
     assert {view: each for view, each in wrong.items() if each} == {}
 

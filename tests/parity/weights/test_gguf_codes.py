@@ -161,7 +161,7 @@ def test_they_belong_to_the_file_that_was_loaded(path, tmp_path, caplog):
     model = loaded(path)
     os.utime(path, (1, 1))
     assert step_of(model).ways() == PLAIN
-    assert "The file was changed since it was loaded." in caplog.text
+    assert "The file has changed since it was loaded." in caplog.text
     assert codes_of(tmp_path / "none.gguf", model) is None
     (tmp_path / "other").write_bytes(b"no GGUF")
     assert codes_of(tmp_path / "other", model) is None

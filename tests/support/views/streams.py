@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from viz.page.pipeline import PageRequest
 from viz.page.wire.streams import Channel, answers
-from viz.seam.view import Models, Open, Payload, View
+from viz.seam.view import ModelsChanged, Open, Payload, View
 from viz.work.playground import Playground
 
 
@@ -23,7 +23,7 @@ def trigger(
     values: object = None,
     owner: str = "me",
     chat: object = None,
-) -> Iterator[Payload | Open | Models]:
+) -> Iterator[Payload | Open | ModelsChanged]:
     """An event of a visitor's page: what it yields, nothing where it only does something."""
     question = PageRequest("tiny", prompt, None, values or {}, {}, "en", visitor=owner, chat=chat)
     return answers(channel.stream.events[name], channel.visit(playground, question), sent)

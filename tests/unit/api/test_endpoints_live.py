@@ -76,7 +76,7 @@ def test_answers_and_errors_reach_a_program(client):
     assert edited["kl"] > 0
     with pytest.raises(AppError) as caught:
         client.predict("The cat sat", layer=8, head=2, api_name="/attention")
-    assert str(caught.value) == "There is no such layer. Got: 8. Layers run from 0 to 7."
+    assert str(caught.value) == "This layer does not exist. Got: 8. Layers run from 0 to 7."
     with pytest.raises(AppError, match="wrong kind"):
         client.predict("The cat sat", layer="x", head=2, api_name="/attention")
 

@@ -19,7 +19,7 @@ from viz.cluster import join
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs.background import Cancelled
-from viz.seam.tasks import Question, travels
+from viz.seam.tasks import MeasureTask, travels
 from viz.views.sampling.side_by_side.run import request_of
 from viz.views.sampling.writers import texts_of_request
 from viz.views.tabs import TABS
@@ -114,7 +114,7 @@ def test_every_view_measures_the_same_on_a_replica(here, there):
     wrong = []
     for _, view, measure in QUICK:
         settings = panels.settings_of(view, ours, {})
-        if not travels(Question(view, measure, theirs, settings)):
+        if not travels(MeasureTask(view, measure, theirs, settings)):
             continue
         a, b = (panels.measured(view, measure.name, each, settings).value for each in (ours, theirs))
         if not same(a, b):
@@ -223,7 +223,7 @@ def test_a_question_waits_for_a_place_at_a_full_replica(cluster, there):
     held, waiting = there.engine._rings[there.options.model][0], []
     with contextlib.suppress(cluster.PendingCallsLimitExceeded):
         while True:
-            waiting.append(cluster._send(held, "told", "nobody", 0))
+            waiting.append(cluster._send(held, "news", "nobody", 0))
     assert scene(there, "nobody has run this one")
     cluster.ray.get(waiting)
 
@@ -235,7 +235,7 @@ def test_a_replica_with_too_much_to_do_is_busy_and_says_so(cluster, there, monke
     for attempt in range(20):  # between filling it and asking, the replica may have made room
         with contextlib.suppress(cluster.PendingCallsLimitExceeded):
             while True:
-                waiting.append(cluster._send(held, "told", "nobody", 0))
+                waiting.append(cluster._send(held, "news", "nobody", 0))
         try:
             scene(there, f"nobody has run it {attempt}")
         except Busy as busy:

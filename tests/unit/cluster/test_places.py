@@ -14,7 +14,7 @@ from viz.cluster.places import MANY, PROGRAM, Need, home, need_of, route_of, spa
 from viz.seam.scene import SceneKey
 from viz.seam.selection import Selection
 from viz.seam.settings import Settings
-from viz.seam.tasks import Answering, Measuring, Reading, Writing
+from viz.seam.tasks import Answering, Measuring, TraceReading, WritingTask
 from viz.work.prompt import Prompt
 
 ROUTES = [f"prompt {n}" for n in range(2000)]
@@ -72,8 +72,8 @@ def test_a_prompt_has_one_place_whatever_is_asked_of_it():
             edited,
             RunKey("m", (1, 2)),
             Measuring(scene, "map", "main", Settings()),
-            Reading(edited, "pattern", (0, 0)),
-            Writing("m", (1, 2), None),
+            TraceReading(edited, "pattern", (0, 0)),
+            WritingTask("m", (1, 2), None),
         )
     }
     assert len(same) == 1 and route_of(RunKey("m", (1, 3))) not in same and route_of(RunKey("n", (1, 2))) not in same

@@ -13,10 +13,10 @@ from model.progress import silent
 from model.records import RunKey
 from tests.support.models.small_models import save_tiny
 from tests.unit.views.test_seam import same
-from viz.cluster.replica import VIEWS, Refused, Replica
+from viz.cluster.replica import VIEWS, RefusedQuestion, Replica
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
-from viz.seam.tasks import Answering, Question, Reading, Writing
+from viz.seam.tasks import Answering, MeasureTask, TraceReading, WritingTask
 from viz.views.sampling.side_by_side.run import request_of, rounds
 from viz.work.engine import Done, Ran
 from viz.work.playground import Options, Playground
@@ -50,13 +50,13 @@ def scene(page):
 def task_of(page, view, name):
     opened = scene(page)
     settings = panels.settings_of(VIEWS[view], opened, {})
-    return panels._ask(Question(VIEWS[view], VIEWS[view].measure(name), opened, settings), lambda: None).elsewhere()
+    return panels._ask(MeasureTask(VIEWS[view], VIEWS[view].measure(name), opened, settings), lambda: None).elsewhere()
 
 
 def writing(page):
     cards = {"strategies": [{"preset": "top_p"}], "tokens": 8}
     request = request_of(page, page.opened("tiny"), Prompt("the cat"), cards, {})
-    return request, Writing("tiny", request.prompt, dataclasses.replace(request, model=None, writer=None))
+    return request, WritingTask("tiny", request.prompt, dataclasses.replace(request, model=None, writer=None))
 
 
 def test_it_runs_a_prompt_and_measures_as_the_page_would(replica, page):
@@ -87,17 +87,17 @@ def test_it_loads_its_model_as_the_page_does(options, loaded):
 
 def test_a_trace_is_read_where_it_is(replica, page):
     trace = scene(page).trace
-    read = pickle.loads(replica.read(Reading(trace.key, "pattern", (1, 0))))
+    read = pickle.loads(replica.read(TraceReading(trace.key, "pattern", (1, 0))))
     assert same(read, trace.pattern(1, 0))
-    assert "no such head" in pickle.loads(replica.read(Reading(trace.key, "pattern", (0, 99)))).error.what
+    assert "no such head" in pickle.loads(replica.read(TraceReading(trace.key, "pattern", (0, 99)))).error.what
     with pytest.raises(ValueError, match="not asked"):
-        replica.read(Reading(trace.key, "edit", ()))
+        replica.read(TraceReading(trace.key, "edit", ()))
 
 
 def test_what_a_person_can_cause_is_an_answer(replica, options, tmp_path):
     ids = scene_ids = (1, 2, 3)
     refused = pickle.loads(replica.run(RunKey("tiny", scene_ids, (Edit("zero", 99, 0),))))
-    assert isinstance(refused, Refused) and isinstance(refused.error, InputError) and refused.error.hint
+    assert isinstance(refused, RefusedQuestion) and isinstance(refused.error, InputError) and refused.error.hint
     gone = Replica(options, "no such model", 1)
     for answer in (gone.ready(), gone.run(RunKey("no such model", ids))):
         assert "no model" in pickle.loads(answer).error.what
@@ -110,7 +110,7 @@ def test_a_job_reports_and_ends_with_its_value(replica, page):
     opened = scene(page)
     expected = panels.job_of(VIEWS["lens"], "whole", opened, task.settings).work(silent)
     assert isinstance(done, Done) and same(done.value, expected) and done.seconds > 0
-    assert reports and len(reports[0]) == 3 and replica.going == {} and replica.told("a", 0) == []
+    assert reports and len(reports[0]) == 3 and replica.going == {} and replica.news("a", 0) == []
 
 
 def test_a_text_has_the_pieces_that_the_page_would_write(replica, page):
@@ -128,9 +128,9 @@ def test_news_come_piece_by_piece_and_a_stop_ends_the_work(replica, page):
     worker = threading.Thread(target=lambda: answers.append(pickle.loads(replica.work("c", task))))
     worker.start()
     try:
-        while not replica.told("c", 0) and "c" not in replica.going:
+        while not replica.news("c", 0) and "c" not in replica.going:
             pass
-        assert replica.told("c", 0) == [] and not replica.idle(0.0) and replica.unused() == 0.0
+        assert replica.news("c", 0) == [] and not replica.idle(0.0) and replica.unused() == 0.0
         replica.stop("c")
     finally:
         replica.playground.computing.release()

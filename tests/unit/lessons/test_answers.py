@@ -11,10 +11,10 @@ from model.errors import InputError
 from viz.lessons.answers import judged, read
 from viz.lessons.lesson import Lesson, Value
 from viz.lessons.library import Library, library
-from viz.lessons.operations import derived, made, taken
+from viz.lessons.operations import apply, derived, taken
 from viz.lessons.routes import page_of, routes
 from viz.lessons.text import pieces
-from viz.lessons.values import Page, value_of, written
+from viz.lessons.values import PageState, value_of, written
 from viz.words import section, words
 from viz.work.playground import Options, Playground
 
@@ -63,9 +63,11 @@ def test_operations_by_hand():
     answer = {"rows": [{"a": 1, "b": [2, None]}, {"a": 3, "b": [4, 5]}]}
     assert taken(answer, ["rows", {"a": 3}, "b", -1]) == 5
     assert taken(answer, ["rows", "*", "a"]) == [1, 3] and taken(answer, ["rows", 0, ["a", "b"]]) == [1, [2, None]]
-    assert made("sum", taken(answer, ["rows", "*", "b"])) == 11 and made("count", [1, 2]) == 2
-    assert made("median", [1, 9, 2]) == 2 and made("at_largest", [1, 9, 2]) == 1 and made("over_half", [0.5, 0.6]) == 1
-    assert made("bits", 0.6931471805599453) == pytest.approx(1) and made("rest", 0.25) == 0.75
+    assert apply("sum", taken(answer, ["rows", "*", "b"])) == 11 and apply("count", [1, 2]) == 2
+    assert (
+        apply("median", [1, 9, 2]) == 2 and apply("at_largest", [1, 9, 2]) == 1 and apply("over_half", [0.5, 0.6]) == 1
+    )
+    assert apply("bits", 0.6931471805599453) == pytest.approx(1) and apply("rest", 0.25) == 0.75
     assert derived("ratio", {"a": 6, "b": 3}) == 2 and derived("compare", {"a": 6, "b": 3}) == "more"
     assert derived("which_smallest", {"a": 6, "b": 3}) == "b"
     for wrong in (["cols"], ["rows", 9], ["rows", {"a": 2}], ["rows", {"z": 2}]):
@@ -73,7 +75,7 @@ def test_operations_by_hand():
             taken(answer, wrong)
     for operation, value in (("mean", []), ("sum", "x"), ("exp", 1e9)):
         with pytest.raises(InputError):
-            made(operation, value)
+            apply(operation, value)
     with pytest.raises(InputError):
         derived("ratio", {"a": 1, "b": 0})
 
@@ -91,14 +93,12 @@ def test_values_are_of_the_prompt_and_model_that_are_shown(playground):
         "mine": Value("mine", "tokenize", {"prompt": {"page": "prompt"}}, ("tokens",), "count", show="whole"),
         "head": Value("head", "attention", {"layer": {"page": "layer"}, "head": {"page": "head"}}, ("layer",)),
     })  # fmt: skip
-    assert value_of(playground, lesson, "mine", Page(prompt="a cat sat")) == 3
-    assert value_of(playground, lesson, "mine", Page(prompt="a cat")) == 2
-    assert value_of(playground, lesson, "head", Page(heads=((0, 1), (5, 2)))) == 5
+    assert value_of(playground, lesson, "mine", PageState(prompt="a cat sat")) == 3
+    assert value_of(playground, lesson, "mine", PageState(prompt="a cat")) == 2
+    assert value_of(playground, lesson, "head", PageState(heads=((0, 1), (5, 2)))) == 5
     with pytest.raises(InputError, match="No head is picked"):
-        value_of(playground, lesson, "head", Page())
-    assert (
-        written([5, 2], "head") == "5.2" and written(" a", "token") == "·a" and written(0.5, "percent") == "50.0%"
-    )
+        value_of(playground, lesson, "head", PageState())
+    assert written([5, 2], "head") == "5.2" and written(" a", "token") == "·a" and written(0.5, "percent") == "50.0%"
 
 
 # --- over the network ---
@@ -140,9 +140,9 @@ def test_answers_that_are_none_are_not_right(client, given):
 
 
 def test_a_page_says_what_it_shows_and_nothing_else(playground):
-    assert page_of(playground, None) == Page() == page_of(playground, {"model": 3, "prompt": [], "heads": [[1]]})
+    assert page_of(playground, None) == PageState() == page_of(playground, {"model": 3, "prompt": [], "heads": [[1]]})
     sent = {"model": "hub:a/b", "prompt": "x", "heads": [[1, 2], [-1, 0], "ab"], "tokens": [1, True, -2]}
-    assert page_of(playground, sent) == Page("", "x", ((1, 2),), (1,))
+    assert page_of(playground, sent) == PageState("", "x", ((1, 2),), (1,))
     assert page_of(playground, {"model": "tinygpt"}).model == "tinygpt"
 
 

@@ -69,7 +69,7 @@ WORDED = {
     "a thousand": ("cuts", "it takes more than a thousand", "unsure", 1001, 8192),
     "a habit": ("one_guess", "it is near 1, as after “Once upon”", "habit", 1, 1.1),
     "far less": ("repetition", "gets far less than 1%", "first", 0, 0.001),
-    "four bits": ("few_bits", "Each bit fewer roughly doubles", "growth", 14, 20),
+    "four bits": ("few_bits", "Dropping a bit roughly doubles", "growth", 14, 20),
     "one head": ("switch_off", "most of the prediction depended on this head", "after", 0, 0.4),
     "a weak trace": ("switch_off", "so it is copied, too", "dog_first", 0, 0.05),
     "half the push": ("steering", "little happens for a long time, then much at once", "half", 0.01, 0.3),

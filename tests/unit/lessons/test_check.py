@@ -195,7 +195,7 @@ check = { text = "How many?", kind = "number", answer = "n" }
         ("", "1", '"tokens"', 0, "1 lessons: no faults."),
         ('"nothing"', "1", '"tokens"', 1, "count.en.toml: needs: There is no lesson “nothing”."),
         ("", "2.5", '"tokens"', 1, "count.en.toml: band: The model gives 2"),
-        ("", "1", '"rows"', 1, "count.en.toml: value.n: A lesson's number is not in the answer."),
+        ("", "1", '"rows"', 1, "count.en.toml: value.n: The answer does not have a lesson's number."),
     ],
 )
 def test_the_command_says_it(tmp_path, capsys, needs, low, take, rc, said):

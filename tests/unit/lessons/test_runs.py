@@ -7,11 +7,11 @@ import pytest
 from model.errors import InputError
 from tests.support.training.rehearsal import SMALL, finish, in_threads
 from viz.lessons import runs
-from viz.lessons.lesson import Lesson, Run, Value
+from viz.lessons.lesson import Lesson, LessonRun, Value
 from viz.lessons.library import library
-from viz.lessons.payloads import whole
+from viz.lessons.payloads import lesson_payload
 from viz.lessons.routes import page_of
-from viz.lessons.values import Page, value_of
+from viz.lessons.values import PageState, value_of
 from viz.work.playground import Options, Playground
 
 WHOLE = library().lesson("head_born", "en")
@@ -23,7 +23,7 @@ VALUES = {
 def lesson(**more: dict) -> Lesson:
     """A lesson with runs that take a moment."""
     small = {"small": SMALL, "copy": SMALL | {"task": "copy"}} | more
-    made = {name: Run(name, "training_lab", values) for name, values in small.items()}
+    made = {name: LessonRun(name, "training_lab", values) for name, values in small.items()}
     return dataclasses.replace(WHOLE, runs=made, values=VALUES)
 
 
@@ -38,36 +38,36 @@ def playground():
 def test_an_answer_is_read_from_the_visitor_s_newest_run_of_these_settings(playground):
     first, copy = finish(playground.workshop), finish(playground.workshop, task="copy")
     other = finish(playground.workshop, seed=5)
-    page = Page("tinygpt", runs=(first.id, copy.id, other.id))
-    assert runs.found(playground, lesson(), "small", page.runs) is first
+    page = PageState("tinygpt", runs=(first.id, copy.id, other.id))
+    assert runs.find(playground, lesson(), "small", page.runs) is first
     assert value_of(playground, lesson(), "small", page) == pytest.approx(first.reports[-1].loss, rel=1e-5)
     assert value_of(playground, lesson(), "copy", page) == pytest.approx(copy.reports[-1].loss, rel=1e-5)
     again = finish(playground.workshop)
-    assert runs.found(playground, lesson(), "small", (*page.runs, again.id)) is again
+    assert runs.find(playground, lesson(), "small", (*page.runs, again.id)) is again
 
 
 def test_what_was_not_trained_on_the_page_is_no_answer(playground):
     there = finish(playground.workshop)
     for known in ((), ("0" * 32,), (there.id[:-1],)):
         with pytest.raises(InputError, match="no such run on this page"):
-            value_of(playground, lesson(), "small", Page("tinygpt", runs=known))
+            value_of(playground, lesson(), "small", PageState("tinygpt", runs=known))
     with pytest.raises(InputError, match="no such run on this page"):
-        value_of(playground, lesson(), "copy", Page("tinygpt", runs=(there.id,)))
+        value_of(playground, lesson(), "copy", PageState("tinygpt", runs=(there.id,)))
     going = playground.workshop.start(
-        "me", runs.job_for(playground, lesson(), Run("a", "training_lab", {"steps": 999}))
+        "me", runs.job_for(playground, lesson(), LessonRun("a", "training_lab", {"steps": 999}))
     )
     with pytest.raises(InputError, match="no such run on this page"):
-        runs.found(playground, lesson(a={"steps": 999}), "a", (going.id,))
+        runs.find(playground, lesson(a={"steps": 999}), "a", (going.id,))
 
 
 def test_who_checks_a_lesson_trains_each_run_once(playground):
-    first = runs.made(playground, lesson())
-    assert runs.made(playground, lesson()) == first and len(playground.workshop.of(runs.OWNER)) == 2
-    page = Page("tinygpt", runs=first)
+    first = runs.prepare(playground, lesson())
+    assert runs.prepare(playground, lesson()) == first and len(playground.workshop.of(runs.OWNER)) == 2
+    page = PageState("tinygpt", runs=first)
     assert value_of(playground, lesson(), "small", page) != value_of(playground, lesson(), "copy", page)
-    assert runs.made(playground, dataclasses.replace(WHOLE, runs={})) == ()
+    assert runs.prepare(playground, dataclasses.replace(WHOLE, runs={})) == ()
     with pytest.raises(InputError, match="out of bounds"):
-        runs.made(playground, lesson(large=SMALL | {"layers": 99}))
+        runs.prepare(playground, lesson(large=SMALL | {"layers": 99}))
 
 
 def test_a_form_of_reinforcement_is_the_same_job_as_the_page_s(playground):
@@ -79,7 +79,7 @@ def test_a_form_of_reinforcement_is_the_same_job_as_the_page_s(playground):
 
 
 def test_a_step_tells_the_page_what_to_fill_in():
-    two, head, one = whole(WHOLE)["steps"]
+    two, head, one = lesson_payload(WHOLE)["steps"]
     assert two["run"] == {"part": "training_lab", "values": dict(WHOLE.runs["two"].values)} and head["run"] is None
     assert one["run"]["values"] == two["run"]["values"] | {"layers": 1}
     assert head["state"] is None and two["state"]["values"]["training_lab"]["seed"] == 2

@@ -138,7 +138,7 @@ def test_a_model_in_memory_is_opened(playground: Playground, lm: LanguageModel):
 
 def test_a_model_that_failed_is_shown_so_that_the_page_says_why():
     broken = Playground(Options(model="tiny", offline=True))
-    broken.failures["tiny"] = InputError("There is no model of that name.", "tiny", "Choose another one.")
+    broken.failures["tiny"] = InputError("No model has this name.", "tiny", "Choose another one.")
     found = answer(broken, link_of({"model": "tiny"}, KEYS), "tiny", START)
     assert (found.model_id, found.waits, found.selection) == ("tiny", "", None)
 

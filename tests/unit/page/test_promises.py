@@ -213,21 +213,21 @@ def overflows(b: Bundled) -> float:
 
 Number = Callable[[Bundled], float | list[float]]
 PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
-    "previous-token peak": ("distance.howto.try", "its peak at distance 1 for any text", peaks, 1, 1),
+    "previous-token peak": ("distance.howto.try", "its peak is at distance 1 for any text", peaks, 1, 1),
     "induction peak": (
         "distance.howto.try",
-        "at the length of the repeated part less one",
+        "at the length of the repeated part minus one",
         lambda b: float(by_distance(b.repeated, 7, 3).argmax()) - (b.period - 1),
         0,
         0,
     ),
     "unscaled": ("score_scaling.howto.try", "from nearly one key", lambda b: largest(b, 0.0), 0.95, 1.0),
-    "divided by d": ("score_scaling.howto.try", "to nearly all alike", lambda b: largest(b, 1.0), 0.1, 0.45),
+    "divided by d": ("score_scaling.howto.try", "to nearly uniform", lambda b: largest(b, 1.0), 0.1, 0.45),
     "even distances": ("position_vectors.howto.try", "even and odd positions", lambda b: far_apart(b, 0), 0.3, 0.7),
     "odd distances": ("position_vectors.howto.try", "even and odd positions", lambda b: far_apart(b, 1), -0.2, 0.2),
     "wave of 2": (
         "position_vectors.howto.try",
-        "at 2 positions: a third",
+        "2 positions, a third of the variance",
         lambda b: float(b.waves.share[-1]),
         0.32,
         0.37,
@@ -254,7 +254,7 @@ PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
         0.9,
     ),
     "T = 0": ("draws.howto.try", "one token is left", left_at_zero, 1, 1),
-    "hello": ("tokenizers.howto.try", "make other tokens", hellos, 3, 3),
+    "hello": ("tokenizers.howto.try", "give other tokens", hellos, 3, 3),
     "int8 bytes": ("formats.howto.try", "nearly the same bytes", bytes_ratio, 1.0, 1.05),
     "budgets": ("scaling_laws.howto.try", "5.76e23 FLOPs, the budget of Gopher", budgets, 0.8, 1.1),
     "above optimum": ("scaling_laws.howto.try", "above its optimum Llama 3 8B lies", above_optimum, 10, 200),

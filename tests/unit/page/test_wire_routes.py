@@ -14,9 +14,9 @@ from model.errors import InputError
 from tests.support.threads import in_thread
 from viz.page.wire import jobs, routes, streams
 from viz.page.wire.streams import Channel
-from viz.seam.jobs.background import Job
-from viz.seam.settings import Check
-from viz.seam.view import Event, Models, Open, Stream, View
+from viz.seam.jobs.background import BackgroundJob
+from viz.seam.settings import Checkbox
+from viz.seam.view import Event, ModelsChanged, Open, Stream, View
 from viz.words import words
 from viz.work.prompt import Prompt
 
@@ -65,7 +65,7 @@ def test_a_client_has_a_share_of_the_threads_and_gets_it_back(feed):
         yield 2
 
     async def ask():
-        share = routes.Share(2)
+        share = routes.ClientShare(2)
         first, second = share.counted("a", lines()), share.counted("a", lines())
         assert await anext(first) == 1 and not share.is_full("a")
         await anext(second)
@@ -78,7 +78,7 @@ def test_a_client_has_a_share_of_the_threads_and_gets_it_back(feed):
     client = feed({"start": Event(lambda visit, sent: None)})
     asked = QUESTION | {"part": "own_feed", "event": "start"}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(routes.Share, "is_full", lambda share, owner: True)
+        patch.setattr(routes.ClientShare, "is_full", lambda share, owner: True)
         assert client.post("/playground/stream", json=asked).status_code == 503
     assert client.post("/playground/stream", json=asked).status_code == 200
 
@@ -91,7 +91,7 @@ def own_job(monkeypatch):
     """The job that the button `own_job` starts does this."""
 
     def use(work):
-        monkeypatch.setitem(jobs.PLANS, "own_job", lambda scene, values: Job(("own", scene.run), work))
+        monkeypatch.setitem(jobs.PLANS, "own_job", lambda scene, values: BackgroundJob(("own", scene.run), work))
 
     return use
 
@@ -157,7 +157,7 @@ def feed(monkeypatch, playground):
 
     def use(events, **more):
         stream = Stream("feed", "someshow", events, **more)
-        view = View("own", ("form",), {}, settings=(Check("on"),), streams=(stream,))
+        view = View("own", ("form",), {}, settings=(Checkbox("on"),), streams=(stream,))
         monkeypatch.setattr(routes, "channels", lambda: {"own_feed": Channel(stream, view, stream.state())})
         return TestClient(Starlette(routes=routes.routes(playground)))
 
@@ -190,7 +190,7 @@ def test_an_event_that_only_does_something_answers_nothing(feed):
 
 def test_an_event_may_open_a_model_and_change_the_list(feed, playground):
     def start(visit, sent):
-        yield Models()
+        yield ModelsChanged()
         yield Open("tiny", "abc", "checks")
 
     client = feed({"start": Event(start)})

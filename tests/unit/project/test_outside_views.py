@@ -72,7 +72,7 @@ def test_a_broken_view_is_named(run, tmp_path, code, says):
     ("file", "old", "new", "says"),
     [
         ("view.py", '    "token_lengths",', '    "map",', "The key of a view is taken. Got: map."),
-        ("words/en.toml", "formula =", "# ", "A view lacks words. Got: token_lengths.howto.formula."),
+        ("words/en.toml", "formula =", "# ", "A view has missing words. Got: token_lengths.howto.formula."),
         ("words/en.toml", "[token_lengths.howto]", "[token_lengths.howto", "words/en.toml: "),
         (
             "view.py",

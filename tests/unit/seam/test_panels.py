@@ -10,7 +10,7 @@ from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs.background import Result
 from viz.seam.tab import Tab
-from viz.seam.tasks import Question
+from viz.seam.tasks import MeasureTask
 from viz.seam.view import Custom, Measure, Steady, View
 from viz.work.prompt import Prompt
 
@@ -69,8 +69,8 @@ def test_a_picture_makes_its_question_once(scene):
 def test_it_depends_on_what_those_depend_on(scene):
     none = panels.settings_of(VIEW, scene, {})
     other = scene_of(scene.playground, PageRequest("tiny", "abc", None, {}, {}, "en"))
-    key = panels.key_of(Question(VIEW, VIEW.measure("both"), scene, none))
-    assert key != panels.key_of(Question(VIEW, VIEW.measure("both"), other, none))
+    key = panels.key_of(MeasureTask(VIEW, VIEW.measure("both"), scene, none))
+    assert key != panels.key_of(MeasureTask(VIEW, VIEW.measure("both"), other, none))
 
 
 def test_views_with_one_owner_measure_once(scene):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from viz.seam import panels
 from viz.seam.settings import Choice, Settings, Text, form, read_all
-from viz.seam.tasks import Question
+from viz.seam.tasks import MeasureTask
 from viz.seam.view import Measure, View
 from viz.words import Words
 
@@ -46,9 +46,9 @@ def test_equal_questions_are_one_measurement():
     measure = Measure("main", lambda scene, settings: settings.even, (), ("n",), question=question)
     view = View("v", (), {}, (measure,))
     scene = SimpleNamespace()
-    keys = [panels.key_of(Question(view, measure, scene, Settings((("n", n), ("other", n))))) for n in (2, 4, 5)]
+    keys = [panels.key_of(MeasureTask(view, measure, scene, Settings((("n", n), ("other", n))))) for n in (2, 4, 5)]
     assert keys[0] == keys[1] != keys[2]
-    assert Question(view, measure, scene, Settings((("n", 4),))).answer() is True
+    assert MeasureTask(view, measure, scene, Settings((("n", 4),))).answer() is True
 
 
 def test_a_file_may_be_opened_into_a_text_that_says_so():

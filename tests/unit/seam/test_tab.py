@@ -7,7 +7,7 @@ from viz.seam import panels
 from viz.seam.layout import Box, slots
 from viz.seam.settings import Choice, Settings
 from viz.seam.tab import Tab
-from viz.seam.tasks import Question
+from viz.seam.tasks import MeasureTask
 from viz.seam.view import Custom, Measure, View
 from viz.words import Catalogue, Words
 
@@ -78,7 +78,7 @@ def test_what_is_kept_may_depend_on_the_settings(scene, size):
     some = view("some", SIZE, keep=large)
     settings = panels.settings_of(some, scene, {"some_form": {"size": size}})
     assert panels.measured(some, "main", scene, settings).value in (3, 6)
-    key = panels.key_of(Question(some, some.measure("main"), scene, settings))
+    key = panels.key_of(MeasureTask(some, some.measure("main"), scene, settings))
     assert (scene.playground.results.peek(key) is not None) == (size == "large")
 
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from tests.support.scripts import STATIC
-from viz.server.assets import MAIN, POLICY, ROUTE, STUB, STYLE, Head, answer, read, stylesheet, tags
+from viz.server.assets import MAIN, POLICY, ROUTE, STUB, STYLE, HeadMiddleware, answer, read, stylesheet, tags
 from viz.server.headers import cached
 
 ASSETS = read(STATIC)
@@ -141,7 +141,7 @@ def page_client(body: bytes = PAGE, media_type: str = "text/html", root: str = "
         return Response(body, media_type=media_type)
 
     routes = [Route(path, page) for path in ("/", "/other", "/config")]
-    return TestClient(Starlette(routes=routes, middleware=[Middleware(Head, tags="<i>")]), root_path=root)
+    return TestClient(Starlette(routes=routes, middleware=[Middleware(HeadMiddleware, tags="<i>")]), root_path=root)
 
 
 @pytest.mark.parametrize("root", ["", "/attn"])

@@ -69,7 +69,7 @@ def test_of_a_process_that_is_killed_the_last_good_model_stays(playground, base,
     assert run.state == "failed" and run.failure.what == CUT_SHORT
     (run.folder / "half.part").write_bytes(b"x")  # what it was writing
     told = failure(run, "en")
-    assert told == {"text": CUT_SHORT, "hint": f"The model as it was after {run.kept} steps is kept."}
+    assert told == {"text": CUT_SHORT, "hint": f"The model after {run.kept} steps is kept."}
     assert "保留" in failure(run, "zh")["hint"] and "终止" in failure(run, "zh")["text"]
     label = {model_id: label for label, model_id in playground.choices("me")}[run.model_id]
     assert label.endswith(f", {run.kept} steps")

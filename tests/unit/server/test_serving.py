@@ -12,7 +12,7 @@ from tests.support.rude import beat
 from tests.support.wire import listening
 from viz.server import serving
 from viz.server.protocol import Crowd
-from viz.server.serving import Running, taken
+from viz.server.serving import RunningServer, taken
 from viz.work.playground import Options
 
 
@@ -48,7 +48,7 @@ def test_the_address_that_is_printed_can_be_opened(host, url):
                 await send({"type": f"lifespan.{kind}.complete"})
 
     place = taken(host, 0)
-    running = Running(app, place, host, Crowd(total=8))
+    running = RunningServer(app, place, host, Crowd(total=8))
     try:
         assert running.url == f"http://{url}:{running.port}/"
         socket.create_connection((url.strip("[]"), running.port), 5).close()
@@ -64,7 +64,7 @@ def test_a_server_that_cannot_start_says_so(caplog):
         await send({"type": "lifespan.startup.failed", "message": "no"})
 
     with taken("127.0.0.1", 0) as place, pytest.raises(RuntimeError, match="did not start"):
-        Running(broken, place, "127.0.0.1", Crowd(total=8))
+        RunningServer(broken, place, "127.0.0.1", Crowd(total=8))
 
 
 def test_a_server_that_stops_does_not_wait_for_open_pages(lm, caplog):

@@ -11,7 +11,7 @@ from viz.seam.jobs import background
 from viz.seam.panels import settings_of
 from viz.seam.settings import Settings
 from viz.seam.settings import form as form_payload
-from viz.seam.tasks import Question
+from viz.seam.tasks import MeasureTask
 from viz.views.sampling import strategies
 from viz.views.sampling.many_samples import view as many_samples
 from viz.views.sampling.side_by_side import run
@@ -98,7 +98,9 @@ def test_many_samples_are_bounded_and_the_form_says_so(shared, playground):
         """What the button would start."""
         view, at = many_samples.VIEW, scene(server)
         settings = settings_of(view, at, {"many_samples_form": form, "strategies": sent})
-        many_samples.take(at, Question(view, view.measure("main"), at, settings.but(**forced)).asked, lambda *_: None)
+        many_samples.take(
+            at, MeasureTask(view, view.measure("main"), at, settings.but(**forced)).resolved, lambda *_: None
+        )
         return settings
 
     assert ask(shared, {"count": "8"}, cards()).count == "8"
@@ -158,7 +160,7 @@ def test_a_job_of_a_page_is_bounded(shared):
     def work(progress):
         progress(1, 2, "")
 
-    told = list(background.perform_in_turn(ours, "me", background.Job(("x",), work), "en"))
+    told = list(background.perform_in_turn(ours, "me", background.BackgroundJob(("x",), work), "en"))
     last = told[-1][0]
     assert "takes longer than this server allows" in last["text"] and last["state"] == "failed"
     assert not ours.queue.working

@@ -16,7 +16,7 @@ from tests.unit.views.test_seam import QUICK, same
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs.background import Result
-from viz.seam.tasks import Measuring, Question
+from viz.seam.tasks import MeasureTask, Measuring
 from viz.seam.view import Measure, View
 from viz.views.tabs import TABS
 from viz.work.distant import DistantTrace
@@ -47,7 +47,7 @@ def scene(playground, **selection):
 
 def direct(view, measure, opened, settings):
     """A measure called as the plain function that it is, and those that it builds on likewise."""
-    question = Question(view, measure, opened, settings)
+    question = MeasureTask(view, measure, opened, settings)
     panels.prepare(question)
     used = {}
     for name in measure.uses:
@@ -69,7 +69,7 @@ def test_it_answers_what_the_measures_say_for_every_view(playground):
 def task_of(view, measure, opened):
     """The measure as it would travel; None where it stays."""
     settings = panels.settings_of(view, opened, {})
-    return panels._ask(Question(view, measure, opened, settings), lambda: None).elsewhere()
+    return panels._ask(MeasureTask(view, measure, opened, settings), lambda: None).elsewhere()
 
 
 def test_what_travels_is_a_small_value_and_what_a_visitor_has_here_does_not(playground):
@@ -93,19 +93,19 @@ def test_slow_results_go_along_with_what_builds_on_them(playground):
     last = Measure("last", lambda scene, settings, results: results["quick"], uses=("quick",))
     view = View("tried", layout=(), parts={}, measures=(slow, quick, last))
     none = panels.settings_of(view, opened, {})
-    (without,) = [panels._ask(Question(view, last, opened, none), lambda: None).elsewhere()]
-    assert without.given == ()
+    (without,) = [panels._ask(MeasureTask(view, last, opened, none), lambda: None).elsewhere()]
+    assert without.prior == ()
     job = panels.job_of(view, "slow", opened, none)
     opened.playground.results.put(job.key, Result(job.work(silent), 0.1))
-    task = pickle.loads(pickle.dumps(panels._ask(Question(view, last, opened, none), lambda: None).elsewhere()))
-    assert [(name, result.value) for name, result in task.given] == [("slow", 7)]
+    task = pickle.loads(pickle.dumps(panels._ask(MeasureTask(view, last, opened, none), lambda: None).elsewhere()))
+    assert [(name, result.value) for name, result in task.prior] == [("slow", 7)]
     there = dataclasses.replace(playground)
     there.models.get("tiny", lambda: playground.models.peek("tiny"))
     again = task.scene.open(there)
     assert panels.measured(view, "last", again, none).value is None
-    panels.given(view, again, task)
+    panels.add_prior(view, again, task)
     assert panels.measured(view, "last", again, none).value == 7
-    assert panels.key_of(Question(view, last, again, none)) == panels.key_of(Question(view, last, opened, none))
+    assert panels.key_of(MeasureTask(view, last, again, none)) == panels.key_of(MeasureTask(view, last, opened, none))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ class Away(Local):
     """Says of every run that it was done elsewhere."""
 
     def run(self, ask):
-        trace = ask.here()
+        trace = ask.local()
         return Ran(trace.metrics, trace.seconds)
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from model.errors import PlaygroundError
 from viz.seam.jobs import background
-from viz.seam.jobs.background import Job, perform_in_turn
+from viz.seam.jobs.background import BackgroundJob, perform_in_turn
 from viz.words import words
 from viz.work.limits import PRIVATE
 from viz.work.playground import Options, Playground
-from viz.work.queue import Bounds, Full, Queue
+from viz.work.queue import Bounds, Queue, QueueFull
 
 
 def test_so_many_run_and_the_others_hear_how_many_are_before():
@@ -89,7 +89,7 @@ def told(step):
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_job_waits_for_its_turn_and_says_so(playground, language):
     before, said = [playground.queue.join(owner) for owner in "ab"], words(language)
-    steps = perform_in_turn(playground, "c", Job(("k",), lambda progress: 42), language)
+    steps = perform_in_turn(playground, "c", BackgroundJob(("k",), lambda progress: 42), language)
     assert told(next(steps))["text"] == said["job.ahead"].format(n=2)
     before[1].leave()
     assert told(next(steps))["text"] == said["job.ahead_one"]
@@ -108,7 +108,7 @@ def test_a_job_waits_for_its_turn_and_says_so(playground, language):
 
 def test_a_job_that_is_cancelled_while_it_waits_gives_its_place_back_and_never_runs(playground):
     before = playground.queue.join("a")
-    steps = perform_in_turn(playground, "b", Job(("k",), lambda progress: 1 / 0), "en")
+    steps = perform_in_turn(playground, "b", BackgroundJob(("k",), lambda progress: 1 / 0), "en")
     next(steps)
     steps.close()
     assert playground.queue.line == []
@@ -119,7 +119,7 @@ def test_a_job_that_is_cancelled_while_it_waits_gives_its_place_back_and_never_r
 def test_a_server_that_is_full_says_so_in_the_readers_language(playground):
     for owner in "abc":
         playground.queue.join(owner)
-    (only,) = perform_in_turn(playground, "d", Job(("k",), lambda progress: 1), "zh")
+    (only,) = perform_in_turn(playground, "d", BackgroundJob(("k",), lambda progress: 1), "zh")
     assert told(only)["state"] == "failed" and told(only)["text"].startswith("服务器正忙于其他人的任务。")
 
 
@@ -131,7 +131,7 @@ def test_a_cancelled_job_keeps_its_place_until_its_work_has_ended(playground):
         go.wait(10)
         progress(0, None, "")
 
-    steps = perform_in_turn(playground, "a", Job(("k",), work), "en")
+    steps = perform_in_turn(playground, "a", BackgroundJob(("k",), work), "en")
     next(steps)
     assert begun.wait(10)
     steps.close()
@@ -150,7 +150,7 @@ def test_whoever_cancels_may_start_again_before_the_work_has_ended(playground):
         progress(0, None, "")
 
     for n in range(many):
-        steps = perform_in_turn(playground, "a", Job(("k",), work), "en")
+        steps = perform_in_turn(playground, "a", BackgroundJob(("k",), work), "en")
         assert told(next(steps))["state"] == "running" and len(playground.queue.working) == n + 1
         steps.close()
     go.set()
@@ -164,20 +164,20 @@ def test_the_same_job_again_cancels_the_one_before_whose_request_is_still_open(p
         while True:
             progress(0, None, "")
 
-    under_way = [perform_in_turn(playground, "a", Job(("k", n), work), "en", "button") for n in range(many)]
+    under_way = [perform_in_turn(playground, "a", BackgroundJob(("k", n), work), "en", "button") for n in range(many)]
     for steps in under_way:
         assert told(next(steps))["state"] == "running"
     *before, last = under_way
     for steps in before:
         assert [told(step)["state"] for step in steps][-1] == "idle"
-    other = perform_in_turn(playground, "a", Job(("k",), lambda progress: 42), "en", "other")
+    other = perform_in_turn(playground, "a", BackgroundJob(("k",), lambda progress: 42), "en", "other")
     list(other)
     assert told(next(last))["state"] == "running"
     last.close()
 
 
 def test_a_job_that_fails_gives_its_place_back(playground, caplog):
-    list(perform_in_turn(playground, "a", Job(("k",), lambda progress: 1 / 0), "en"))
+    list(perform_in_turn(playground, "a", BackgroundJob(("k",), lambda progress: 1 / 0), "en"))
     other = playground.queue.join("b")
     assert other.wait(10) == 0 and not playground.computing.locked()
 
@@ -211,10 +211,10 @@ def test_views_have_places_of_their_own_and_are_refused_at_once_where_all_wait()
     job, first = queue.join("a"), queue.join("a", "view")
     assert job.running and first.running
     waiting = [queue.join("a", "view") for _ in range(2)]
-    with pytest.raises(Full):
+    with pytest.raises(QueueFull):
         queue.join("a", "view")  # the share of a client
     queue.join("b", "view")
-    with pytest.raises(Full):
+    with pytest.raises(QueueFull):
         queue.join("c", "view")  # of all
     assert not any(each.running for each in waiting)
 

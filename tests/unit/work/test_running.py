@@ -6,7 +6,7 @@ from model.api import LanguageModel
 from model.gpt.edits import Edit
 from model.gpt.transformer import Block
 from tests.support.models.helpers import L, byte_tokenizer, serving, tiny_model
-from viz.work.running import Running
+from viz.work.running import ForwardProgress
 
 
 @pytest.fixture
@@ -16,13 +16,13 @@ def playground(tmp_path):
 
 
 def test_it_is_told_while_it_lasts_and_no_longer():
-    now = Running()
+    now = ForwardProgress()
     assert now.report() == {}
-    with now.told() as progress:
+    with now.reporting() as progress:
         progress(2, 5, "")
         assert now.report() == {"done": 2, "total": 5, "seconds": pytest.approx(0, abs=5)}
     assert now.report() == {}
-    with pytest.raises(KeyError), now.told() as progress:
+    with pytest.raises(KeyError), now.reporting() as progress:
         progress(0, 5, "")
         raise KeyError
     assert now.report() == {}

@@ -13,7 +13,7 @@ from viz.work.rates import COMPUTING, VISITS, Rate
 
 COOKIE = "pg-place"
 HEALTH = "/playground/health"
-WINDOW = 10  # seconds over which the proxy counts
+WINDOW = 10  # seconds over which the proxy counts requests
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Front:
 
     host: str
     port: int
-    proxies: int = 0  # in front of it, as in --behind-proxy
-    public: bool = False  # whether requests of one address are counted, over all processes
-    framed: bool = False  # whether another website's pages may show this one: its cookie has to go along
+    proxies: int = 0  # trusted proxies in front of this one, as in --behind-proxy
+    public: bool = False  # whether requests are rate-limited by address, across all processes
+    framed: bool = False  # whether other websites may embed the page, so that its cookie must be sent cross-site
 
 
 def config(front: Front, ports: Sequence[int]) -> str:
@@ -63,9 +63,9 @@ def _frontend(front: Front) -> list[str]:
     """Return HAProxy's listening section. Its rules match decoded paths, as the processes do."""
     host = f"[{front.host}]" if ":" in front.host else front.host
     lines = ["frontend page", f"    bind {host}:{front.port}"]
-    if not front.proxies:  # what a visitor says of itself counts for nothing
-        said = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "X-Real-IP")
-        lines += [f"    http-request del-header {name}" for name in said]
+    if not front.proxies:  # a visitor's own headers are not trusted
+        untrusted = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "X-Real-IP")
+        lines += [f"    http-request del-header {name}" for name in untrusted]
         lines.append("    http-request set-header X-Forwarded-Proto http")
     if front.public:
         lines += [
@@ -89,7 +89,7 @@ def _frontend(front: Front) -> list[str]:
 
 
 def _backends(front: Front, ports: Sequence[int]) -> list[str]:
-    frame = "None attr Secure" if front.framed else "Lax"  # browsers take the first over safe connections only
+    frame = "None attr Secure" if front.framed else "Lax"  # browsers accept the first one on secure connections only
     named = [(name_of(number), port) for number, port in enumerate(ports)]
     lines = [
         "backend places",
@@ -131,5 +131,5 @@ def _refused(rate: Rate, count: str) -> list[str]:
 
 
 def _files() -> int:
-    """Return how many files this process may have open."""
+    """Return the limit of open files of this process."""
     return os.sysconf("SC_OPEN_MAX")

@@ -24,13 +24,13 @@ from viz.cluster.workers.haproxy import HEALTH, Front, config, name_of
 
 log = logging.getLogger("playground")
 
-# What a process is told by the one that started it.
+# Environment variables that the pool sets for its processes.
 PORT, PLACE, KEY = "PLAYGROUND_PORT", "PLAYGROUND_PLACE", "PLAYGROUND_KEY"
-START = 300.0  # seconds in which a process is ready: models may have to be fetched
-PROXY = 10.0  # seconds in which the proxy listens
-DRAIN = 600.0  # seconds that open pages may take before their process ends all the same
-LOOK = 0.5  # seconds between two looks at the processes
-CALM = 5.0  # seconds between two starts of a process that ends at once
+START = 300.0  # time limit for a process to become ready; models may have to be downloaded
+PROXY = 10.0  # time limit for the proxy to listen
+DRAIN = 600.0  # seconds to wait for open pages before their process is ended
+LOOK = 0.5  # seconds between two checks of the processes
+CALM = 5.0  # minimum seconds between two starts of a process
 
 
 @dataclass(eq=False)
@@ -88,10 +88,10 @@ class Pool:
     """
 
     def __init__(self, command: Sequence[str], front: Front, count: int, say: Callable[[str], None] = print) -> None:
-        found = shutil.which("haproxy")
-        if found is None:
+        haproxy = shutil.which("haproxy")
+        if haproxy is None:
             raise InputError("Several processes need a proxy.", "haproxy", "Install it: apt-get install haproxy.")
-        self._haproxy, self.command, self.count, self._say = found, list(command), count, say
+        self._haproxy, self.command, self.count, self._say = haproxy, list(command), count, say
         self.folder = Path(tempfile.mkdtemp(prefix="playground-"))
         self.front = front
         self.ports = free_ports(count)
@@ -99,7 +99,7 @@ class Pool:
         self.proxy: subprocess.Popen | None = None
         self._environment = {**os.environ, KEY: secrets.token_hex(32)}
         self._ended = threading.Event()
-        self._replacing = threading.Lock()  # so that a process which is ended on purpose is not started twice
+        self._replacing = threading.Lock()  # keeps `look` from restarting what `roll` has ended
 
     def start(self) -> None:
         """Start all processes, and the proxy once one of them is ready.
@@ -109,14 +109,14 @@ class Pool:
         if not is_free(self.front.host, self.front.port):
             shutil.rmtree(self.folder, ignore_errors=True)
             hint = "Choose another --port or --host."
-            raise InputError("The proxy cannot listen here.", f"{self.front.host}:{self.front.port}", hint)
+            raise InputError("The proxy cannot listen at this address.", f"{self.front.host}:{self.front.port}", hint)
         self.workers = [self._worker(number) for number in range(self.count)]
         until = time.monotonic() + START
         while not any(health_of(port) for port in self.ports):
             ended = all(worker.process.poll() is not None for worker in self.workers)
             if ended or time.monotonic() > until or self._ended.wait(0.2):
                 self.stop()
-                raise InputError("No page process could be started.", "", "Start one alone, to see why.")
+                raise InputError("No page process could be started.", "", "Start a single one to see why.")
         (self.folder / "haproxy.cfg").write_text(config(self.front, self.ports), encoding="utf-8")
         self._start_proxy()
         until = time.monotonic() + PROXY
@@ -171,7 +171,7 @@ class Pool:
     def _start_proxy(self) -> None:
         bound = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []  # it ends with this process
         command = [*bound, self._haproxy, "-db", "-f", str(self.folder / "haproxy.cfg")]
-        self.proxy = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # `look` starts it again where it ends
+        self.proxy = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # `look` restarts it if it ends
 
 
 def _end(process: subprocess.Popen, patience: float = 8.0) -> None:

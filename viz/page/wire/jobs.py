@@ -9,7 +9,7 @@ from anyio import to_thread
 from model.errors import PlaygroundError
 from viz.page.pipeline import PageRequest, scene_of
 from viz.page.wire.lines import in_threads, line
-from viz.seam.jobs.background import Job, failed, perform_in_turn, stopped
+from viz.seam.jobs.background import BackgroundJob, failed, perform_in_turn, stopped
 from viz.seam.tab import Plan
 from viz.views.tabs import TABS
 from viz.work.playground import Playground
@@ -36,6 +36,6 @@ async def job_lines(
             yield line(done=ended) if payload is None else line(bar=payload)
 
 
-def _planned(playground: Playground, question: PageRequest, part: str) -> Job:
+def _planned(playground: Playground, question: PageRequest, part: str) -> BackgroundJob:
     """Return the job that a part's button starts; raises PlaygroundError."""
     return PLANS[part](scene_of(playground, question), question.values)

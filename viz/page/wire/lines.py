@@ -11,7 +11,7 @@ from viz.page.parts import packed
 
 
 def line(**fields: Any) -> str:
-    """Return one line of an answer."""
+    """Format one line of an answer."""
     return f"{packed(fields)}\n"
 
 

@@ -39,24 +39,24 @@ async def model_lines(
 def restored(playground: Playground, sent: Mapping[str, Any], present: str, language: str) -> dict:
     """Return the answer to a link: {"linked", "prompt", "tab", "model", "selection"}.
 
-    "model" is the model to show; "selection" is None if the link has none.
+    "model" is the model to show; "selection" may be missing (null).
     """
     link = address.link_of(sent, tuple(tab.key for tab in TABS))
-    found = address.answer(playground, link, present, (FIRST, TABS[0].key))
+    state = address.answer(playground, link, present, (FIRST, TABS[0].key))
     selection = None
-    if found.selection is not None:
-        name = address.name_of(playground, found.model_id)
+    if state.selection is not None:
+        name = address.name_of(playground, state.model_id)
         cell = {
-            "tokens": list(found.selection.tokens),
-            "pair": list(found.selection.pair) if found.selection.pair else None,
+            "tokens": list(state.selection.tokens),
+            "pair": list(state.selection.pair) if state.selection.pair else None,
         }
-        payload = selection_payload(words(language), found.selection, name, found.model)
-        selection = payload | cell | {"run": found.run}
+        payload = selection_payload(words(language), state.selection, name, state.model)
+        selection = payload | cell | {"run": state.run}
     return {
-        "linked": address.linked_payload(found.waits, language),
-        "prompt": found.prompt,
-        "tab": found.tab,
-        "model": found.model_id,
-        "wanted": found.waits or found.model_id,
+        "linked": address.linked_payload(state.waits, language),
+        "prompt": state.prompt,
+        "tab": state.tab,
+        "model": state.model_id,
+        "wanted": state.waits or state.model_id,
         "selection": selection,
     }

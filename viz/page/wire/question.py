@@ -8,7 +8,7 @@ from viz.page.pipeline import ASKS, PageRequest
 from viz.views.tabs import TABS
 from viz.work.playground import MOST_NAME
 
-MOST_ID = 64  # characters of the name of a visit or of a part
+MOST_ID = 64  # characters in the name of a visit or a part
 
 
 def read(body: bytes) -> Mapping[str, Any]:
@@ -23,7 +23,7 @@ def read(body: bytes) -> Mapping[str, Any]:
 
 
 def page_request(sent: Mapping[str, Any], language: str) -> PageRequest:
-    """Return the request in a question; malformed fields count as absent."""
+    """Parse the request in a question; malformed fields count as absent."""
     values = sent.get("values")
     named = {name: values[name] for name in ASKS & values.keys()} if isinstance(values, Mapping) else {}
     return PageRequest(
@@ -41,7 +41,7 @@ def page_request(sent: Mapping[str, Any], language: str) -> PageRequest:
 
 
 def shown_of(sent: Any) -> dict:
-    """Return the state that a page reports: {"run", "language", "drawn": {part: key}}."""
+    """Parse the state that a page reports: {"run", "language", "drawn": {part: key}}."""
     if not isinstance(sent, Mapping):
         return {}
     drawn = sent.get("drawn")

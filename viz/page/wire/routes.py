@@ -31,7 +31,7 @@ from viz.page.wire.streams import channels, event_lines
 from viz.page.wire.view import answer_lines
 from viz.words import pick_language
 from viz.work.playground import MOST_NAME, Playground
-from viz.work.queue import Full
+from viz.work.queue import QueueFull
 from viz.work.under_way import UnderWay
 
 VIEW, JOB, STREAM = "/playground/view", "/playground/job", "/playground/stream"
@@ -83,15 +83,15 @@ def routes(playground: Playground) -> list[Route]:
         return JSONResponse(await run_in_threadpool(restored, playground, to, question.model_id, question.language))
 
     paths = {VIEW: view, JOB: job, STREAM: stream, MODEL: model, LINK: link}
-    share = Share(playground.engine.threads // 2)
-    shares = dict.fromkeys((JOB, STREAM, MODEL), share)  # views have theirs in the queue
+    share = ClientShare(playground.engine.threads // 2)
+    shares = dict.fromkeys((JOB, STREAM, MODEL), share)  # views are bounded by the queue
     return [
-        Route(path, _asked(playground, answer, shares.get(path)), methods=["POST"]) for path, answer in paths.items()
+        Route(path, _handler(playground, answer, shares.get(path)), methods=["POST"]) for path, answer in paths.items()
     ]
 
 
 @dataclass(eq=False)
-class Share:
+class ClientShare:
     """The requests under way of each client: at most half of the server's threads, so that others get an answer."""
 
     most: int
@@ -109,7 +109,9 @@ class Share:
                     yield each
 
 
-def _asked(playground: Playground, answer: Answer, share: Share | None) -> Callable[[Request], Awaitable[Response]]:
+def _handler(
+    playground: Playground, answer: Answer, share: ClientShare | None
+) -> Callable[[Request], Awaitable[Response]]:
     """Return the handler of a route: it parses the question and identifies its owner."""
 
     async def handle(request: Request) -> Response:
@@ -122,7 +124,7 @@ def _asked(playground: Playground, answer: Answer, share: Share | None) -> Calla
         if not question.visitor or not playground.presence.belongs(question.visitor, owner):
             return _refused("This visit is somebody else's.", 403)
         if share and share.is_full(owner):
-            return _busy(Full())
+            return _busy(QueueFull())
         response = await answer(sent, question)
         if share and isinstance(response, StreamingResponse):
             response.body_iterator = share.counted(owner, response.body_iterator)

@@ -16,7 +16,7 @@ from viz.page.pipeline import PageRequest
 from viz.page.wire.lines import in_threads, line
 from viz.seam.notices import broken, notice
 from viz.seam.panels import asks_of
-from viz.seam.view import Event, Models, Open, Payload, Stream, View, Visit
+from viz.seam.view import Event, ModelsChanged, Open, Payload, Stream, View, Visit
 from viz.views.tabs import TABS
 from viz.work.playground import Playground
 
@@ -28,22 +28,22 @@ class Channel:
     """A stream of this app, with its state."""
 
     stream: Stream
-    view: View | None  # None for the answer to a conversation
+    view: View | None  # None for the answer in a conversation
     state: Any
 
     def visit(self, playground: Playground, question: PageRequest) -> Visit:
         """Return the visit that sent an event, with the page's settings at that moment."""
         asks = asks_of(self.view) if self.view else ()
         values = {name: question.values[name] for name in asks if name in question.values}
-        rest = question.model_id, question.asked, values, self.state
-        return Visit(playground, question.visitor, question.language, *rest)
+        state = question.model_id, question.parsed_prompt, values, self.state
+        return Visit(playground, question.visitor, question.language, *state)
 
 
 def channels() -> Mapping[str, Channel]:
     """Return new streams, by their names on the page: those of all views, and the answer to a conversation."""
     views = [view for tab in TABS for view in tab.all_views]
-    found = {view.part_name(each.name): Channel(each, view, each.state()) for view in views for each in view.streams}
-    return found | {answer.STREAM.name: Channel(answer.STREAM, None, answer.STREAM.state())}
+    by_view = {view.part_name(each.name): Channel(each, view, each.state()) for view in views for each in view.streams}
+    return by_view | {answer.STREAM.name: Channel(answer.STREAM, None, answer.STREAM.state())}
 
 
 async def event_lines(
@@ -58,7 +58,7 @@ async def event_lines(
         return
     async with aclosing(in_threads(answers(event, visit, sent), limiter)) as steps:
         async for each in steps:
-            if isinstance(each, Models):
+            if isinstance(each, ModelsChanged):
                 yield line(models=playground.choices(visit.session))
             elif isinstance(each, Open):
                 yield line(open={"model": each.model_id, "prompt": each.prompt, "tab": each.tab})
@@ -66,7 +66,7 @@ async def event_lines(
                 yield line(payload=each)
 
 
-def answers(event: Event, visit: Visit, sent: object) -> Generator[Payload | Open | Models, None, None]:
+def answers(event: Event, visit: Visit, sent: object) -> Generator[Payload | Open | ModelsChanged, None, None]:
     """Yield the payloads of an event; an error carries the tag of the page's question, {"tag": ...}."""
     try:
         yield from event.handle(visit, sent) or ()

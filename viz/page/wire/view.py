@@ -15,7 +15,7 @@ from viz.seam.notices import broken
 from viz.work.playground import Playground
 
 log = logging.getLogger("playground")
-TELL_AFTER = 1.0  # seconds that a run may take before its progress is told
+TELL_AFTER = 1.0  # seconds after which a run's progress is reported
 TELL_EVERY = 0.5
 
 
@@ -44,7 +44,7 @@ async def answer_lines(
             parts, shown = answer(playground, question, lambda name, payload: say(early={name: payload}), alive)
             say(parts=parts, shown=shown)
         except Closed:
-            if not closed.is_set():  # somebody else asked for the same run first, and left
+            if not closed.is_set():  # another visitor had requested the same run first, and left
                 work()
         except Exception:
             log.exception("a question of a page failed")

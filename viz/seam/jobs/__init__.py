@@ -1,1 +1,1 @@
-"""Long work: measures that start by themselves, background jobs, and training runs."""
+"""Long work: measures that start automatically, background jobs, and training runs."""

@@ -16,8 +16,8 @@ from viz.work.limits import check_time
 from viz.work.playground import Playground
 from viz.work.prompt import Prompt
 
-MOST = 256  # tokens of an answer
-FRAME = 8  # tokens that a template puts behind an answer, about
+MOST = 256  # maximum tokens in an answer
+FRAME = 8  # approximate tokens that a template adds after an answer
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Written:
 
     text: str
     tokens: int
-    ended: str = ""  # "" while it goes on, then why it ended: "end", "length", "context"
+    ended: str = ""  # "" while generating, then the reason for the end: "end", "length", "context"
 
 
 def room(playground: Playground, model: LanguageModel, length: int) -> int:
-    """Return how many tokens an answer to `length` tokens may have; raises InputError if there is no room."""
+    """Return the maximum number of tokens in an answer to `length` tokens. Raises InputError if there is no room."""
     limit = min(model.config.n_ctx, playground.options.max_tokens)
     check_length(length + FRAME + 1, limit)
     return min(MOST, playground.options.allowed.new_tokens, limit - length - FRAME)
@@ -39,16 +39,18 @@ def room(playground: Playground, model: LanguageModel, length: int) -> int:
 def written(
     playground: Playground, model: LanguageModel, prompt: Prompt, strategy: str, stop: threading.Event
 ) -> Iterator[Written]:
-    """Yield the answer to an open conversation, step by step; it ends at the token that ends a turn.
+    """Generate the answer to an open conversation and yield it step by step; it ends at the token that ends a turn.
 
-    An answer that was begun is part of it. The model is held for one forward pass at a time. Raises InputError for a
-    conversation that is not open, has no room for an answer, or for an unknown strategy.
+    A partial answer in the prompt is continued. The model is held for one forward pass at a time. Raises InputError for
+    a conversation that is not open or has no room for an answer, and for an unknown strategy.
     """
     if not (prompt.answer or prompt.begun):
-        raise InputError("There is nothing to answer.", "", "End the conversation with an empty turn of the assistant.")
+        raise InputError(
+            "No message awaits an answer.", "", "End the conversation with an empty turn of the assistant."
+        )
     prompt_ids = playground.tokens(model, prompt).ids.tolist()
     begun = prompt.begun
-    begun = begun if model.decode(prompt_ids).endswith(begun) else begun.rstrip()  # a template may trim it
+    begun = begun if model.decode(prompt_ids).endswith(begun) else begun.rstrip()  # a template may strip it
     most = room(playground, model, len(prompt_ids))
     ticks = cast(Generator, model.generate(prompt_ids, strategy, most, together=True))
     ids: list[int] = []
@@ -65,7 +67,7 @@ def written(
             if tick is None or not (change := tick.changes[0]):
                 break
             del ids[len(ids) - change.drop :]
-            ids += [made.id for made in change.made]
+            ids += [token.id for token in change.made]
             ended = change.ended
             own = ids[:-1] if ids and ids[-1] in ends else ids
             yield Written(begun + model.decode(own), len(ids), ended)

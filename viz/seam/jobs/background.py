@@ -1,6 +1,6 @@
-"""Background jobs: work that takes longer than a click may, started by a button, with a progress bar and a cancel.
+"""Background jobs: work too long for a click, started by a button, with a progress bar and a cancel button.
 
-A job stores its result in `playground.results`; the tab's `draw` finds it there by the job's key. The result on the
+A job stores its result in `playground.results`, where the tab's `draw` looks it up by the job's key. The result on the
 page therefore always belongs to the present prompt and settings, and the same question is answered once.
 """
 
@@ -15,30 +15,30 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from model.errors import PlaygroundError
-from model.progress import Progress, Told
+from model.progress import Progress, ProgressMessage
 from viz.words import translate, words
 from viz.work.limits import within
 from viz.work.playground import Playground
 
 log = logging.getLogger("playground")
-_SHOW_EVERY = 0.2  # seconds between two pictures of the bar
-LOOK_EVERY = 1.0  # and between two looks at how many are before
-WAIT = 0.002  # seconds in which others get at the model between two steps of a job
+_SHOW_EVERY = 0.2  # seconds between two updates of the progress bar
+LOOK_EVERY = 1.0  # seconds between two checks of the position in the queue
+WAIT = 0.002  # seconds between two steps of a job in which others may use the model
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class BackgroundJob:
     """Work in the background, and the key under which its result is stored."""
 
     key: tuple
     work: Callable[[Progress], object]
-    locks: bool = True  # whether it computes here, in turns with others; else in a process that bounds its own time
+    locks: bool = True  # whether it computes in this process, taking turns; else in a process with its own time limit
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A job's result, its duration, its approximate size, and its time of completion, which tells two of
-    one key apart.
+    """A job's result, its duration, its approximate size, and its time of completion, which distinguishes results of
+    the same key.
     """
 
     value: object
@@ -65,7 +65,7 @@ def computed_once(
 
 
 class Cancelled(Exception):
-    """The visitor pressed cancel, or left."""
+    """Raised if the visitor pressed cancel, or left."""
 
 
 def button(name: str, catalogue: Mapping[str, str], result: Result | None, hint: str = "") -> dict:
@@ -82,9 +82,9 @@ def unready(catalogue: Mapping[str, str], name: str, why: str) -> dict:
 
 
 def perform_in_turn(
-    playground: Playground, owner: str, job: Job, language: str, name: str = ""
+    playground: Playground, owner: str, job: BackgroundJob, language: str, name: str = ""
 ) -> Generator[tuple, None, None]:
-    """Run a job when the visitor's turn comes; until then the part says how many jobs are ahead. Yields as `perform`
+    """Run a job when the visitor's turn comes; until then the part shows the number of jobs ahead. Yields as `perform`
     does.
 
     A later job of the same visitor and name cancels it.
@@ -105,27 +105,27 @@ def perform_in_turn(
         bounded = replace(job, work=within(job.work, playground.options.allowed)) if job.locks else job
         yield from perform(playground, bounded, language, ticket.cancelled, ticket.leave)
     finally:
-        ticket.cancelled.set()  # or it has ended
+        ticket.cancelled.set()  # or it has already ended
         if not begun:
             ticket.leave()
 
 
 def hand_over(playground: Playground) -> None:
-    """Give other threads the model between two steps of work that holds it."""
+    """Let other threads use the model between two steps of work that holds it."""
     playground.computing.release()
     time.sleep(WAIT)
     playground.computing.acquire(later=True)
 
 
 def waiting(ahead: int, language: str) -> str:
-    """Return the text beside a bar while other jobs are ahead of this one."""
+    """Format the text beside a bar while other jobs are ahead of this one."""
     catalogue = words(language)
     return catalogue["job.ahead_one"] if ahead == 1 else catalogue["job.ahead"].format(n=ahead)
 
 
 def perform(
     playground: Playground,
-    job: Job,
+    job: BackgroundJob,
     language: str,
     stop: threading.Event | None = None,
     ended: Callable[[], None] = lambda: None,
@@ -140,7 +140,7 @@ def perform(
     stop = stop or threading.Event()
 
     def progress(done: int, total: int | None, what: str) -> None:
-        reports.put((done, total, what if isinstance(what, Told) else ""))
+        reports.put((done, total, what if isinstance(what, ProgressMessage) else ""))
         if job.locks:
             hand_over(playground)
         if stop.is_set():
@@ -195,14 +195,14 @@ def _newest(reports: queue.SimpleQueue, report: Any) -> Any:
 
 
 def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None, str], seconds: float) -> dict:
-    """Return the payload of the bar: progress, latest message, and the time left once it can be estimated."""
-    done, total, told = report
+    """Build the payload of the bar: progress, latest message, and the time left once it can be estimated."""
+    done, total, what = report
     share = done / total if total else None
     left = catalogue["job.left"].format(seconds=round(seconds * (1 - share) / share)) if share and seconds > 1 else ""
     return {
         "state": "running",
         "fraction": share,
-        "text": " · ".join(filter(None, (told, left))),
+        "text": " · ".join(filter(None, (what, left))),
         "cancel": catalogue["job.cancel"],
     }
 

@@ -6,24 +6,24 @@ from typing import Any
 
 from model.errors import InputError, PlaygroundError
 from viz.seam.notices import notice
-from viz.seam.view import Event, Models, Payload, Visit
+from viz.seam.view import Event, ModelsChanged, Payload, Visit
 from viz.words import words
 from viz.work.playground import Playground
 from viz.work.processes.training_process import Failed, LiveRun
 
-EVERY = 0.6  # seconds between two pieces
-PAUSED = 2.0  # and while nothing happens
+EVERY = 0.6  # seconds between two updates
+PAUSED = 2.0  # maximum seconds without an update
 
-# (run, language, how many reports and snapshots the page has) -> the new parts of the run, with lists of those names.
+# (run, language, (reports, snapshots) that the page has) -> the update, with the new ones in lists of these names.
 Piece = Callable[[LiveRun, str, tuple[int, int]], Payload]
 
 
-def follow(visit: Visit, job: Any, piece: Piece) -> Iterator[Payload | Models]:
-    """Start a run and yield its pieces as it goes on. Closing the iterator stops the run."""
+def follow(visit: Visit, job: Any, piece: Piece) -> Iterator[Payload | ModelsChanged]:
+    """Start a run and yield its updates. Closing the iterator stops the run."""
     run, have = visit.playground.workshop.start(visit.session, job), (0, 0)
     try:
         while True:
-            over = run.over  # before what is new is read, so that nothing after it is missed
+            over = run.over  # read before the update is built, so that no later part is missed
             new = piece(run, visit.language, have)
             have = (have[0] + len(new["reports"]), have[1] + len(new["snapshots"]))
             yield new
@@ -33,23 +33,21 @@ def follow(visit: Visit, job: Any, piece: Piece) -> Iterator[Payload | Models]:
             run.wait(PAUSED)
     finally:
         run.tell("stop")
-    yield Models()
+    yield ModelsChanged()
 
 
 def own_run(visit: Visit, sent: object, kind: type) -> LiveRun | None:
-    """Return the run that a page names, if it is that visitor's and of this kind of job."""
+    """Return the run that a page names, if it belongs to the visitor and has this kind of job."""
     number = sent.get("run") if isinstance(sent, Mapping) else None
     mine = visit.playground.workshop.of(visit.session)
     return next((run for run in mine if run.id == number and isinstance(run.job, kind)), None)
 
 
 def live_run(playground: Playground, number: str, kind: type) -> LiveRun:
-    """Return a run by its number, which only the page that started it knows. Raises InputError if there is
-    no such run.
-    """
+    """Return a run by its id, which only the page that started it has. Raises InputError if there is no such run."""
     run = playground.workshop.run(number)
     if run is None or not isinstance(run.job, kind):
-        raise InputError("There is no such run.", "", "It is kept while the page that started it is open.")
+        raise InputError("This run does not exist.", "", "A run is kept while the page that started it is open.")
     return run
 
 
@@ -64,8 +62,8 @@ def wish(name: str, kind: type) -> Event:
     return Event(tell)
 
 
-def again(kind: type, piece: Piece) -> Event:
-    """Return the event that sends a reconnected page the missing pieces of its own run."""
+def reconnect(kind: type, piece: Piece) -> Event:
+    """Return the event that sends a reconnected page the missing updates of its own run."""
 
     def answer(visit: Visit, sent: object) -> Iterator[Payload]:
         yield from lacking(visit, sent, kind, piece)
@@ -74,7 +72,7 @@ def again(kind: type, piece: Piece) -> Event:
 
 
 def lacking(visit: Visit, sent: object, kind: type, piece: Piece) -> Iterator[Payload]:
-    """Yield the pieces of a visitor's own run that the page does not have yet."""
+    """Yield the updates of a visitor's own run that the page does not have yet."""
     run = own_run(visit, sent, kind)
     if run is not None and isinstance(sent, Mapping):
         have = [n if isinstance(n := sent.get(key), int) and n >= 0 else 0 for key in ("reports", "snapshots")]
@@ -82,7 +80,7 @@ def lacking(visit: Visit, sent: object, kind: type, piece: Piece) -> Iterator[Pa
 
 
 def about(run: LiveRun, have: tuple[int, int]) -> Payload:
-    """Return the fields common to all runs: state, pace in seconds per step, and where the model is found."""
+    """Build the fields common to all runs: state, pace in seconds per step, and the location of the model."""
     return {
         "run": run.id,
         "state": run.state,
@@ -98,9 +96,9 @@ def about(run: LiveRun, have: tuple[int, int]) -> Payload:
 
 
 def failure(run: LiveRun, language: str) -> Payload:
-    """Return why a run failed, in the reader's language."""
-    told, catalogue = run.failure or Failed(""), words(language)
-    if not told.what:
+    """Describe why a run failed, in the reader's language."""
+    failed, catalogue = run.failure or Failed(""), words(language)
+    if not failed.what:
         return {"text": catalogue["training.lab.failed"], "hint": catalogue["notice.failed_hint"]}
-    shown = notice(PlaygroundError(told.what, told.got, told.hint), language)
+    shown = notice(PlaygroundError(failed.what, failed.got, failed.hint), language)
     return {"text": shown["text"], "hint": shown["hint"]}

@@ -22,7 +22,7 @@ def ranked_heads(values: np.ndarray, limit: int, *, size: bool = False) -> list[
 
 
 def by_head(values: dict[str, np.ndarray]) -> list[dict]:
-    """Return one record per head from several [L, H] arrays."""
+    """Build one record per head from several [L, H] arrays."""
     L, H = next(iter(values.values())).shape
     return [
         {"layer": layer, "head": head} | {name: float(z[layer, head]) for name, z in values.items()}

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from model.arguments import shown
 from model.errors import InputError, say
 
-MOST_TEXT = 1000  # characters of a text that is no prompt
-MOST_ITEMS = 4096  # entries of a list
-_LARGEST = 2**53  # of a whole number
+MOST_TEXT = 1000  # characters in a text other than a prompt
+MOST_ITEMS = 4096  # entries in a list
+_LARGEST = 2**53  # largest integer
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Long:
 
 
 Prompt = Annotated[str, Long()]
-Rows = Annotated[int, Within(1, 1000)]  # of an answer
+Rows = Annotated[int, Within(1, 1000)]  # rows per answer
 Few = Annotated[int, Within(1, 10)]
 _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "named fields"}
 
@@ -60,11 +60,11 @@ def checked(name: str, value: Any, hint: Any) -> Any:
     result = _typed(name, value, get_args(hint)[0] if constraint else hint, isinstance(constraint, Long))
     if isinstance(constraint, OneOf) and result not in constraint.names:
         raise InputError(
-            "An argument is none of its names.", got(name, result), say("Choose one of: {}.", _list(constraint.names))
+            "An argument has an unknown value.", got(name, result), say("Choose one of: {}.", _list(constraint.names))
         )
     if isinstance(constraint, Within) and not constraint.low <= result <= constraint.high:
         hint = say("Choose a value from {} to {}.", f"{constraint.low:g}", f"{constraint.high:g}")
-        raise InputError("An argument is out of its range.", got(name, result), hint)
+        raise InputError("An argument is out of range.", got(name, result), hint)
     return result
 
 
@@ -107,4 +107,4 @@ def _is_a(value: object, hint: type) -> bool:
 
 
 def _wrong(name: str, value: object, expected: str) -> InputError:
-    return InputError("An argument is of the wrong kind.", got(name, value), say("Give {}.", expected))
+    return InputError("An argument has the wrong type.", got(name, value), say("Give {}.", expected))

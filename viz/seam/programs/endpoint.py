@@ -13,10 +13,10 @@ class Endpoint:
     """
 
     function: Callable[..., dict]
-    views: tuple[str, ...] = ()  # whose numbers these are: "tab.view", or "tab" for a tab without views
-    reads: Literal["run", "plain run", "model", "server"] = "run"  # plain: never with edits
-    long: bool = False  # may take seconds: few of these run at once
-    kind: str = "measured"  # or "computed", by a formula, or "listed"
+    views: tuple[str, ...] = ()  # views that show these numbers: "tab.view", or "tab" for a tab without views
+    reads: Literal["run", "plain run", "model", "server"] = "run"  # "plain run": never with edits
+    long: bool = False  # may take seconds, so only a few run at once
+    kind: str = "measured"  # "measured", "computed" (by a formula) or "listed"
 
     @property
     def name(self) -> str:

@@ -21,7 +21,7 @@ from viz.work.playground import Playground
 from viz.work.prompt import Prompt
 
 HUB = "hub:"
-MOST_SECONDS = 300.0  # of computing for one answer, which has no cancel button
+MOST_SECONDS = 300.0  # computing time per answer, which has no cancel button
 BY_ID = "id:"
 
 
@@ -30,9 +30,7 @@ def model_of(playground: Playground, model_id: str) -> LanguageModel:
     model_id = model_id or playground.options.model
     known = {each for _, each in playground.choices()}
     if model_id not in known and not model_id.startswith(HUB) and playground.models.peek(model_id) is None:
-        raise InputError(
-            "There is no model of this id.", model_id[:40], say("Choose one of: {}.", ", ".join(sorted(known)))
-        )
+        raise InputError("No model has this id.", model_id[:40], say("Choose one of: {}.", ", ".join(sorted(known))))
     return playground.opened(model_id)
 
 
@@ -42,7 +40,7 @@ def place(scene: Scene, position: int) -> int:
     """
     T = len(scene.trace.tokens)
     if not -T <= position < T:
-        raise InputError("There is no such position.", str(position), say("Positions run from 0 to {}.", T - 1))
+        raise InputError("This position does not exist.", str(position), say("Positions run from 0 to {}.", T - 1))
     return position % T
 
 
@@ -75,7 +73,9 @@ def check_head(model: LanguageModel, layer: int, head: int) -> None:
     """Raise InputError unless the model has that head."""
     check_layer(layer, model.config.n_layer)
     if not 0 <= head < model.config.n_head:
-        raise InputError("There is no such head.", str(head), say("Heads run from 0 to {}.", model.config.n_head - 1))
+        raise InputError(
+            "This head does not exist.", str(head), say("Heads run from 0 to {}.", model.config.n_head - 1)
+        )
 
 
 def unprompted(playground: Playground, model: LanguageModel | None = None) -> Scene:
@@ -88,7 +88,7 @@ def unprompted(playground: Playground, model: LanguageModel | None = None) -> Sc
 
 
 def named(model: LanguageModel, token: int) -> dict:
-    """Return a token with its text."""
+    """Build the record of a token: its id and text."""
     return {"id": int(token), "text": model.tokenizer.piece(int(token))}
 
 
@@ -107,7 +107,7 @@ def token_id(model: LanguageModel, text: str) -> int:
     token, pieces = token_of(model, text[:MOST_TYPED])
     if token is None:
         names = " ".join(f"“{shown(piece)}”" for piece in pieces[:8])
-        raise InputError("This is not one token.", names, "Give one token as its text, or as id: and its number.")
+        raise InputError("This is not one token.", names, "Give one token: its text, or id: and its number.")
     return token
 
 
@@ -136,12 +136,12 @@ def measured(view: View, name: str, scene: Scene, **settings: object) -> Any:
 
 
 def most_seconds(playground: Playground) -> float:
-    """Return how long one answer may compute on this server."""
+    """Return the time limit for computing one answer on this server."""
     return min(MOST_SECONDS, playground.options.allowed.job_seconds)
 
 
-def done(playground: Playground, job: background.Job) -> object:
-    """Return the result of a job, reusing the page's if there is one; raises InputError if it takes too long.
+def done(playground: Playground, job: background.BackgroundJob) -> object:
+    """Run a job and return its result, reusing the page's if there is one. Raises InputError if it takes too long.
 
     Other threads get the model between two steps, as with a page's job.
     """

@@ -18,9 +18,9 @@ from viz.words import Catalogue, pick_language, section, words
 from viz.work.playground import Options
 from viz.work.rates import Rate
 
-WRONG = Rate(burst=10, per_second=1 / 30)  # tries of one name from one address that did not succeed
-WRONG_ADDRESS = Rate(burst=600, per_second=5)  # of an address, behind which a whole class may sit
-MOST_TEXT = 1024  # characters of a name or a password
+WRONG = Rate(burst=10, per_second=1 / 30)  # failed attempts per name and address
+WRONG_ADDRESS = Rate(burst=600, per_second=5)  # failed attempts per address, which a whole class may share
+MOST_TEXT = 1024  # characters in a name or a password
 STYLE = """
 :root { color-scheme: light dark; }
 body {
@@ -90,7 +90,7 @@ class Door:
             return self._page(request, "wrong")
         for buckets, who in tries:
             buckets.give_back(who)
-        self.tokens.end(self._token(request.scope))  # of who was here before
+        self.tokens.end(self._token(request.scope))  # ends the previous login in this browser
         answer = RedirectResponse(_back(request), 303)
         answer.set_cookie(
             self.tokens.cookie,
@@ -126,17 +126,17 @@ def page(catalogue: Catalogue, language: str, fault: str = "") -> str:
     The form has no action, so it is sent to the address that was opened; browsers keep the state behind the # on the
     way to the page.
     """
-    said = {key: html.escape(text) for key, text in section(catalogue, "login").items()}
-    alert = f'<p role="alert">{said[fault]}</p>' if fault else f"<p>{said['hint']}</p>"
+    texts = {key: html.escape(text) for key, text in section(catalogue, "login").items()}
+    alert = f'<p role="alert">{texts[fault]}</p>' if fault else f"<p>{texts['hint']}</p>"
     return (
         f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{html.escape(catalogue['page.title'])}</title><style>{STYLE}</style></head><body><main>"
         f'<h1>{html.escape(catalogue["page.title"])}</h1>{alert}<form method="post">'
-        f'<label>{said["name"]}<input name="username" autocomplete="username" maxlength="{MOST_TEXT}" required '
+        f'<label>{texts["name"]}<input name="username" autocomplete="username" maxlength="{MOST_TEXT}" required '
         'autofocus autocapitalize="none"></label>'
-        f'<label>{said["password"]}<input name="password" type="password" autocomplete="current-password" '
-        f'maxlength="{MOST_TEXT}" required></label><button>{said["enter"]}</button></form></main></body></html>'
+        f'<label>{texts["password"]}<input name="password" type="password" autocomplete="current-password" '
+        f'maxlength="{MOST_TEXT}" required></label><button>{texts["enter"]}</button></form></main></body></html>'
     )
 
 

@@ -19,7 +19,7 @@ class Health:
     """The state of a process that serves the page."""
 
     playground: Playground
-    draining: threading.Event  # set: it takes no new pages, which the proxy is told when it next asks; open ones go on
+    draining: threading.Event  # set: no new pages, as the proxy learns at its next check; open pages continue
 
     def report(self) -> dict:
         """Return the current load."""

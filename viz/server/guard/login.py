@@ -11,8 +11,8 @@ from pathlib import Path
 from model.errors import InputError
 
 SCRYPT = "scrypt:"
-_COST = {"n": 1 << 14, "r": 8, "p": 1}  # 16 MB and some hundredths of a second
-_MOST = 1024  # characters of a name or password
+_COST = {"n": 1 << 14, "r": 8, "p": 1}  # takes 16 MB and a few hundredths of a second
+_MOST = 1024  # characters in a name or password
 
 
 def hashed(password: str, salt: bytes | None = None) -> str:
@@ -26,9 +26,9 @@ def read(path: Path) -> dict[str, str]:
 
     Raises InputError as `lines` does.
     """
-    with ThreadPoolExecutor() as pool:  # scrypt leaves the other threads alone
-        found = lines(path)
-        return dict(zip(found, pool.map(_kept, found.values()), strict=True))
+    with ThreadPoolExecutor() as pool:  # scrypt releases the GIL
+        people = lines(path)
+        return dict(zip(people, pool.map(_kept, people.values()), strict=True))
 
 
 def _kept(password: str) -> str:
@@ -46,7 +46,7 @@ def lines(path: Path) -> dict[str, str]:
         raise InputError(
             "The file of names and passwords cannot be read.",
             str(path)[:200],
-            "Give a text file with a line name:password for each person.",
+            "Give a text file with one line name:password per person.",
         ) from error
     passwords = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -64,7 +64,7 @@ def lines(path: Path) -> dict[str, str]:
         raise InputError(
             "The file of names and passwords is empty.",
             str(path)[:200],
-            "Give a text file with a line name:password for each person.",
+            "Give a text file with one line name:password per person.",
         )
     return passwords
 

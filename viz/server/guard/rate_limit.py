@@ -20,11 +20,11 @@ class Buckets:
     rate: Rate
     capacity: int = 4096
     clock: Callable[[], float] = time.monotonic
-    _levels: OrderedDict[Hashable, tuple[float, float]] = field(default_factory=OrderedDict)  # level, at what time
+    _levels: OrderedDict[Hashable, tuple[float, float]] = field(default_factory=OrderedDict)  # (level, time)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wait(self, client: Hashable) -> float:
-        """Take one token and return 0; if there is none, return the seconds until the next."""
+        """Take one token and return 0, or return the seconds until the next token."""
         now = self.clock()
         with self._lock:
             level, then = self._levels.pop(client, (self.rate.burst, now))

@@ -7,8 +7,8 @@ import secrets
 import time
 from collections.abc import Callable
 
-KEEP = 12 * 3600.0  # seconds; then one logs in again
-MOST_ENDED = 500  # tokens of one name that are remembered as ended; beyond them all that the name had end
+KEEP = 12 * 3600.0  # seconds until a login expires
+MOST_ENDED = 500  # ended tokens remembered per name; beyond that, all tokens of the name end
 _BYTES = 32
 
 
@@ -27,17 +27,17 @@ class Tokens:
     """
 
     def __init__(self, key: bytes, clock: Callable[[], float] = time.time) -> None:
-        # The same in all processes of a server, another one beside it.
+        # The same in all processes of one server, but different from another server's on the same host.
         self.cookie = f"playground-{hmac.digest(key, b'cookie', hashlib.sha256).hex()[:32]}"
         self._key, self._clock = key, clock
-        self._ended: dict[str, dict[str, int]] = {}  # by name: a token and until when it is good
-        self._all_ended: dict[str, int] = {}  # by name: so have those that are good until then and no longer
+        self._ended: dict[str, dict[str, int]] = {}  # name -> token -> its expiry
+        self._all_ended: dict[str, int] = {}  # name -> expiry: tokens that expire at or before this time have ended
 
     def new(self, name: str) -> str:
         """Return a token for a name, valid for `KEEP` seconds."""
         until = self._now(KEEP)
-        said = f"{base64.urlsafe_b64encode(name.encode()).decode()}.{until}.{secrets.token_urlsafe(16)}"
-        return f"{said}.{self._signature(said)}"
+        content = f"{base64.urlsafe_b64encode(name.encode()).decode()}.{until}.{secrets.token_urlsafe(16)}"
+        return f"{content}.{self._signature(content)}"
 
     def name_of(self, token: str | None) -> str | None:
         """Return the name in a token, None if the token is invalid or expired."""
@@ -66,12 +66,12 @@ class Tokens:
         return int(1e6 * (self._clock() + later))
 
     def _read(self, token: str) -> tuple[str, int] | None:
-        """Return the name and the expiry of a token whose signature is right and that has not expired, else None."""
-        said, _, signature = token.rpartition(".")
-        if not hmac.compare_digest(self._signature(said).encode(), signature.encode("utf-8", "replace")):
+        """Return the name and the expiry of a token with a valid signature that has not expired, else None."""
+        content, _, signature = token.rpartition(".")
+        if not hmac.compare_digest(self._signature(content).encode(), signature.encode("utf-8", "replace")):
             return None
-        name, until, _ = said.split(".")
+        name, until, _ = content.split(".")
         return (base64.urlsafe_b64decode(name).decode(), int(until)) if int(until) > self._now() else None
 
-    def _signature(self, said: str) -> str:
-        return hmac.digest(self._key, said.encode("utf-8", "replace"), hashlib.sha256).hex()
+    def _signature(self, content: str) -> str:
+        return hmac.digest(self._key, content.encode("utf-8", "replace"), hashlib.sha256).hex()

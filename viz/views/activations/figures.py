@@ -16,7 +16,7 @@ _ROW, _SHORTEST, _TALLEST, _FIXED = 22, 300, 660, 110  # pixels of height: a row
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class AxisLabels:
     """The names along an axis, and labels for some of them."""
 
     title: str
@@ -31,24 +31,24 @@ class Grid:
 
     values: np.ndarray  # [R, C], NaN for a blank cell
     value: str  # name of the quantity
-    rows: Line
-    columns: Line
+    rows: AxisLabels
+    columns: AxisLabels
     shade: str  # color scale, as chosen by viz.charts.shades.shade_of
     notes: list[list[str]] | None = None  # additional hover text of each cell, [R][C], escaped for Plotly
     marked: Sequence[tuple[int, int]] = ()  # cells with a dot
 
 
-def token_line(title: str, pieces: Sequence[str]) -> Line:
+def token_line(title: str, pieces: Sequence[str]) -> AxisLabels:
     """Build an axis of the prompt's tokens."""
     shown = ticks(len(pieces))
-    return Line(title, token_names(pieces), shown, [tick_text(pieces[at]) for at in shown])
+    return AxisLabels(title, token_names(pieces), shown, [tick_text(pieces[at]) for at in shown])
 
 
-def layer_line(title: str, names: Sequence[str], layers: Sequence[int]) -> Line:
+def layer_line(title: str, names: Sequence[str], layers: Sequence[int]) -> AxisLabels:
     """Build an axis of rows that labels the first row of a layer with its number. layers[r] is the layer of row r."""
     first = [r for r, layer in enumerate(layers) if r == 0 or layers[r - 1] != layer]
     shown = [first[n] for n in ticks(len(first))]
-    return Line(title, [plotly_text(name) for name in names], shown, [str(layers[r]) for r in shown])
+    return AxisLabels(title, [plotly_text(name) for name in names], shown, [str(layers[r]) for r in shown])
 
 
 def grid_figure(grid: Grid) -> go.Figure:
@@ -96,7 +96,7 @@ def _dots(grid: Grid) -> go.Scatter:
     )
 
 
-def _names(line: Line, more: dict) -> dict:
+def _names(line: AxisLabels, more: dict) -> dict:
     """Build a category axis that labels some of its names."""
     labels = {"tickmode": "array", "tickvals": [line.names[at] for at in line.ticks], "ticktext": list(line.texts)}
     return axis(line.title, {"type": "category", "showgrid": False, **labels, **more})

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from model.activations.norm_walk import norms_of
-from model.activations.residual_statistics import Stream, survey
+from model.activations.residual_statistics import StreamStatistics, survey
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings, choice, number
 from viz.seam.view import Measure, Payload, Seen
@@ -16,7 +16,7 @@ Row = tuple[str, int]  # (what, layer), as in model.activations.residual_statist
 _WHATS = ("norm1", "norm2", "final", "attn", "mlp", "block")
 
 
-def measure_stream(scene: Scene, settings: Settings) -> Stream:
+def measure_stream(scene: Scene, settings: Settings) -> StreamStatistics:
     """Compute the statistics of every norm's input and of each sublayer's update to the stream."""
     return survey(scene.trace)
 

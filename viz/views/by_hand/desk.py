@@ -1,6 +1,6 @@
-"""What the views of the tab share: the tables to type into, the steps with their formulas, and an endpoint's answer.
+"""The parts that the views of this tab share: editable tables, steps with formulas, and the answer of an endpoint.
 
-A view names a sheet of model.by_hand.sheets and the settings that its calculation takes; all else follows.
+A view names a sheet of model.by_hand.sheets and the settings of its calculation; the rest follows from these.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 from model.by_hand.numbers import Constant, Piece, Ref, Value
 from model.by_hand.sheets import SHEETS, Sheet, example, worked
-from model.by_hand.steps import Step
+from model.by_hand.steps import MatrixStep
 from model.by_hand.tables import LONGEST, LONGEST_NAME, MOST, Table, Typed, problems
 from model.by_hand.writing import as_latex, as_numpy
 from model.errors import InputError, say
@@ -18,39 +18,41 @@ from model.text.surrogates import whole
 from viz.numbers import typed as written
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
-from viz.seam.settings import Check, Choice, Range, Setting, Settings
+from viz.seam.settings import Checkbox, Choice, Range, Setting, Settings
 from viz.seam.view import Asking, Custom, Measure, Payload, Seen, View
 from viz.words import Words, translate
 
 DIGITS = Range("digits", 2, 30, default=4)
-FRACTIONS = Check("fractions")
-STABLE = Check("stable", True)
+FRACTIONS = Checkbox("fractions")
+STABLE = Checkbox("stable", True)
 KIND = Choice("kind", ("exact", "float16", "float32", "float64"))
-_ALL = 30  # digits of a number that is pointed at
+_ALL = 30  # digits of a number on hover
 
 
 @dataclass(frozen=True)
 class Worked:
-    """What was given and every step, in their order."""
+    """The input tables and every step of a calculation, in order."""
 
-    given: tuple[Step, ...]
-    steps: tuple[Step, ...]
+    inputs: tuple[MatrixStep, ...]
+    steps: tuple[MatrixStep, ...]
 
 
 def read(sheet: Sheet, sent: object) -> Typed:
-    """What a page sent as typed tables; whatever does not fit is the example's. Cells are checked where they count."""
+    """Parse the tables that a page sends, falling back to the example for malformed parts. The cells are validated
+    later.
+    """
     values = sent if isinstance(sent, Mapping) else {}
     name = values.get("example")
     usual = example(sheet, name if isinstance(name, str) and name in sheet.examples else next(iter(sheet.examples)))
     tables = values.get("tables")
     own = tables if isinstance(tables, Mapping) else {}
     names = values.get("names")
-    given = tuple(_text(each, LONGEST_NAME) for each in names[:MOST]) if isinstance(names, list) else usual.names
-    return Typed(usual.example, tuple((key, _rows(own.get(key)) or rows) for key, rows in usual.tables), given)
+    row_names = tuple(_text(each, LONGEST_NAME) for each in names[:MOST]) if isinstance(names, list) else usual.names
+    return Typed(usual.example, tuple((key, _rows(own.get(key)) or rows) for key, rows in usual.tables), row_names)
 
 
 def _rows(sent: object) -> tuple[tuple[str, ...], ...]:
-    """Return a table's cells as texts, one row and column more than may be; () for what is no table."""
+    """Return a table's cells as texts, at most one row and column beyond the limit; () for a malformed table."""
     rows = sent[: MOST + 1] if isinstance(sent, list) else []
     if not all(isinstance(row, list) for row in rows):
         return ()
@@ -61,18 +63,18 @@ def _text(sent: object, most: int) -> str:
     return whole(sent[:most]) if isinstance(sent, str) else ""
 
 
-# --- drawing ---
+# --- parts ---
 
 
 def desk(seen: Seen, sheet: Sheet, key: str) -> Payload:
-    """Return the tables to type into, what is wrong in them, and the examples."""
+    """Build the payload of the editable tables, the problems in them, and the examples."""
     typed: Typed = seen.settings.desk
     words = Words(seen.all_words, "hand")
     used = [sheet.tables[name] for name, _ in typed.tables]
     dimensions = dict.fromkeys(d for table in used for d in (table.rows, table.columns) if d != "1")
     usual = example(sheet, typed.example)
 
-    def said(text: str) -> str:
+    def translated(text: str) -> str:
         return translate(text, seen.facts.language)
 
     return {
@@ -94,7 +96,7 @@ def desk(seen: Seen, sheet: Sheet, key: str) -> Payload:
         "dimensions": [[d, words[f"dimensions.{d}"]] for d in dimensions],
         "most": MOST,
         "problems": [
-            [each.table, each.row, each.column, said(each.what), said(each.hint)]
+            [each.table, each.row, each.column, translated(each.what), translated(each.hint)]
             for each in problems(typed, sheet.tables)
         ],
         "words": words.within("desk").plain(),
@@ -102,10 +104,10 @@ def desk(seen: Seen, sheet: Sheet, key: str) -> Payload:
 
 
 def steps(seen: Seen) -> Payload:
-    """Return every step with its numbers, and what each was made of."""
+    """Build the payload of every step: its formula, its numbers, and the operands of each number."""
     result: Worked = seen.result
     words = Words(seen.all_words, "hand")
-    listed = (*result.given, *result.steps)
+    listed = (*result.inputs, *result.steps)
     places = {each.name: n for n, each in enumerate(listed)}
     digits, fractions = seen.settings.digits, seen.settings.fractions
 
@@ -144,25 +146,25 @@ def steps(seen: Seen) -> Payload:
         "words": words.within("shown").plain(),
         "source": words["source"],
         "file": f"by-hand-{seen.view.removeprefix('hand_')}",
-        "python": as_numpy({each.name: each for each in result.given}, result.steps),
-        "latex": as_latex({each.name: each for each in result.given}, result.steps, texts),
+        "python": as_numpy({each.name: each for each in result.inputs}, result.steps),
+        "latex": as_latex({each.name: each for each in result.inputs}, result.steps, texts),
     }
 
 
 def in_full(value: Value) -> str:
-    """Return a number with thirty digits; a fraction that does not end within them as what it is."""
+    """Format a number with thirty digits; a fraction with a longer decimal expansion stays a fraction."""
     endless = isinstance(value, Fraction) and 10**_ALL % value.denominator != 0
     return written(value, _ALL, endless)
 
 
 def desk_view(sheet_name: str, settings: tuple[Setting, ...], endpoint: Endpoint) -> View:
-    """Return the view of a sheet; `settings` are the options of its calculation by their names."""
+    """Build the view of a sheet. `settings` are the options of its calculation, by name."""
     sheet = SHEETS[sheet_name]
     names = tuple(each.name for each in settings)
 
     def measure(scene: Scene, chosen: Settings) -> Worked:
-        given, made = worked(sheet, chosen.desk, {name: chosen[name] for name in names})
-        return Worked(tuple(given.values()), made)
+        inputs, steps_made = worked(sheet, chosen.desk, {name: chosen[name] for name in names})
+        return Worked(tuple(inputs.values()), steps_made)
 
     return View(
         f"hand_{sheet_name}",
@@ -187,23 +189,25 @@ def desk_view(sheet_name: str, settings: tuple[Setting, ...], endpoint: Endpoint
 
 
 def answer(sheet_name: str, start: str, tables: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> dict:
-    """Return the calculation on the tables of an example, those given in place of its own; raises InputError."""
+    """Run a calculation on the tables of an example, replaced by `tables` where given. Raises InputError for unknown
+    names.
+    """
     sheet = SHEETS[sheet_name]
     name = start or next(iter(sheet.examples))
     if name not in sheet.examples:
-        raise InputError("There is no such example.", name, say("Choose one of: {}.", ", ".join(sheet.examples)))
+        raise InputError("This example does not exist.", name, say("Choose one of: {}.", ", ".join(sheet.examples)))
     usual = example(sheet, name)
     own = dict(_table(each, sheet.tables) for each in tables)
     listed = tuple((key, own.pop(key, rows)) for key, rows in usual.tables)
     if own:
         keys = ", ".join(key for key, _ in usual.tables)
         raise InputError("This example has no such table.", next(iter(own)), say("Its tables are: {}.", keys))
-    given, made = worked(sheet, Typed(name, listed, usual.names), options)
+    inputs, computed = worked(sheet, Typed(name, listed, usual.names), options)
     return {
         "example": name,
-        "given": {each.name: _numbers(each) for each in given.values()},
-        "steps": [{"name": each.name, "formula": each.formula, **_numbers(each)} for each in made],
-        "numpy": as_numpy(given, made),
+        "given": {each.name: _as_numbers(each) for each in inputs.values()},
+        "steps": [{"name": each.name, "formula": each.formula, **_as_numbers(each)} for each in computed],
+        "numpy": as_numpy(inputs, computed),
     }
 
 
@@ -217,7 +221,7 @@ def _table(sent: Mapping[str, Any], tables: Mapping[str, Table]) -> tuple[str, t
     return str(name), texts
 
 
-def _numbers(of: Step) -> dict:
+def _as_numbers(of: MatrixStep) -> dict:
     return {
         "numbers": [[float(cell.value) for cell in row] for row in of.cells],
         "exact": [[in_full(cell.value).replace("−", "-") for cell in row] for row in of.cells],

@@ -1,4 +1,4 @@
-"""The tab for numbers of one's own: every operation of a transformer on a few typed numbers, step by step."""
+"""The by-hand tab: every operation of a transformer on a few typed numbers, step by step."""
 
 from viz.seam.tab import Tab
 from viz.views.by_hand.hand_attention import view as hand_attention

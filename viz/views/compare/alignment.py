@@ -1,4 +1,4 @@
-"""Two token lists side by side, and what differs between matrices over them."""
+"""Alignment of two token lists, and differences between matrices over them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from viz.labels import visible
 
 
 @dataclass(frozen=True)
-class Step:
-    """One place of the alignment: a token of A, of B, or of both."""
+class AlignedPair:
+    """One step of an alignment: a token of A, of B, or of both."""
 
     kind: Literal["same", "replaced", "only_a", "only_b"]
     a: int | None
@@ -21,24 +21,24 @@ class Step:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Two token lists laid side by side, in order, every token of either exactly once."""
+    """An alignment of two token lists, in order, with every token of either exactly once."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[AlignedPair, ...]
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Positions (in A, in B) that correspond: equal tokens, and tokens of which one took the other's place."""
+        """Positions (in A, in B) that correspond: equal tokens, and replaced ones."""
         return [(step.a, step.b) for step in self.steps if step.a is not None and step.b is not None]
 
     def count(self, kind: str) -> int:
-        """How many steps are of a kind."""
+        """Count the steps of a kind."""
         return sum(step.kind == kind for step in self.steps)
 
 
 def align(a: Sequence, b: Sequence) -> Alignment:
-    """Return the alignment that keeps the most tokens: a longest common subsequence of what `a` and `b` hold, by ==.
+    """Align `a` and `b` to keep the most tokens: a longest common subsequence, by ==.
 
-    Between kept tokens, as many tokens of A as of B count as replaced one by one; otherwise they have no counterpart.
+    Between kept tokens, equally long stretches count as replaced one by one; other tokens have no counterpart.
     O(len(a) len(b)). Source: Wagner & Fischer 1974.
     """
     start, end = _common(a, b), 0
@@ -47,36 +47,36 @@ def align(a: Sequence, b: Sequence) -> Alignment:
     middle = _longest(a[start : len(a) - end], b[start : len(b) - end])
     pairs = [(n, n) for n in range(start)] + [(start + i, start + j) for i, j in middle]
     pairs += [(len(a) - n, len(b) - n) for n in range(end, 0, -1)]
-    steps: list[Step] = []
+    steps: list[AlignedPair] = []
     i = j = 0
     for to_i, to_j in [*pairs, (len(a), len(b))]:
         steps += _between(range(i, to_i), range(j, to_j))
         if (to_i, to_j) != (len(a), len(b)):
-            steps.append(Step("same", to_i, to_j))
+            steps.append(AlignedPair("same", to_i, to_j))
         i, j = to_i + 1, to_j + 1
     return Alignment(tuple(steps))
 
 
 def _common(a: Sequence, b: Sequence) -> int:
-    """Return how many tokens two lists begin with alike."""
+    """Return the length of the common prefix of two lists."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def _between(a: range, b: range) -> list[Step]:
-    """Return the steps for tokens of which none is kept."""
+def _between(a: range, b: range) -> list[AlignedPair]:
+    """Return the steps of the tokens between two kept ones."""
     if len(a) == len(b):
-        return [Step("replaced", i, j) for i, j in zip(a, b, strict=True)]
-    return [Step("only_a", i, None) for i in a] + [Step("only_b", None, j) for j in b]
+        return [AlignedPair("replaced", i, j) for i, j in zip(a, b, strict=True)]
+    return [AlignedPair("only_a", i, None) for i in a] + [AlignedPair("only_b", None, j) for j in b]
 
 
 def _longest(a: Sequence, b: Sequence) -> list[tuple[int, int]]:
-    """Return the positions of a longest common subsequence."""
+    """Return the pairs of positions of a longest common subsequence."""
     codes = {token: n for n, token in enumerate(dict.fromkeys([*a, *b]))}
     x, y = (np.array([codes[token] for token in tokens], np.int64) for tokens in (a, b))
-    length = np.zeros((len(x) + 1, len(y) + 1), np.int32)  # of the first i and j tokens
+    length = np.zeros((len(x) + 1, len(y) + 1), np.int32)  # of a longest common subsequence of the first i and j tokens
     for i in range(len(x)):
-        grown = np.maximum(length[i, 1:], length[i, :-1] + (y == x[i]))
-        length[i + 1, 1:] = np.maximum.accumulate(grown)
+        extended = np.maximum(length[i, 1:], length[i, :-1] + (y == x[i]))
+        length[i + 1, 1:] = np.maximum.accumulate(extended)
     pairs, i, j = [], len(x), len(y)
     while i and j:
         if x[i - 1] == y[j - 1]:
@@ -90,7 +90,7 @@ def _longest(a: Sequence, b: Sequence) -> list[tuple[int, int]]:
 
 
 def difference(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Return a minus B where query and key both have a counterpart, NaN elsewhere and where either is. float32 [Ta, Ta]
+    """Compute A - B where query and key both have a counterpart, NaN elsewhere or where either is. float32 [Ta, Ta]
 
     Cell (pairs[m].a, pairs[n].a) is a[pairs[m].a, pairs[n].a] - b[pairs[m].b, pairs[n].b]. a [Ta, Ta], b [Tb, Tb]
     """
@@ -102,35 +102,35 @@ def difference(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -
 
 
 def gaps(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Return each head's mean |A - B| over the aligned cells whose key is not later than the query. float32 [H]
+    """Compute each head's mean |A - B| over the aligned cells whose key is not after the query. float32 [H]
 
     NaN without any pair. Equals nanmean(|difference|) on maps that are NaN above the diagonal. a [H, Ta, Ta]
     """
     if not pairs:
         return np.full(len(a), np.nan, np.float32)
     i, j = np.array(pairs).T
-    apart = np.abs(a[:, i[:, None], i] - b[:, j[:, None], j])
-    return np.tril(apart).sum((1, 2)) / np.float32(len(i) * (len(i) + 1) / 2)
+    distance = np.abs(a[:, i[:, None], i] - b[:, j[:, None], j])
+    return np.tril(distance).sum((1, 2)) / np.float32(len(i) * (len(i) + 1) / 2)
 
 
 def nearest(numbers: np.ndarray, others: np.ndarray) -> tuple[int, int]:
-    """Which head of `others` [L, H, n] is closest to `numbers` [n]: mean absolute difference of what is finite."""
-    apart = np.abs(others - numbers)
-    known = np.isfinite(apart)
-    mean = np.where(known, apart, 0).sum(-1) / np.maximum(known.sum(-1), 1)
-    mean[~known.any(-1)] = np.inf
+    """Find the head of `others` [L, H, n] nearest to `numbers` [n], by mean absolute difference of finite entries."""
+    distance = np.abs(others - numbers)
+    finite = np.isfinite(distance)
+    mean = np.where(finite, distance, 0).sum(-1) / np.maximum(finite.sum(-1), 1)
+    mean[~finite.any(-1)] = np.inf
     layer, head = np.unravel_index(mean.argmin(), mean.shape)
     return int(layer), int(head)
 
 
 def by_position(a: Sequence, b: Sequence) -> Alignment:
-    """Return two lists of one length, place by place."""
+    """Align two lists of equal length position by position."""
     pairs = enumerate(zip(a, b, strict=True))
-    return Alignment(tuple(Step("same" if x == y else "replaced", i, i) for i, (x, y) in pairs))
+    return Alignment(tuple(AlignedPair("same" if x == y else "replaced", i, i) for i, (x, y) in pairs))
 
 
 def merged(a: Tokens, b: Tokens, alignment: Alignment) -> Tokens:
-    """A's tokens, a replaced one named with what stands in its place in B."""
+    """Return the tokens of A; a replaced one shows both texts."""
     pieces = list(a.pieces)
     for step in alignment.steps:
         if step.kind == "replaced":

@@ -1,4 +1,4 @@
-"""Run B: another prompt, another model or the run without edits, chosen in a form that the views share."""
+"""Run B: another prompt, another model or the run without edits, selected in a form that the views share."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from viz.work.processes.training_process import PREFIX
 from viz.work.prompt import Prompt, python_of, with_text
 
 WITH = ("prompt", "model", "unedited")
-# A word of an example and one that can stand in its place; the first that a prompt has is swapped.
+# A phrase of an example prompt and its replacement; the first phrase that a prompt contains is swapped.
 SWAPS = (
     ("John gave", "Mary gave"),
     ("The cat", "The dog"),
@@ -30,24 +30,24 @@ SWAPS = (
     ("The Eiffel Tower", "The Colosseum"),
     ("hot -> cold", "hot -> warm"),
 )
-_MOST = 999  # the largest layer or head that a page may name
+_MOST = 999  # largest layer or head that the page may request
 _OWNER = "run_b"
 
 
 @dataclass(frozen=True)
-class Request:
-    """Which run is to be B."""
+class RunBRequest:
+    """A request for run B."""
 
-    how: str  # of WITH
-    model_id: str  # "" where there is none to choose
+    how: str  # one of WITH
+    model_id: str  # "" without a model to choose
     prompt: Prompt
-    layer: int | None = None  # of another model's head; None: the one that suits the head of A
+    layer: int | None = None  # of the head in another model; None: the counterpart of A's head
     head: int | None = None
     failed: bool = False  # whether that model could not be loaded
 
     @property
     def line(self) -> str:
-        """The Python lines that make the run as `other`."""
+        """Python lines that create the run as `other`."""
         if self.how == "unedited":
             return "other = run.unedited()"
         if self.how == "model" and (self.prompt.turns or self.prompt.special):
@@ -59,23 +59,23 @@ class Request:
 
 @dataclass(frozen=True)
 class Other:
-    """Run B, and how it lies beside run A."""
+    """Run B, and its relation to run A."""
 
-    request: Request
+    request: RunBRequest
     label: str  # of its model
     dtype: str
     same_model: bool
     same_run: bool
-    one_vocabulary: bool  # do both models cut text into the same tokens?
-    one_shape: bool  # as many layers and heads?
+    one_vocabulary: bool  # whether every id means the same text in both models
+    one_shape: bool  # whether both models have the same numbers of layers and heads
     tokens: Tokens
     alignment: Alignment
-    seconds: float = field(compare=False)  # that the run took
+    seconds: float = field(compare=False)  # duration of the run
 
 
 @dataclass(frozen=True)
-class Refused:
-    """Why there is no run B: a word of `run_b`, or "" and the model's error."""
+class NoRunB:
+    """The reason why run B is missing: a word of `run_b`, or "" and the model's error."""
 
     word: str  # "no_model" or "no_edits"
     what: str = ""
@@ -87,7 +87,7 @@ class Refused:
 
 
 def suggestion(prompt: str) -> str:
-    """Return a prompt to compare with: the same with one word swapped where we know one, else the prompt itself."""
+    """Suggest a prompt to compare with: one phrase is swapped if SWAPS has it, else the prompt is unchanged."""
     for old, new in SWAPS:
         if old in prompt:
             return prompt.replace(old, new, 1)
@@ -95,39 +95,39 @@ def suggestion(prompt: str) -> str:
 
 
 def models_ready(scene: Scene) -> dict[str, str]:
-    """id -> label of the other models that need no download, and of those that the visitor trained."""
+    """Return id -> label of the other models that need no download, and of those that the visitor trained."""
     playground = scene.playground
-    local, here = playground.options.local, available()
+    local, downloaded = playground.options.local, available()
     return {
         model_id: label
         for label, model_id in playground.choices(scene.visitor)
         if model_id != scene.model.id
-        and (model_id in here or model_id.startswith(PREFIX) or (local and model_id == local.model_id))
+        and (model_id in downloaded or model_id.startswith(PREFIX) or (local and model_id == local.model_id))
     }
 
 
-def read(sent: object, scene: Scene) -> Request:
-    """Return the form's value; invalid fields are the first choice."""
+def read(sent: object, scene: Scene) -> RunBRequest:
+    """Parse the form's value; an invalid field gets its first option."""
     how = choice(sent, "with", WITH)
     if how == "prompt":
         other = with_text(scene.prompt, _text(sent) or suggestion(scene.prompt.own))
-        return Request(how, scene.model.id, other)
+        return RunBRequest(how, scene.model.id, other)
     if how == "unedited":
-        return Request(how, scene.model.id, scene.prompt)
+        return RunBRequest(how, scene.model.id, scene.prompt)
     model_id = choice(sent, "model", tuple(models_ready(scene)) or ("",))
     place = (int(number(sent, name, 0, _MOST, -1)) for name in ("layer", "head"))
     layer, head = (None if n < 0 else n for n in place)
-    return Request(how, model_id, scene.prompt, layer, head, model_id in scene.playground.failures)
+    return RunBRequest(how, model_id, scene.prompt, layer, head, model_id in scene.playground.failures)
 
 
 def _text(sent: object) -> str:
-    """Return the prompt that a page sent, "" for none."""
+    """Return the prompt that the page sent, "" without one."""
     text = sent.get("prompt") if isinstance(sent, Mapping) else None
     return text if isinstance(text, str) else ""
 
 
 def draw(seen: Seen) -> Payload:
-    """Return the form."""
+    """Build the form."""
     words, ready = Words(seen.all_words, "run_b"), seen.result
     head = {"kind": "number", "min": 0, "max": _MOST, "value": "", "when": {"with": ["model"]}}
     return {
@@ -165,17 +165,17 @@ def draw(seen: Seen) -> Payload:
 PART = Asking("controls", read, draw, of="models", depends=("prompt",), shared=True)
 
 
-# --- what it is ---
+# --- the run itself ---
 
 
 def beside(scene: Scene, settings: Settings) -> tuple[str, Prompt] | None:
     """Return the model and the prompt of run B, for measures that read it."""
-    request: Request = settings.run_b
+    request: RunBRequest = settings.run_b
     return (request.model_id, request.prompt) if request.model_id else None
 
 
-def whole(scene: Scene, settings: Settings) -> Settings:
-    """Return the settings without the head that is looked at, for measures of the run as a whole."""
+def without_head(scene: Scene, settings: Settings) -> Settings:
+    """Drop the selected head from the settings, for measures that do not depend on it."""
     return settings.but(run_b=dataclasses.replace(settings.run_b, layer=None, head=None))
 
 
@@ -184,12 +184,12 @@ def _models(scene: Scene, settings: Settings) -> dict[str, str]:
 
 
 def _model_only(scene: Scene, settings: Settings) -> Settings:
-    request: Request = settings.run_b
+    request: RunBRequest = settings.run_b
     return Settings((("model_id", request.model_id), ("failed", request.failed)))
 
 
 def _one_vocabulary(scene: Scene, settings: Settings) -> bool:
-    """Return whether every id means the same text in both models; False where there is no other one."""
+    """Return whether every id means the same text in both models; False if the other model is missing or failed."""
     try:
         b = scene.playground.opened(settings.model_id).tokenizer if settings.model_id else None
     except PlaygroundError:
@@ -200,18 +200,18 @@ def _one_vocabulary(scene: Scene, settings: Settings) -> bool:
     return all(a.piece(i) == b.piece(i) for i in range(a.vocab_size))
 
 
-def _other(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Other | Refused:
-    """Run B beside run A, or why there is none."""
+def _other(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Other | NoRunB:
+    """Describe run B and its relation to run A, or return the reason why it is missing."""
     request, one_vocabulary = settings.run_b, results["vocabulary"]
     if not request.model_id:
-        return Refused("no_model")
+        return NoRunB("no_model")
     if request.how == "unedited" and not scene.picked.edits:
-        return Refused("no_edits")
+        return NoRunB("no_edits")
     try:
         trace = scene.beside(request.model_id, request.prompt)
         model = scene.playground.opened(request.model_id)
     except PlaygroundError as error:
-        return Refused("", error.what, error.got, error.hint)
+        return NoRunB("", error.what, error.got, error.hint)
     a, b = scene.tokens, trace.tokens
     shapes = {(config.n_layer, config.n_head) for config in (scene.model.config, model.config)}
     return Other(
@@ -223,7 +223,7 @@ def _other(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Othe
         one_vocabulary,
         len(shapes) == 1,
         b,
-        # By ids, or by the tokens' bytes where the ids of one model mean nothing to the other.
+        # By ids, or by the tokens' bytes if the models' ids differ.
         align(a.ids.tolist(), b.ids.tolist()) if one_vocabulary else align(a.raw, b.raw),
         trace.seconds,
     )
@@ -232,22 +232,24 @@ def _other(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Othe
 MEASURES = (
     Measure("models", _models, ("model", "built_in", "trained"), locks=False, keep=False),
     Measure("vocabulary", _one_vocabulary, ("model",), ("run_b",), locks=False, question=_model_only, owner=_OWNER),
-    Measure("other", _other, ("run",), ("run_b",), locks=False, question=whole, uses=("vocabulary",), owner=_OWNER),
+    Measure(
+        "other", _other, ("run",), ("run_b",), locks=False, question=without_head, uses=("vocabulary",), owner=_OWNER
+    ),
 )
 
 
-def problem(words: Mapping[str, str], refused: Refused) -> Payload:
-    """Why there is no run B, and the way to where it can be mended; raises InputError where the prompt is at fault."""
+def problem(words: Mapping[str, str], refused: NoRunB) -> Payload:
+    """Explain why run B is missing, with a link to the place to fix it; raises InputError for a model's error."""
     if not refused.word:
         raise refusal(words, refused)
-    said = {"text": words[f"run_b.{refused.word}"], "hint": words[f"run_b.{refused.word}_hint"]}
+    payload = {"text": words[f"run_b.{refused.word}"], "hint": words[f"run_b.{refused.word}_hint"]}
     if refused.word == "no_edits":
-        said["way"] = {"tab": "effects", "view": "edits", "text": words["run_b.open_effects"]}
-    return {"empty": said}
+        payload["way"] = {"tab": "effects", "view": "edits", "text": words["run_b.open_effects"]}
+    return {"empty": payload}
 
 
-def refusal(words: Mapping[str, str], refused: Refused) -> InputError:
-    """Why there is no run B, as an error. `words`: the whole catalogue."""
+def refusal(words: Mapping[str, str], refused: NoRunB) -> InputError:
+    """Convert the reason why run B is missing to an error. `words`: the full catalog."""
     if refused.word:
         return InputError(words[f"run_b.{refused.word}"], "", words[f"run_b.{refused.word}_hint"])
     return InputError(refused.what, refused.got, refused.hint)

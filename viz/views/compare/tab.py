@@ -1,4 +1,4 @@
-"""The tab of comparisons: what differs between two runs, and which vectors carry it."""
+"""The Compare tab: the differences between two runs, and the vectors that carry them."""
 
 from viz.seam.tab import Tab
 from viz.views.compare.patching import view as patching

@@ -1,4 +1,4 @@
-"""The tab of effects: what changing a head does to the prediction, which heads it rests on, and what the order does."""
+"""The Effects tab: what edits do to the prediction, which heads it depends on, and the effect of the tokens' order."""
 
 from viz.seam.tab import Tab
 from viz.views.effects.edits import view as edits

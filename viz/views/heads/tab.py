@@ -1,4 +1,4 @@
-"""The heads tab: every head in numbers, and which heads work together."""
+"""The Heads tab: every head in numbers, and the wiring between heads."""
 
 from viz.seam.tab import Tab
 from viz.views.heads.heads import view as heads

@@ -1,4 +1,4 @@
-"""A run's predictions at every position: a measure that several views share, and its rows as a person reads them."""
+"""Predictions at every position of a run: a measure that several views share, and its rows as the page shows them."""
 
 import math
 
@@ -13,7 +13,7 @@ from viz.words import Words
 
 
 def measure(scene: Scene, settings: Settings) -> Predictions:
-    """Return the likeliest next tokens of every position, and how expected the actual one was."""
+    """Compute the most likely next tokens at every position, and the rank and probability of the actual one."""
     return predict(scene.trace)
 
 
@@ -21,30 +21,33 @@ EXPECTED = Measure("main", measure, owner="expected")
 
 
 def shared_words(seen: Seen) -> Words:
-    """Return the words of rows and of entropies, which several views show."""
+    """Return the words for rows and entropies, which several views show."""
     return Words(seen.all_words, "expected")
 
 
 def row_words(seen: Seen) -> dict[str, str]:
-    """Return the words of a table of rows."""
+    """Return the words of a table of next tokens."""
     return shared_words(seen).within("rows").plain()
 
 
 def likely_rows(expected: Predictions, at: int, facts: Facts) -> list[dict]:
-    """Return the likeliest next tokens after a position, as static/parts/next_tokens.js shows them."""
+    """Build the rows of the most likely next tokens after a position, in the format of static/parts/next_tokens.js."""
     columns = (expected.ids[at], expected.probabilities[at], expected.logits[at])
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [row(token, facts.piece(token), n, (share, value)) for n, (token, share, value) in enumerate(rows, 1)]
 
 
 def actual_row(expected: Predictions, at: int, tokens: Tokens) -> dict:
-    """Return the token that really comes next, as one of these rows."""
+    """Build the row of the token that actually follows position `at`."""
     chances = float(math.exp(expected.next_log_probability[at])), float(expected.next_logit[at])
     return row(int(tokens.ids[at + 1]), tokens.pieces[at + 1], int(expected.rank[at]), chances)
 
 
 def row(token: int, piece: str, rank: int, chances: tuple[float, float]) -> dict:
-    """Return a possible next token; `chances`: its probability and its logit. Numbers for files, texts for the page."""
+    """Build the row of a possible next token, with numbers for files and texts for the page.
+
+    `chances`: its probability and its logit.
+    """
     share, value = chances
     surprisal = -math.log2(share) + 0.0 if share > 0 else math.inf
     return {
@@ -61,7 +64,7 @@ def row(token: int, piece: str, rank: int, chances: tuple[float, float]) -> dict
 
 
 def entropy_facts(seen: Seen, entropy: float) -> list[list[str]]:
-    """How undecided a prediction is, from its entropy in nats: [name, value, what it means] each."""
+    """Describe how uncertain a prediction is, from its entropy in nats: [name, value, explanation] each."""
     words = shared_words(seen)
     value = words["entropy_value"].format(bits=bits(entropy / BIT))
     return [

@@ -1,17 +1,17 @@
-"""Helpers of this tab's figures: hovers that fill in a sentence, and names of tokens."""
+"""Helpers for this tab's figures: hover texts made from templates, and token names."""
 
 from collections.abc import Mapping, Sequence
 
 from viz.labels import plotly_text, quoted
 
-HOVERTEXT = "%{hovertext}<extra></extra>"  # the template of a series whose points have texts of their own
+HOVERTEXT = "%{hovertext}<extra></extra>"  # template of a series with one hover text per point
 
 
 def token_texts(pieces: Sequence[str]) -> list[str]:
-    """Return every token's text for Plotly, without its position."""
+    """Format each token for Plotly, without its position."""
     return [plotly_text(quoted(piece)) for piece in pieces]
 
 
-def filled(template: str, values: Mapping[str, object]) -> str:
-    """Return a sentence for Plotly, its values escaped already; line breaks as Plotly writes them."""
+def fill_template(template: str, values: Mapping[str, object]) -> str:
+    """Fill a template for Plotly and turn its line breaks into <br>. `values` are escaped already."""
     return plotly_text(template).replace("\n", "<br>").format(**values)

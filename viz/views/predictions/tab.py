@@ -1,4 +1,4 @@
-"""The predictions tab: what comes next, when it appears, and who wrote it."""
+"""The Predictions tab: what comes next, when it appears, and which parts wrote it."""
 
 from viz.seam.tab import Tab
 from viz.views.predictions.follow import view as follow

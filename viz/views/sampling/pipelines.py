@@ -1,4 +1,4 @@
-"""Pipelines of warps between the page and the model: the editor that several views share, and the steps it sends."""
+"""Pipelines of warps: the editor that several views share, and the steps that a page sends."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,10 +22,10 @@ DEFAULT: tuple[Step, ...] = (
     Step("top_k", (("k", 40.0),)),
     Step("top_p", (("p", 0.9),)),
 )
-MOST_TOKENS = 32  # of one logit bias
+MOST_TOKENS = 32  # per logit bias
 _SIGNS = {"temperature": "T"}
-KINDS = ("penalty", "scale", "cut")  # the groups of the editor's list
-# Pipelines to start from, by the words "pipeline.preset_<key>"; those whose warps are all there are offered.
+KINDS = ("penalty", "scale", "cut")  # groups of warps in the editor's list
+# Presets, labeled by the words "pipeline.preset_<key>". One whose warps do not all exist is not offered.
 PRESETS: dict[str, tuple[Step, ...]] = {
     "standard": DEFAULT,
     "plain": (),
@@ -42,21 +42,23 @@ PRESETS: dict[str, tuple[Step, ...]] = {
 }
 
 
-def _warm(temperature: float, k: float) -> tuple[Step, ...]:
+def _temperature_and_top_k(temperature: float, k: float) -> tuple[Step, ...]:
     return Step("temperature", (("temperature", temperature),)), Step("top_k", (("k", k),))
 
 
-# What tutorials recommend, by the words "pipeline.use_<key>" and "pipeline.why_<key>": rules of thumb.
+# Rules of thumb from tutorials, labeled by the words "pipeline.use_<key>" and "pipeline.why_<key>".
 USES: dict[str, tuple[Step, ...]] = {
     "answer": PRESETS["greedy"],
-    "summary": _warm(0.4, 10.0),
-    "code": _warm(0.6, 20.0),
-    "story": _warm(0.9, 40.0),
+    "summary": _temperature_and_top_k(0.4, 10.0),
+    "code": _temperature_and_top_k(0.6, 20.0),
+    "story": _temperature_and_top_k(0.9, 40.0),
 }
 
 
 def spec(words: Mapping[str, str]) -> dict:
-    """Return the editor in static/views/sampling/pipeline.js: every warp with its words, source and numbers."""
+    """Build the options of the editor in static/views/sampling/pipeline.js: every warp with its label, help, source and
+    parameters, the presets, the recommended uses, and the default.
+    """
     return {
         "warps": [
             {
@@ -94,17 +96,17 @@ def spec(words: Mapping[str, str]) -> dict:
 
 
 def parameter_spec(words: Mapping[str, str], parameter: Parameter) -> dict:
-    """Return a number with its label and bounds, for a slider."""
+    """Describe a parameter for a slider: its label beside the fields of `Parameter`."""
     return {"label": words[f"parameter.{parameter.name}"]} | vars(parameter)
 
 
 def value_of(steps: tuple[Step, ...]) -> list[dict]:
-    """Return the steps as a page holds them, every number filled in: [{"warp", "values": {name: number}}]."""
+    """Convert steps to the page's form, with every parameter filled in: [{"warp", "values": {name: number}}]."""
     return [{"warp": step.warp, "values": values_of(step)} for step in steps]
 
 
 def step_name(words: Mapping[str, str], step: Step) -> str:
-    """Return a step with its numbers, as a picture names it: "Top-k 40"."""
+    """Format a step with its numbers, as in "Top-k 40"."""
     numbers = [f"{value:g}" for value in values_of(step).values()]
     if WARPS[step.warp].takes_tokens:
         numbers.append(words["pipeline.tokens_n"].format(n=len(step.tokens)))
@@ -112,10 +114,10 @@ def step_name(words: Mapping[str, str], step: Step) -> str:
 
 
 def steps_of(model: LanguageModel, sent: object) -> tuple[Step, ...]:
-    """Return the steps that a page sent: [{"warp", "values", "text", "off"}], those switched off left out.
+    """Parse the steps that a page sent, [{"warp", "values", "text", "off"}], and leave out those switched off.
 
-    `text` holds a line "token: number" for each token, where the warp takes tokens. Nothing sent means the default.
-    Raises InputError for anything that is no such list or out of bounds.
+    For a warp that takes tokens, `text` holds one line "token: number" per token. None stands for DEFAULT. Raises
+    InputError if the list is malformed or a value is out of bounds.
     """
     if sent is None:
         return DEFAULT
@@ -128,22 +130,22 @@ def steps_of(model: LanguageModel, sent: object) -> tuple[Step, ...]:
 def _step(model: LanguageModel, sent: Mapping) -> Step:
     warp, values, text = sent.get("warp"), sent.get("values") or {}, sent.get("text")
     if not isinstance(warp, str) or warp not in WARPS or not isinstance(values, Mapping):
-        raise InputError("This step is not known.", str(warp)[:40], "Choose one of the list.")
+        raise InputError("This step is unknown.", str(warp)[:40], "Choose one from the list.")
     numbers = []
     for name, value in values.items():
         if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 1e15:
-            raise InputError("A setting is not a number.", str(name)[:20], "Choose one of the list.")
+            raise InputError("A setting is not a number.", str(name)[:20], "Choose one from the list.")
         numbers.append((str(name), float(value)))
     tokens = _tokens(model, text) if WARPS[warp].takes_tokens and isinstance(text, str) else ()
     return Step(warp, tuple(numbers), tokens)
 
 
 def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
-    """Return the tokens of lines "token: number"; raises InputError for a line that is not that."""
+    """Parse lines "token: number" into pairs (token id, number). Raises InputError for malformed or too many lines."""
     lines = [line for line in text[:4000].splitlines() if line.strip()]
     if len(lines) > MOST_TOKENS:
-        raise InputError("These are too many tokens.", str(len(lines)), say("At most {} tokens.", MOST_TOKENS))
-    ids = []
+        raise InputError("There are too many tokens.", str(len(lines)), say("At most {} tokens.", MOST_TOKENS))
+    pairs = []
     for line in lines:
         name, _, number = line.rpartition(":")
         try:
@@ -152,13 +154,13 @@ def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
             value = float("nan")
         token = token_of(model, name)[0] if name else None
         if token is None or value != value:
-            raise InputError("This line is not one token and a number.", line[:40], "Write a token, a colon, a number.")
-        ids.append((token, value))
-    return tuple(ids)
+            raise InputError("This line is not a token and a number.", line[:40], "Write a token, a colon, a number.")
+        pairs.append((token, value))
+    return tuple(pairs)
 
 
 def steps_code(steps: tuple[Step, ...]) -> str:
-    """Return the steps as a line of Python, every number in full."""
+    """Format the steps as one line of Python, with every number at full precision."""
     parts = []
     for step in steps:
         values = ", ".join(f'("{name}", {_number(value)})' for name, value in step.values)
@@ -184,12 +186,12 @@ IMPORTS = (
 
 
 def read(sent: object, scene: Scene) -> tuple[Step, ...]:
-    """Return the steps in the value of the part; raises InputError for steps that cannot be."""
+    """Parse the steps in the value of the part. Raises InputError if they are malformed or out of bounds."""
     return steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None)
 
 
 def editor(seen: Seen) -> Payload:
-    """Return the options of the editor."""
+    """Build the payload of the editor."""
     return spec(seen.all_words)
 
 
@@ -197,33 +199,35 @@ PIPELINE = Asking("pipeline", read, editor, shared=True)
 
 
 def logits_of(scene: Scene) -> Tensor:
-    """Return the run's logits after the position, as a pipeline takes them. float32 [V]"""
+    """Return the run's logits at the selected position, over the tokenizer's vocabulary. float32 [V]"""
     return logits_after(scene.trace, scene.position, scene.model.tokenizer.vocab_size)
 
 
 def context_of(scene: Scene) -> Context:
-    """Return the context of the steps: the prompt up to the position."""
+    """Return the context that the warps read: the prompt up to the selected position."""
     return context_at(scene.trace, scene.position)
 
 
 def following(tokens: Tokens, position: int) -> int | None:
-    """Return the token that really comes next in the prompt; None at its end."""
+    """Return the id of the actual next token of the prompt, or None at its end."""
     return int(tokens.ids[position + 1]) if position + 1 < len(tokens) else None
 
 
 def numbered(words: Mapping[str, str], steps: tuple[Step, ...]) -> list[str]:
-    """Return the steps as pictures call them: "2 · Top-k 40". `words`: the catalogue."""
+    """Number the steps and format each, as in "2 · Top-k 40". `words`: the full catalog."""
     return [f"{n} · {step_name(words, step)}" for n, step in enumerate(steps, 1)]
 
 
 def after(seen: Seen) -> str:
-    """Where in the prompt the distribution is, for a title."""
+    """Format the selected position and its token for a title."""
     facts = seen.facts
     return seen.all_words["pipeline.after"].format(token=quoted(facts.pieces[facts.position]), position=facts.position)
 
 
 def pipeline_lines(seen: Seen, last: Sequence[str], imports: Sequence[str] = ()) -> str:
-    """Python lines that make `logits`, `context` and `steps` at the position, and then `last`."""
+    """Build the Python script that computes `logits`, `context` and `steps` at the selected position and ends with
+    `last`.
+    """
     facts = seen.facts
     lines = [
         f"at = {facts.position}  # {quoted(facts.pieces[facts.position])!r}",

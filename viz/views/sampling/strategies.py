@@ -1,4 +1,4 @@
-"""The strategies a visitor compares: a card each, and what all of them share; several views of a tab show this part."""
+"""The strategy cards that a visitor compares, and their shared settings; several views of the tab show this part."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,61 +21,61 @@ from viz.words import Words, section
 from viz.work.limits import check_writing
 from viz.work.prompt import Prompt, python_of, read
 
-DEFAULT = ("greedy", "temperature", "top_k", "top_p")  # of STRATEGIES: the cards at the start
-MOST_NAME = 40  # characters of a name
-MOST_TOKENS = 512  # that a strategy writes
+DEFAULT = ("greedy", "temperature", "top_k", "top_p")  # keys of STRATEGIES: the initial cards
+MOST_NAME = 40  # characters
+MOST_TOKENS = 512  # generated per strategy
 MOST_SEED = 999_999
 MOST_STOPS = 4
-MOST_STOP = 40  # characters of a stop text
-MOST_MEMORY = 4096  # keys that a bounded cache may hold
+MOST_STOP = 40  # characters
+MOST_MEMORY = 4096  # keys in a bounded cache
 
 
 @dataclass(frozen=True)
 class Common:
     """The settings that all strategies share."""
 
-    tokens: int = 60  # new ones, at most
+    tokens: int = 60  # maximum number of generated tokens
     seed: int = 0
-    shared: bool = True  # the same random number for all at a step
-    stop: tuple[str, ...] = ()  # texts that end a text
-    chat: bool = False  # the prompt is put into the model's chat template
-    eight: bool = False  # 8-bit weights write
+    shared: bool = True  # all strategies use the same random number at each step
+    stop: tuple[str, ...] = ()  # texts that end the generation
+    chat: bool = False  # put the prompt into the model's chat template
+    eight: bool = False  # generate with 8-bit weights
 
 
 @dataclass(frozen=True)
 class Cards:
-    """The strategies on the page's cards, or why they cannot be written."""
+    """The strategies on the page's cards, or the reason for their refusal."""
 
     strategies: tuple[Strategy, ...] = ()
     common: Common = Common()
-    refusal: tuple[str, str, str] | None = None  # what is wrong, what was got, what to do
+    refusal: tuple[str, str, str] | None = None  # message, rejected value, hint
 
     def check(self) -> None:
-        """Raise InputError for cards that cannot be written."""
+        """Raise InputError if the cards were refused."""
         if self.refusal:
             raise InputError(*self.refusal)
 
 
 @dataclass(frozen=True)
 class Offer:
-    """The bounds of the cards that depend on the model and on this server."""
+    """The limits of the cards, which depend on the model and the server."""
 
     chat: bool  # whether the model has a chat template
-    talk: bool  # whether what is continued is a conversation already
-    tokens: int  # new ones, at most
-    strategies: int  # at most
-    vocabulary: int  # tokens that the model can write
+    talk: bool  # whether the prompt is already a conversation
+    tokens: int  # maximum number of generated tokens
+    strategies: int  # maximum number
+    vocabulary: int  # number of tokens that the model can generate
 
 
 def measure_offer(scene: Scene, settings: Settings) -> Offer:
-    """Return the bounds of this server."""
+    """Return the limits of the cards for this model and this server."""
     allowed = scene.playground.options.allowed
     tokens, strategies = min(MOST_TOKENS, allowed.new_tokens), min(MOST_STRATEGIES, allowed.texts)
     return Offer(has_chat(scene.model), bool(scene.prompt.turns), tokens, strategies, scene.model.tokenizer.vocab_size)
 
 
 def read_cards(sent: object, scene: Scene) -> Cards:
-    """Return the cards that a page sent; errors in them are raised where they are used."""
+    """Parse the cards that a page sent. An error is stored in `refusal`; `Cards.check` raises it later."""
     try:
         strategies, common = chosen(scene.model, sent), common_of(sent)
         check_writing(scene.playground.options.allowed, len(strategies), common.tokens)
@@ -85,7 +85,7 @@ def read_cards(sent: object, scene: Scene) -> Cards:
 
 
 def draw_cards(seen: Seen) -> Payload:
-    """Return the editor of the cards."""
+    """Build the payload of the card editor."""
     return payload(seen.all_words, seen.result)
 
 
@@ -94,13 +94,13 @@ PART = Asking("strategies", read_cards, draw_cards, of="offer", shared=True)
 
 
 def has_chat(model: LanguageModel) -> bool:
-    """Whether the model has a chat template."""
+    """Return whether the model has a chat template."""
     return bool(model.tokenizer.chat_template)
 
 
 def payload(catalogue: Mapping[str, str], offer: Offer) -> Payload:
-    """Return the payload for static/views/sampling/strategies.js: presets, methods, the editor of
-    pipelines, and words.
+    """Build the payload for static/views/sampling/strategies.js: presets, methods, the pipeline editor, bounds and
+    words.
     """
     words = Words(catalogue, "strategies")
     return {
@@ -143,7 +143,7 @@ def _parameter(words: Mapping[str, str], parameter: Parameter) -> dict:
 
 
 def value_of(strategies: Sequence[Strategy]) -> list[dict]:
-    """Strategies as a page holds them: [{"name", "method", "options": {name: number}, "steps": [...]}]."""
+    """Convert strategies to the page's form: [{"name", "method", "options": {name: number}, "steps": [...]}]."""
     return [
         {
             "name": each.name,
@@ -157,7 +157,7 @@ def value_of(strategies: Sequence[Strategy]) -> list[dict]:
 
 
 def memory_value(strategy: Strategy) -> dict:
-    """Return the memory of a strategy as a page holds it; {} where nothing is forgotten."""
+    """Convert a strategy's eviction policy to the page's form; {} if the cache keeps everything."""
     memory = strategy.memory
     return {} if memory is None else {"memory": {"kind": memory.kind, "budget": memory.budget}}
 
@@ -166,19 +166,18 @@ def memory_value(strategy: Strategy) -> dict:
 
 
 def chosen(model: LanguageModel, sent: object) -> list[Strategy]:
-    """Return the strategies of the part's value {"strategies": [{"name", "method", "options", "steps"}]}; DEFAULT for
-    none.
+    """Parse the strategies in the part's value {"strategies": [{"name", "method", "options", "steps"}]}.
 
-    A name that is a key of STRATEGIES is shown as its word. Raises InputError for anything that is no such list, for
-    too many of them, and for numbers out of bounds.
+    Without a list, return those of DEFAULT. A name that is a key of STRATEGIES is displayed as its label. Raises
+    InputError if the list is malformed, empty or too long, or if a number is out of bounds.
     """
     cards = sent.get("strategies") if isinstance(sent, Mapping) else None
     if cards is None:
         return [STRATEGIES[key] for key in DEFAULT]
     if not isinstance(cards, list) or not all(isinstance(each, Mapping) for each in cards):
-        raise InputError("These strategies cannot be read.", "", "Choose one of the list.")
+        raise InputError("These strategies cannot be read.", "", "Choose one from the list.")
     if not cards:
-        raise InputError("There is no strategy.", "", "Add a strategy.")
+        raise InputError("No strategy was given.", "", "Add a strategy.")
     if len(cards) > MOST_STRATEGIES:
         raise InputError("There are too many strategies.", str(len(cards)), say("From 1 to {}.", MOST_STRATEGIES))
     return [_strategy(model, each) for each in cards]
@@ -187,32 +186,32 @@ def chosen(model: LanguageModel, sent: object) -> list[Strategy]:
 def _strategy(model: LanguageModel, sent: Mapping) -> Strategy:
     name, method, options = sent.get("name") or "", sent.get("method", "sample"), sent.get("options") or {}
     if not isinstance(method, str) or method not in METHODS:
-        raise InputError("This method is not known.", str(method)[:40], "Choose one of the list.")
+        raise InputError("This method is unknown.", str(method)[:40], "Choose one from the list.")
     if not isinstance(name, str) or not isinstance(options, Mapping):
-        raise InputError("These strategies cannot be read.", "", "Choose one of the list.")
-    steps = sent.get("steps")
-    read = pipelines.steps_of(model, [] if steps is None else steps)
+        raise InputError("These strategies cannot be read.", "", "Choose one from the list.")
+    sent_steps = sent.get("steps")
+    steps = pipelines.steps_of(model, [] if sent_steps is None else sent_steps)
     options = _options(METHODS[method], options)
-    return Strategy(read, method, options, name.strip()[:MOST_NAME], _memory(sent.get("memory")))
+    return Strategy(steps, method, options, name.strip()[:MOST_NAME], _memory(sent.get("memory")))
 
 
 def _memory(sent: object) -> Policy | None:
-    """What the cache keeps, from {"kind", "budget"}; all for none. Raises InputError for what is no such memory."""
+    """Parse {"kind", "budget"} into an eviction policy, or None into a full cache. Raises InputError if malformed."""
     if sent is None:
         return None
     if not isinstance(sent, Mapping) or sent.get("kind") not in CACHES:
-        raise InputError("This memory is not known.", "", "Choose one of the list.")
-    return Policy(sent["kind"], _whole("budget", sent.get("budget"), 1, MOST_MEMORY))
+        raise InputError("This KV-cache policy is unknown.", "", "Choose one from the list.")
+    return Policy(sent["kind"], _whole_number("budget", sent.get("budget"), 1, MOST_MEMORY))
 
 
 def _options(method: Method, sent: Mapping) -> tuple[tuple[str, float], ...]:
-    """Return the method's numbers, within their bounds; raises InputError for others."""
+    """Parse the method's options. Raises InputError if one is unknown or out of bounds."""
     bounds = {parameter.name: parameter for parameter in method.parameters}
     options = []
     for name, value in sent.items():
         parameter = bounds.get(name)
         if parameter is None:
-            raise InputError("A setting is not known.", str(name)[:20], "Choose one of the list.")
+            raise InputError("A setting is unknown.", str(name)[:20], "Choose one from the list.")
         number = _number(name, value, parameter.low, parameter.high)
         if parameter.whole and number % 1:
             raise InputError("A setting is not a whole number.", f"{name}: {number:g}", "Choose a whole number.")
@@ -221,12 +220,12 @@ def _options(method: Method, sent: Mapping) -> tuple[tuple[str, float], ...]:
 
 
 def _number(name: str, value: object, low: float, high: float) -> int | float:
-    """Return a number within bounds; raises InputError for anything else."""
+    """Return a value unchanged if it is a number from `low` to `high`. Raises InputError otherwise."""
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
         raise InputError("A setting is not a number.", name, _between(low, high))
     if not low <= value <= high:
         got = f"{name}: {value:g}" if abs(value) < 1e15 else name
-        raise InputError("A setting is out of its range.", got, _between(low, high))
+        raise InputError("A setting is out of range.", got, _between(low, high))
     return value
 
 
@@ -235,27 +234,26 @@ def _between(low: float, high: float) -> str:
 
 
 def common_of(sent: object, default: Common = Common()) -> Common:
-    """Return the shared settings in the part's value {"settings": {"tokens", "seed", "shared", "stop", "chat",
-    "eight"}}.
+    """Parse the shared settings in {"settings": {"tokens", "seed", "shared", "stop", "chat", "eight"}}.
 
-    What is not sent is the default's. Raises InputError for what is no such setting or out of bounds.
+    A missing setting keeps its value in `default`. Raises InputError if one is unknown, malformed or out of bounds.
     """
     common = sent.get("settings") if isinstance(sent, Mapping) else None
     if common is None:
         return default
     if not isinstance(common, Mapping) or not set(common) <= set(vars(default)):
-        raise InputError("These settings cannot be read.", "", "Choose one of the list.")
+        raise InputError("These settings cannot be read.", "", "Choose one from the list.")
     values = vars(default) | dict(common)
     tokens, seed = (
-        _whole(name, values[name], low, high)
+        _whole_number(name, values[name], low, high)
         for name, low, high in (("tokens", 1, MOST_TOKENS), ("seed", 0, MOST_SEED))
     )
     if not all(isinstance(values[name], bool) for name in ("shared", "chat", "eight")):
-        raise InputError("These settings cannot be read.", "", "Choose one of the list.")
+        raise InputError("These settings cannot be read.", "", "Choose one from the list.")
     return Common(tokens, seed, values["shared"], _stops(values["stop"]), values["chat"], values["eight"])
 
 
-def _whole(name: str, value: object, low: int, high: int) -> int:
+def _whole_number(name: str, value: object, low: int, high: int) -> int:
     number = _number(name, value, low, high)
     if number % 1:
         raise InputError("A setting is not a whole number.", f"{name}: {number:g}", "Choose a whole number.")
@@ -263,13 +261,15 @@ def _whole(name: str, value: object, low: int, high: int) -> int:
 
 
 def _stops(sent: object) -> tuple[str, ...]:
-    r"""Return the stop texts of a list, or of a text with a line each; \n and \t in them are a line break and a tab."""
+    r"""Parse stop texts from a list, or from a text with one per line; \n and \t stand for a line break and a tab."""
     lines = sent.splitlines() if isinstance(sent, str) else sent
     if not isinstance(lines, list | tuple) or not all(isinstance(line, str) for line in lines):
-        raise InputError("These stop texts cannot be read.", "", "Write one text a line.")
+        raise InputError("These stop texts cannot be read.", "", "Write one text per line.")
     stops = tuple(line for line in lines if line)
     if len(stops) > MOST_STOPS:
-        raise InputError("These are too many stop texts.", str(len(stops)), say("At most {}, one a line.", MOST_STOPS))
+        raise InputError(
+            "There are too many stop texts.", str(len(stops)), say("At most {}, one per line.", MOST_STOPS)
+        )
     if too_long := next((line for line in stops if len(line) > MOST_STOP), None):
         raise InputError(
             "A stop text is too long.", shorten(visible(too_long), 40), say("At most {} characters.", MOST_STOP)
@@ -277,25 +277,26 @@ def _stops(sent: object) -> tuple[str, ...]:
     return tuple(line.replace("\\n", "\n").replace("\\t", "\t") for line in stops)
 
 
-# --- how a page and Python call them ----------------------------------------------------------------
+# --- labels, prompts and Python code ----------------------------------------------------------------
 
 
 def labels(catalogue: Mapping[str, str], strategies: Sequence[Strategy]) -> list[str]:
-    """Return a name for each strategy, no two the same: its own, the word of its preset, or its method.
+    """Return a unique label for each strategy: its own name, or the label of its preset or its method.
 
-    Several of the same preset or method are told apart by their numbers: "T 0.8" and "T 1.5".
+    Strategies with the same preset or method get their numbers as labels: "T 0.8" and "T 1.5". A counter separates
+    those that are still equal.
     """
     words, names = Words(catalogue, "strategies"), []
     own = ["" if f"strategies.names.{each.name}" in catalogue else each.name.strip() for each in strategies]
-    usual = [
-        mine or words.get(f"names.{each.name}") or words[f"methods.{each.method}"]
-        for mine, each in zip(own, strategies, strict=True)
+    defaults = [
+        name or words.get(f"names.{each.name}") or words[f"methods.{each.method}"]
+        for name, each in zip(own, strategies, strict=True)
     ]
-    told = [summary(catalogue, each) for each in strategies]
-    for n, word in enumerate(usual):
-        alike = [i for i in range(len(own)) if i != n and not own[i] and usual[i] == word]
-        apart = not own[n] and alike and all(told[i] != told[n] for i in alike)
-        name = told[n] if apart else word
+    summaries = [summary(catalogue, each) for each in strategies]
+    for n, default in enumerate(defaults):
+        others = [i for i in range(len(own)) if i != n and not own[i] and defaults[i] == default]
+        distinct = not own[n] and others and all(summaries[i] != summaries[n] for i in others)
+        name = summaries[n] if distinct else default
         number, label = 1, name
         while label in names:
             number += 1
@@ -305,7 +306,7 @@ def labels(catalogue: Mapping[str, str], strategies: Sequence[Strategy]) -> list
 
 
 def summary(catalogue: Mapping[str, str], strategy: Strategy) -> str:
-    """Return a strategy's numbers in one line: "T 0.8 · top-k 40 · top-p 0.9"."""
+    """Format a strategy's numbers in one line: "T 0.8 · top-k 40 · top-p 0.9"."""
     words = Words(catalogue, "strategies")
     parts = [_short(catalogue, step) for step in strategy.steps]
     if strategy.method != "sample":
@@ -326,25 +327,25 @@ def _short(catalogue: Mapping[str, str], step: Step) -> str:
 
 
 def continued(prompt: Prompt, chat: bool) -> Prompt:
-    """What is continued: a conversation itself; a bare prompt, with `chat`, as a user's message to be answered."""
+    """Return the prompt to continue: a conversation unchanged; with `chat`, a bare prompt as a user's message."""
     return Prompt("", (("user", prompt.text), ("assistant", ""))) if chat and not prompt.turns else prompt
 
 
 def prompt_ids(model: LanguageModel, prompt: Prompt, chat: bool) -> list[int]:
-    """Return the tokens that are continued; a model without a chat template is given the plain prompt.
+    """Return the token ids to continue; a model without a chat template gets the bare prompt.
 
-    Raises InputError where the template does not take it.
+    Raises InputError if the chat template rejects the prompt.
     """
     return read(model, continued(prompt, chat and has_chat(model))).tokens.ids.tolist()
 
 
 def prompt_code(prompt: Prompt, chat: bool) -> str:
-    """Return the same in Python: the argument of `lm.generate`. `chat`: of a model with a template."""
+    """Format the prompt to continue as the first argument of `lm.generate`. `chat` requires a chat template."""
     return python_of(continued(prompt, chat))
 
 
 def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
-    """Return the lines of Python that make the list `strategies`."""
+    """Build the lines of Python that define the list `strategies`."""
     lines = ["strategies = ["]
     for each, name in zip(strategies, names, strict=True):
         arguments = f"{pipelines.steps_code(each.steps)}, {each.method!r}, {each.options!r}, {name!r}"
@@ -355,13 +356,13 @@ def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
 
 
 def card_values(presets: Sequence[str], strategies: Sequence[dict], common: dict) -> dict:
-    """Return the value of the page's cards for presets, further strategies and the shared settings.
+    """Build the value of the page's cards from presets, further strategies and the shared settings.
 
-    Raises InputError for a preset that is not there.
+    Raises InputError if a preset does not exist.
     """
     for name in presets:
         if name not in STRATEGIES:
             hint = say("Choose one of: {}.", ", ".join(STRATEGIES))
-            raise InputError("There is no strategy of this name.", name[:40], hint)
+            raise InputError("No strategy has this name.", name[:40], hint)
     cards = value_of([STRATEGIES[name] for name in presets]) + list(strategies)
     return {"settings": common} | ({"strategies": cards} if cards else {})

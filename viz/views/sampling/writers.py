@@ -1,4 +1,4 @@
-"""Texts that are written piece by piece, by whoever holds the model: asked for here, begun where the model is."""
+"""Requests for generated texts, which the engine streams from the process that holds the model."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -8,31 +8,31 @@ from typing import Any
 from model.api import LanguageModel
 from model.generation.strategies import Change
 from viz.seam.jobs.answering import Written, written
-from viz.seam.tasks import Answering, Writing
-from viz.views.sampling.side_by_side.run import Request, rounds, writer_of
-from viz.work.engine import Ask
+from viz.seam.tasks import Answering, WritingTask
+from viz.views.sampling.side_by_side.run import TextsRequest, rounds, writer_of
+from viz.work.engine import EngineRequest
 from viz.work.playground import Playground
 from viz.work.processes.training_process import PREFIX
 from viz.work.prompt import Prompt
 
 
-def texts_of_request(playground: Playground, request: Request, stop: Event) -> Iterator[list[Change | None]]:
-    """Return the texts side by side, as `rounds` writes them."""
+def texts_of_request(playground: Playground, request: TextsRequest, stop: Event) -> Iterator[list[Change | None]]:
+    """Stream the texts side by side through the engine, step by step as in `rounds`."""
 
-    def elsewhere() -> Writing | None:
+    def remote_task() -> WritingTask | None:
         if request.model.id.startswith(PREFIX):
             return None
-        return Writing(request.model.id, request.prompt, dataclasses.replace(request, model=None, writer=None))
+        return WritingTask(request.model.id, request.prompt, dataclasses.replace(request, model=None, writer=None))
 
-    ask = Ask(request.model.id, lambda: rounds(playground, request, stop), elsewhere)
+    ask = EngineRequest(request.model.id, lambda: rounds(playground, request, stop), remote_task)
     return playground.engine.write(ask, stop)
 
 
 def answered(
     playground: Playground, model: LanguageModel, prompt: Prompt, strategy: str, stop: Event
 ) -> Iterator[Written]:
-    """Return the answer to a conversation, as `written` writes it."""
-    ask = Ask(
+    """Stream the answer to a conversation through the engine, piece by piece as in `written`."""
+    ask = EngineRequest(
         model.id,
         lambda: written(playground, model, prompt, strategy, stop),
         lambda: None if model.id.startswith(PREFIX) else Answering(model.id, prompt, strategy),
@@ -40,8 +40,8 @@ def answered(
     return playground.engine.write(ask, stop)
 
 
-def begun(playground: Playground, task: Writing | Answering, stop: Event) -> Iterator[Any]:
-    """Return the pieces of a text that was asked for elsewhere, written here."""
+def begun(playground: Playground, task: WritingTask | Answering, stop: Event) -> Iterator[Any]:
+    """Start a task of another process in this one, and return the iterator over the generated pieces."""
     model = playground.opened(task.model_id)
     if isinstance(task, Answering):
         return written(playground, model, task.prompt, task.strategy, stop)

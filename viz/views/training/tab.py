@@ -1,4 +1,4 @@
-"""The training tab: how a head forms, which mixer learns a task, whether experts share the work, what depth does."""
+"""The training tab: the formation of heads, a comparison of mixers, the balance of experts, and the effect of depth."""
 
 from viz.seam.tab import Tab
 from viz.views.training.depth_gradients import view as depth_gradients

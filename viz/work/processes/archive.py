@@ -14,6 +14,6 @@ def archive(folder: Path) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
         for path in sorted(folder.iterdir()):
-            if path.is_file() and path.suffix != PART:  # which a process was writing when it was killed
+            if path.is_file() and path.suffix != PART:  # leaves out files that a killed process was still writing
                 file.write(path, path.name)
     return buffer.getvalue()

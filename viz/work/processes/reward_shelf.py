@@ -14,19 +14,19 @@ from model.alignment.reward_model import RewardModel
 from model.errors import InputError
 from model.gpt.transformer import Transformer
 
-KEPT = 3  # of a visitor
-MOST_BYTES = 1 << 30  # of all visitors; the oldest go
+KEPT = 3  # models per visitor
+MOST_BYTES = 1 << 30  # of all visitors together; the oldest models are removed
 
 
 @dataclass(frozen=True)
-class Kept:
+class ShelvedModel:
     """A reward model on the shelf."""
 
-    id: str  # which nobody can guess
-    owner: str  # whose page it belongs to
+    id: str  # unguessable
+    owner: str  # the visitor's page
     name: str
-    base: str  # id of the model that it began from, and whose tokens it reads
-    body: bool  # whether the whole model learned
+    base: str  # id of the base model, whose tokenizer it uses
+    body: bool  # whether the whole model was trained
     accuracy: float  # on held-out pairs
     folder: Path  # for model.alignment.reward_folder.load_reward
     nbytes: int
@@ -36,7 +36,7 @@ class Kept:
 class RewardShelf:
     """All reward models on this machine; safe to share between visitors."""
 
-    _kept: dict[str, Kept] = field(default_factory=dict)  # the oldest first
+    _kept: dict[str, ShelvedModel] = field(default_factory=dict)  # the oldest first
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _home: Path | None = None
 
@@ -53,14 +53,14 @@ class RewardShelf:
             if folder.name not in self._kept:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def keep(self, owner: str, folder: Path, name: str, accuracy: float) -> Kept:
+    def keep(self, owner: str, folder: Path, name: str, accuracy: float) -> ShelvedModel:
         """Keep the reward model in such a folder; the visitor's oldest beyond KEPT are removed.
 
         Raises CheckpointError if the folder holds no reward model.
         """
         about = about_reward(folder)
         nbytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        kept = Kept(folder.name, owner, name, about.base, about.body, accuracy, folder, nbytes)
+        kept = ShelvedModel(folder.name, owner, name, about.base, about.body, accuracy, folder, nbytes)
         with self._lock:
             self._kept[kept.id] = kept
             mine = [each for each in self._kept.values() if each.owner == owner]
@@ -69,20 +69,20 @@ class RewardShelf:
                 self._drop([next(iter(self._kept.values()))])
         return kept
 
-    def of(self, owner: str) -> list[Kept]:
+    def of(self, owner: str) -> list[ShelvedModel]:
         """Return a visitor's reward models, the oldest first."""
         with self._lock:
             return [each for each in self._kept.values() if each.owner == owner]
 
-    def find(self, owner: str, number: str) -> Kept:
-        """Return one of a visitor's own; raises InputError if there is no such model."""
+    def find(self, owner: str, number: str) -> ShelvedModel:
+        """Return one of a visitor's own models; raises InputError if there is no such model."""
         kept = self._kept.get(number)
         if kept is None or kept.owner != owner:
-            raise InputError("This reward model is no longer there.", "", "Train it again.")
+            raise InputError("This reward model is no longer on the server.", "", "Train it again.")
         return kept
 
     def load(self, owner: str, number: str, base: Transformer) -> RewardModel:
-        """Load one of a visitor's own from its folder; raises InputError if there is no such model."""
+        """Load one of a visitor's own models from its folder; raises InputError if there is no such model."""
         return load_reward(self.find(owner, number).folder, base)
 
     def leave(self, owner: str) -> None:
@@ -98,7 +98,7 @@ class RewardShelf:
                 shutil.rmtree(self._home, ignore_errors=True)
                 self._home = None
 
-    def _drop(self, those: list[Kept]) -> None:
+    def _drop(self, those: list[ShelvedModel]) -> None:
         for each in those:
             self._kept.pop(each.id, None)
             shutil.rmtree(each.folder, ignore_errors=True)

@@ -1,8 +1,8 @@
 """Fast start of training processes: each is forked from one that has imported everything, where that is safe.
 
-Imports take three seconds of a core. On Linux one process does them when an app's first training begins, and is forked
-for each training; it computes nothing itself, so a fork lacks no threads. Elsewhere every process imports for itself,
-because the system libraries do not support forking.
+Imports take three seconds of CPU time. On Linux one process does them when an app's first training begins, and every
+training is forked from it; it computes nothing itself, so a fork misses no threads. Elsewhere every process imports for
+itself, because the system libraries do not support forking.
 """
 
 import functools
@@ -10,8 +10,8 @@ import multiprocessing
 import sys
 from multiprocessing.context import BaseContext
 
-# What all kinds of training need; the last is what torch's optimizers import as the first is made, another second.
-# Ours are not found where the app was started from another folder: then each process imports them.
+# Modules that all kinds of training need; the last one saves a second when the first optimizer is created.
+# If the app was started from another folder, our own modules are not found here, and each process imports them.
 IMPORTED = ["viz.work.processes.training_process", "viz.work.processes.trial_process", "torch._dynamo"]
 
 

@@ -36,23 +36,23 @@ from model.loading.vocabulary_export import write_files
 from model.text.tokenizer import Tokenizer, from_folder
 from model.training.jobs.job import Limits
 from model.training.jobs.running_job import DIVERGED, Finished
-from model.workshop import Kind, kind_of
+from model.workshop import JobKind, kind_of
 from viz.work.processes.start import context
 
 log = logging.getLogger("playground")
 
 PREFIX = "trained:"
-CUT_SHORT = "The process that trains was ended before its time."
+CUT_SHORT = "The training process ended early."
 KEPT = 4  # finished runs kept for each visitor
 NICE = 10
 ENDS = ("done", "time", "stopped", DIVERGED, "failed")
-SAVE_EVERY = 5.0  # seconds between two savings of a run under way, at least
-SAVING = 20  # and so many times what the last one took
+SAVE_EVERY = 5.0  # minimum seconds between two saves of a running job
+SAVING = 20  # minimum interval as a multiple of the last save's duration
 
 
 @dataclass(frozen=True)
 class Failed:
-    """An error for the user; `what` is "" if the server is at fault."""
+    """An error for the user; `what` is "" for a fault of the server."""
 
     what: str
     got: str = ""
@@ -60,8 +60,8 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The model was saved after this step, while the run goes on."""
+class ModelSaved:
+    """The message that the model was saved after this step, while the run goes on."""
 
     step: int
 
@@ -79,7 +79,7 @@ def work(connection: Connection, job: Any, limits: Limits, folder: Path, threads
     except PlaygroundError as error:
         connection.send(Failed(error.what, error.got, error.hint))
     except (BrokenPipeError, EOFError, ConnectionResetError):
-        pass  # the page is gone
+        pass  # the page was closed
     except Exception as error:
         logging.getLogger("playground").exception("training failed")
         connection.send(Failed("", repr(error)[:200]))
@@ -102,7 +102,7 @@ def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> No
             break
         connection.send(message)
         if isinstance(message, kind.snapshot) and saving.after(message.step):
-            connection.send(Kept(message.step))
+            connection.send(ModelSaved(message.step))
         wish = connection.recv() if connection.poll() else None
         if wish == "pause":
             spent += time.monotonic() - began
@@ -116,7 +116,7 @@ def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> No
         if wish == "late" or spent + time.monotonic() - began > 60 * job.minutes:
             reason = "time"
             break
-    if not isinstance(message, kind.snapshot):  # the last step is always looked at
+    if not isinstance(message, kind.snapshot):  # take a snapshot after the last step
         connection.send(running.look())
     if (model := running.model()) is not None:
         save_folder(folder, model)
@@ -131,13 +131,11 @@ class Saving:
 
     folder: Path
     model: Callable[[], Transformer | None]
-    leave: Callable[[Path], None] | None = None  # writes what else belongs to it
-    due: float = 0.0  # by the clock
+    leave: Callable[[Path], None] | None = None  # writes additional files
+    due: float = 0.0  # time of the next save
 
     def after(self, step: int) -> bool:
-        """Save the model if it has learned, an interval has passed and all numbers are finite; returns whether it was
-        saved.
-        """
+        """Save the model if it has learned, it is due and all numbers are finite; returns whether it was saved."""
         began = time.monotonic()
         if not step or began < self.due:
             return False
@@ -152,9 +150,7 @@ class Saving:
 
 
 def _paused(connection: Connection, seconds: float) -> str:
-    """Wait for the end of a pause. Returns "resume", "stop", or "late" once the limit is reached, so that others can
-    train.
-    """
+    """Wait for the end of a pause. Returns "resume", "stop", or "late" at the limit, so that others can train."""
     until = time.monotonic() + seconds
     while seconds == math.inf or connection.poll(max(0.0, until - time.monotonic())):
         if (wish := connection.recv()) != "pause":
@@ -170,16 +166,16 @@ class LiveRun:
     """A run as the page sees it; its fields only grow, and only one thread writes them."""
 
     id: str
-    owner: str  # whose page it belongs to
-    job: Any  # of a type in KINDS, which says what the messages are
+    owner: str  # the visitor's page
+    job: Any  # its type is one of KINDS, which defines the messages
     folder: Path
     state: str = "starting"  # then running, paused, done, time, stopped, diverged or failed
     started: Any = None
     reports: list[Any] = field(default_factory=list)
     snapshots: list[Any] = field(default_factory=list)
     tokenizer: Tokenizer | None = None
-    kept: int = 0  # steps of the model that was saved last while the run went on
-    spent: float = 0.0  # seconds of training and looking, pauses left out
+    kept: int = 0  # step of the last save during the run
+    spent: float = 0.0  # seconds of training and snapshots, without pauses
     heard: float = field(default_factory=time.monotonic)
     failure: Failed | None = None
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -201,11 +197,11 @@ class LiveRun:
 
     @property
     def adapter(self) -> Path | None:
-        """The folder of its adapters, if it trained some in a format that other programs read."""
+        """The folder of its adapters, if it trained some that other programs can read."""
         return self.folder / FOLDER if self.left_a_model and (self.folder / FOLDER / ADAPTER).is_file() else None
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> JobKind:
         """The kind of its job."""
         return kind_of(self.job)
 
@@ -221,7 +217,7 @@ class LiveRun:
                 return
             if wish in ("pause", "resume"):
                 self.state, self.heard = "paused" if wish == "pause" else "running", time.monotonic()
-            with contextlib.suppress(OSError, ValueError):  # it may end this very moment
+            with contextlib.suppress(OSError, ValueError):  # the process may end at this moment
                 self.connection.send(wish)
             self.changed.notify_all()
 
@@ -230,7 +226,7 @@ class LiveRun:
         with self.changed:
             if not self.over:
                 self.state = "stopped"
-                if self.process.pid is not None:  # else it is killed as soon as it is there
+                if self.process.pid is not None:  # otherwise it is killed once it has started
                     self.process.kill()
             self.changed.notify_all()
 
@@ -243,7 +239,7 @@ class LiveRun:
     def live(self, theirs: Connection) -> None:
         """Start the process with its end of the connection, and receive its messages until it ends."""
         try:
-            self.process.start()  # the first waits for imports, for which nobody else should wait
+            self.process.start()  # the first start waits for imports, which must not block others
             theirs.close()
             if self.over:
                 self.process.kill()
@@ -253,7 +249,7 @@ class LiveRun:
             self._take(cut_short(self.kept))
         finally:
             if self.process.pid is not None:
-                self.process.join(60)  # it has a low priority, and may wait long for its turn to end
+                self.process.join(60)  # its priority is low, so it may take long to end
                 if self.process.is_alive():
                     self.process.kill()
 
@@ -272,7 +268,7 @@ class LiveRun:
                     if message.what in ("", CUT_SHORT):
                         log.error("training failed: %s", message.got or message.what)
                     self.failure, self.state = message, "failed"
-                case Kept():
+                case ModelSaved():
                     self.kept = message.step
                 case kind.started():
                     self.tokenizer = from_folder(self.folder)
@@ -290,10 +286,10 @@ class Workshop:
 
     limits: Limits = field(default_factory=Limits)
     threads: int = max(1, (os.cpu_count() or 2) // 2)
-    workers: int = min(4, os.cpu_count() or 1)  # processes of a comparison, of one thread each and of low priority
+    workers: int = min(4, os.cpu_count() or 1)  # processes of a comparison, each with one thread and low priority
     _runs: dict[str, LiveRun] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _trial: bool = False  # whether a comparison trains
+    _trial: bool = False  # whether a comparison is training
     _home: Path | None = None
 
     def start(self, owner: str, job: Any) -> LiveRun:
@@ -315,9 +311,7 @@ class Workshop:
         return run
 
     def _live(self, run: LiveRun, theirs: Connection) -> None:
-        """Receive a run's messages until it ends; delete its files, or all files, if the run or all runs were removed
-        meanwhile.
-        """
+        """Receive a run's messages until it ends, and delete the files of a run that was removed meanwhile."""
         run.live(theirs)
         with self._lock:
             if run.id not in self._runs:
@@ -327,17 +321,15 @@ class Workshop:
     def check_open(self) -> None:
         """Raise InputError if training is switched off on this server."""
         if self.limits.minutes <= 0:
-            raise InputError("Training is switched off on this server.", "", "Run the app on your own machine.")
+            raise InputError("Training is disabled on this server.", "", "Run the app on your own machine.")
 
     def _check_free(self) -> None:
         if self._trial or any(not run.over for run in self._runs.values()):
-            raise InputError("Another training run is using this server.", "", "Try again when it has ended.")
+            raise InputError("Another training run is in progress on this server.", "", "Try again when it has ended.")
 
     @contextlib.contextmanager
     def trial(self) -> Iterator[None]:
-        """Reserve the machine for another kind of training: raises InputError as `start` does, which also raises it
-        meanwhile.
-        """
+        """Reserve the machine for another kind of training. Raises InputError if it is busy; meanwhile `start` does."""
         self.check_open()
         with self._lock:
             self._check_free()
@@ -395,7 +387,7 @@ def cut_short(kept: int) -> Failed:
     error = PlaygroundError(
         CUT_SHORT,
         "",
-        say("The model as it was after {} steps is kept.", steps) if kept else "Nothing of it is kept. Start it again.",
+        say("The model after {} steps is kept.", steps) if kept else "Nothing was saved. Start it again.",
     )
     return Failed(error.what, error.got, error.hint)
 

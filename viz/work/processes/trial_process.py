@@ -1,6 +1,6 @@
 """Trainings that return a value, in separate processes, so that the page never waits for them.
 
-`side_by_side` runs several small ones to compare models, `alone` runs one. The calling thread only listens. An
+`side_by_side` runs several small ones to compare models, `run_alone` runs one. The calling thread only listens. An
 exception from `progress` cancels: it ends the processes at once.
 """
 
@@ -21,7 +21,7 @@ from viz.work.processes.training_process import NICE, Failed, Workshop, cut_shor
 
 log = logging.getLogger("playground")
 
-LISTEN = 0.2  # seconds between two looks whether there is a cancel
+LISTEN = 0.2  # seconds between two checks for a cancellation
 
 
 def work(connection: Connection, tasks: Sequence[tuple[int, Callable[..., Any], tuple]], threads: int) -> None:
@@ -39,7 +39,7 @@ def work(connection: Connection, tasks: Sequence[tuple[int, Callable[..., Any], 
     except PlaygroundError as error:
         connection.send(("failed", -1, Failed(error.what, error.got, error.hint)))
     except (BrokenPipeError, EOFError, ConnectionResetError):
-        pass  # nobody listens any more
+        pass  # the listener is gone
     except Exception as error:
         log.exception("a trial failed")
         connection.send(("failed", -1, Failed("", repr(error)[:200])))
@@ -54,7 +54,7 @@ def side_by_side(
     progress: Progress,
     threads: int = 1,
 ) -> list[Any]:
-    """Return the values of all tasks, in order, each `steps` steps long; `workshop.workers` run at once.
+    """Run tasks of `steps` steps each, `workshop.workers` at once, and return their values in order.
 
     Raises InputError if training is switched off, another one is going on, or the time limit is reached;
     PlaygroundError if a process is killed; RuntimeError for an error in the work itself.
@@ -70,8 +70,10 @@ def side_by_side(
                 process.join(60)
 
 
-def alone(workshop: Workshop, function: Callable[..., Any], arguments: tuple, steps: int, progress: Progress) -> Any:
-    """Return the value of one task, with as many threads as a training run; raises the errors of `side_by_side`."""
+def run_alone(
+    workshop: Workshop, function: Callable[..., Any], arguments: tuple, steps: int, progress: Progress
+) -> Any:
+    """Run one task with as many threads as a training run and return its value; raises the errors of `side_by_side`."""
     return side_by_side(workshop, [(function, arguments)], steps, progress, workshop.threads)[0]
 
 
@@ -113,13 +115,15 @@ def _listen(connections: list[Connection], n: int, steps: int, seconds: float, p
                 done[number] = value
         if time.monotonic() - began > seconds:
             got = f"{seconds / 60:g} min"
-            raise InputError("The time for one training run is up.", got, "Ask for less, or start the app with more.")
+            raise InputError(
+                "The time for one training run is up.", got, "Request less, or raise the limit when you start the app."
+            )
         progress(sum(done), n * steps, "")
     return [values[number] for number in range(n)]
 
 
 def _killed() -> PlaygroundError:
     """Return the error for a process that ended with work left to do."""
-    told = cut_short(0)
-    log.error("a trial failed: %s", told.what)
-    return PlaygroundError(told.what, told.got, told.hint)
+    failed = cut_short(0)
+    log.error("a trial failed: %s", failed.what)
+    return PlaygroundError(failed.what, failed.got, failed.hint)

@@ -65,7 +65,7 @@ def test_from_pairs_chosen_by_keyboard_to_a_model_that_was_rewarded_and_back(ope
     small = {"Updates": "1", "Texts per update": "4", "Texts per prompt": "2", "Tokens per text": "4"}
     for label, value in small.items():
         form.get_by_label(label, exact=True).fill(value)
-    expect(live).to_contain_text("No run on this page yet", timeout=SOON)
+    expect(live).to_contain_text("No training run on this page yet", timeout=SOON)
     page.wait_for_timeout(500)  # what was typed is sent after a pause
     live.get_by_role("button", name="Start", exact=True).click()
     expect(live.locator(".pg-train-line")).to_contain_text("Done", timeout=3 * SOON)

@@ -255,10 +255,10 @@ def test_rows_that_make_no_sense_can_be_corrected(page):
     keys = find.locator("[data-row=to] .pg-chip")
     expect(find.locator(".pg-find-said")).to_contain_text("to ·cat (1)")
     keys.nth(1).click()  # the only one
-    expect(find.locator(".pg-find-problem")).to_contain_text("No token to look back to is chosen.")
+    expect(find.locator(".pg-find-problem")).to_contain_text("No key token is selected.")
     keys.nth(9).click()
-    expect(find.locator(".pg-find-problem")).to_contain_text("A token can only look back.")
-    expect(page.locator("#pg-find_map .pg-problem")).to_contain_text("A token can only look back.")
+    expect(find.locator(".pg-find-problem")).to_contain_text("A token can only attend to earlier tokens.")
+    expect(page.locator("#pg-find_map .pg-problem")).to_contain_text("A token can only attend to earlier tokens.")
     keys.nth(0).click(modifiers=["Control"])
     expect(find.locator(".pg-find-problem")).to_be_hidden()
     expect(find.locator(".pg-find-said")).to_contain_text("to The (0), ·tired (9)")

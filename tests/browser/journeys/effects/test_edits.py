@@ -279,7 +279,7 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     assert drawn_map(page) == pytest.approx(-effects.T, abs=10 * ROUNDING)
     expect(page.locator("#pg-sweep_map h2")).to_have_text(
         "Effect on logit(“·and”) − logit(“·of”) at position 9: original minus ablated, "
-        "each head replaced by its mean in turn"
+        "each head replaced with its mean in turn"
     )
     expect(page.locator("#pg-sweep_job")).to_contain_text("Measured here in")
     layer, number = (int(n) for n in np.unravel_index(np.abs(effects).argmax(), effects.shape))

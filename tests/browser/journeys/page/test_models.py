@@ -41,7 +41,7 @@ def test_failed_download_can_be_tried_again_and_the_model_be_talked_to(start_app
     url = start_app("--offline", "--model", "smollm2-135m")
     page = open_page(url=url, ready="#pg-notice [role=alert]")
     expect(page.locator("#pg-notice")).to_contain_text("The model is not on this computer.")
-    expect(page.locator("#pg-notice")).to_contain_text("Start once without the offline option.")
+    expect(page.locator("#pg-notice")).to_contain_text("Start the app once without the offline option.")
     monkeypatch.delenv("ATTENTION_PLAYGROUND_CACHE")
     shutil.copy(smollm2_path(), tmp_path)  # as if it had been fetched meanwhile
     page.get_by_role("button", name="Try again").click()

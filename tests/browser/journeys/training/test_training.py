@@ -274,12 +274,12 @@ def test_settings_sent_past_the_form_are_refused(open_page):
         "A setting is out of bounds on this server. (layers: 99) Choose a value from 1 to 6.", timeout=SOON
     )
     send("start", {"task": "<img src=x>"})
-    expect(alert).to_contain_text("There is no task of that name. (<img src=x>) Choose one of: induction", timeout=SOON)
+    expect(alert).to_contain_text("No task has this name. (<img src=x>) Choose one of: induction", timeout=SOON)
     for event in ("pause", "resume", "stop", "again", "open"):
         for value in ({"run": "nobody's"}, [1], "x"):
             send(event, value)
     send("start", "no object")
-    expect(alert).to_have_text("These settings do not describe a model. Change the settings.", timeout=SOON)
+    expect(alert).to_have_text("These settings are not valid for a model. Change the settings.", timeout=SOON)
     expect(page.locator(".pg-empty")).to_be_visible()
     assert page.locator("[data-testid=toast-body]").count() == 0
 

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from model.anatomy.flops import Reading, operations
+from model.anatomy.flops import PassSize, operations
 from model.anatomy.footprint import Setting
 from model.anatomy.prices import bundled, read_prices, talk
 from model.design.depth_gradients import Stack
@@ -26,12 +26,12 @@ rows(
         lambda c: {"model": c.model, "ids": IDS, "every": True, "budget": 1.0}, {"budget": "half, zero"}, slow=True
     ),
     flops__Reading=Row(lambda c: {"T": 3, "S": 3, "logits": 1}, {"logits": "zero"}),
-    flops__by_group=Row(lambda c: {"ops": operations(c.config, Reading(3, 3)), "useful": True}, {"ops": "empty"}),
-    flops__total=Row(lambda c: {"ops": operations(c.config, Reading(3, 3)), "useful": True}, {"ops": "empty"}),
-    flops__counted=Row(lambda c: {"config": c.config, "reading": Reading(3, 3)}, slow=True),
+    flops__by_group=Row(lambda c: {"ops": operations(c.config, PassSize(3, 3)), "useful": True}, {"ops": "empty"}),
+    flops__total=Row(lambda c: {"ops": operations(c.config, PassSize(3, 3)), "useful": True}, {"ops": "empty"}),
+    flops__counted=Row(lambda c: {"config": c.config, "reading": PassSize(3, 3)}, slow=True),
     flops__crossing=Row(lambda c: {"config": c.config, "against": "projections", "useful": True}),
     flops__next_token=Row(lambda c: {"cached": 3}, {"cached": "zero"}),
-    flops__operations=Row(lambda c: {"config": c.config, "reading": Reading(3, 3)}),
+    flops__operations=Row(lambda c: {"config": c.config, "reading": PassSize(3, 3)}),
     flops__prompt=Row(lambda c: {"T": 3, "logits": 1}, {"logits": "zero"}),
     footprint__Setting=Row(
         lambda c: {"mode": "inference", "form": "float32", "batch": 1, "tokens": 8, "item": 4, "explicit": False}

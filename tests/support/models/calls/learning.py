@@ -3,7 +3,7 @@
 import numpy as np
 
 from model.alignment.lora import Lora
-from model.alignment.preferences import Ask, split
+from model.alignment.preferences import PairSettings, split
 from model.alignment.reward_model import RewardModel, RewardRecipe
 from model.alignment.rewards import parse_rules
 from model.by_hand.sheets import SHEETS, example
@@ -15,7 +15,8 @@ rows(
         lambda c: {"pairs": 2, "new_tokens": 4, "temperature": 1.0, "seed": 0}, SEED | {"temperature": "half"}
     ),
     preferences__pairs_by_rule=Row(
-        lambda c: {"lm": c.lm, "prompts": ["ab"], "rules": parse_rules("contains: a"), "ask": Ask(1, 2)}, slow=True
+        lambda c: {"lm": c.lm, "prompts": ["ab"], "rules": parse_rules("contains: a"), "ask": PairSettings(1, 2)},
+        slow=True,
     ),
     preferences__read_pairs=Row(
         lambda c: {"text": '{"prompt": "a", "chosen": "b", "rejected": "c"}'}, {}, {"text": "line|pairs"}

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from model.generation.decoder import GeneratedToken, Plan, Strategy
+from model.generation.decoder import DecodingPlan, GeneratedToken, Strategy
 from model.generation.generate import Tick
 from model.generation.requests import Draft, Request
 from model.gpt.edits import Edit
@@ -78,7 +78,7 @@ rows(
             "model": c.model,
             "ids": IDS,
             "strategies": [Strategy()],
-            "plan": Plan(2),
+            "plan": DecodingPlan(2),
             "size": 256,
             "text": c.lm.decode,
         },

@@ -8,7 +8,7 @@ from model.activations import residual_statistics as module
 from model.activations.residual_statistics import (
     RULES,
     Rule,
-    Stream,
+    StreamStatistics,
     limit,
     middle_of,
     outliers,
@@ -48,7 +48,7 @@ def recorded(model, tap=None) -> dict[tuple[str, int], np.ndarray]:
     return {key: tensor.double().numpy()[0] for key, tensor in store.items() if key[0] != "pos_embed"}
 
 
-def of(name: str, tap=None) -> tuple[Trace, Stream, dict]:
+def of(name: str, tap=None) -> tuple[Trace, StreamStatistics, dict]:
     trace = run(tiny_model(VARIANTS[name]), tokens_of(IDS[0]), tap=tap)
     return trace, survey(trace), recorded(trace.model, tap)
 

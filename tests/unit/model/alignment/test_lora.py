@@ -17,7 +17,7 @@ from model.alignment.lora import (
 from model.errors import InputError
 from model.gpt.transformer import Transformer
 from model.training import loop
-from model.training.loop import Recipe, Run
+from model.training.loop import Recipe, TrainingRun
 from tests.support.models.helpers import shake, tiny_config
 
 LLAMA = {
@@ -96,7 +96,7 @@ def test_only_the_adapters_learn():
     adapt(model, Lora(2, 4.0, "all"))
     kept = {name: value.clone() for name, value in model.state_dict().items()}
     recipe = Recipe(steps=2, batch=2, length=10, learning_rate=0.01, warmup=0)
-    run = Run(model, torch.optim.AdamW(learned(model), lr=0.01))
+    run = TrainingRun(model, torch.optim.AdamW(learned(model), lr=0.01))
     batch = loop.Batch(IDS[:, :-1].numpy(), IDS[:, 1:].numpy())
     list(loop.steps(run, recipe, lambda *_: batch))
     changed = {name for name, value in model.state_dict().items() if not torch.equal(value, kept[name])}

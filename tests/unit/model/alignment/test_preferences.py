@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from model.alignment.preferences import (
     MOST_PAIRS,
     PROMPTS,
-    Ask,
     Pair,
+    PairSettings,
     agreement,
     chosen_by,
     pairs_by_rule,
@@ -113,7 +113,7 @@ def test_what_cannot_be_split_is_refused(pairs, share):
 
 
 def test_the_model_writes_and_the_rule_chooses(lm):
-    rules, ask = parse_rules("length: 4"), Ask(pairs=3, new_tokens=6, seed=5)
+    rules, ask = parse_rules("length: 4"), PairSettings(pairs=3, new_tokens=6, seed=5)
     told = []
     made = pairs_by_rule(lm, ["Once", "The"], rules, ask, lambda *report: told.append(report[:2]))
     assert len(made.pairs) + made.ties == 6 and made.pairs
@@ -122,16 +122,16 @@ def test_the_model_writes_and_the_rule_chooses(lm):
         assert better > worse and pair.by == "rule"
     assert told[-1] == (12, 12) and told == sorted(told)
     assert pairs_by_rule(lm, ["Once", "The"], rules, ask) == made
-    assert write_texts(lm, "Once", 2, ask) != write_texts(lm, "Once", 2, Ask(3, 6, seed=6))
+    assert write_texts(lm, "Once", 2, ask) != write_texts(lm, "Once", 2, PairSettings(3, 6, seed=6))
 
 
 @pytest.mark.parametrize("prompts, pairs", [([], 1), (["a"] * 2 + [str(n) for n in range(101)], 1), (["a", "b"], 4000)])
 def test_too_many_pairs_are_refused(prompts, pairs):
     with pytest.raises(InputError):
-        pairs_by_rule(None, prompts, SHORT, Ask(pairs))
+        pairs_by_rule(None, prompts, SHORT, PairSettings(pairs))
 
 
 @pytest.mark.parametrize("wrong", [{"pairs": 0}, {"new_tokens": 0}, {"temperature": 0}, {"seed": -1}])
 def test_a_setting_out_of_range_is_refused(wrong):
     with pytest.raises(InputError):
-        Ask(**wrong)
+        PairSettings(**wrong)

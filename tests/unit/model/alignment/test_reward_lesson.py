@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from model.alignment.preferences import Ask, Pair
+from model.alignment.preferences import Pair, PairSettings
 from model.alignment.reward_folder import load_reward
 from model.alignment.reward_lesson import WHOLE, WRITING, RewardLesson, check, learn
 from model.alignment.reward_model import RewardRecipe
@@ -42,7 +42,7 @@ def test_the_folder_holds_what_was_learned(base, tmp_path):
 
 def test_rules_choose_between_texts_of_the_model(base, tmp_path):
     heard: list[int] = []
-    by_rule = lesson(base, tmp_path / "kept", pairs=(), rules=parse_rules("length: 4"), ask=Ask(2, 6))
+    by_rule = lesson(base, tmp_path / "kept", pairs=(), rules=parse_rules("length: 4"), ask=PairSettings(2, 6))
     found = learn(by_rule, heard.append)
     assert found.pairs + found.ties == 24
     assert heard == sorted(heard) and WRITING in heard and heard[-1] == WHOLE

@@ -11,7 +11,7 @@ from model.anatomy.anatomy import ARCHITECTURES, weights
 from model.anatomy.flops import (
     AGAINST,
     GROUPS,
-    Reading,
+    PassSize,
     by_group,
     cache_moved,
     counted,
@@ -82,8 +82,8 @@ def test_tokens_after_a_cache_take_what_pytorch_counts(name, S, T):
         if S > T:
             model(ids[:, : S - T], cache=cache)
         count = by_pytorch(lambda: model.logits(model.trunk(ids[:, S - T :], cache=cache, attend=STEPWISE)))
-    assert total(operations(model.config, Reading(T, S, T))) == count
-    assert sum(counted(model.config, Reading(T, S, T)).values()) == count
+    assert total(operations(model.config, PassSize(T, S, T))) == count
+    assert sum(counted(model.config, PassSize(T, S, T)).values()) == count
 
 
 def test_a_loaded_model_counts_the_same():
@@ -126,7 +126,7 @@ def test_known_architectures_count_the_same_without_numbers(key):
 
 
 def test_by_hand():
-    found = {op.key: op for op in operations(tiny_config(), Reading(5, 9, 2))}
+    found = {op.key: op for op in operations(tiny_config(), PassSize(5, 9, 2))}
     assert found["q"].products == 2 * 5 * D * H * E and found["k"].products == found["v"].products == 2 * 5 * D * G * E
     assert found["scores"].products == found["mix"].products == 2 * H * 5 * 9 * E
     pairs = 5 + 6 + 7 + 8 + 9
@@ -161,7 +161,7 @@ def test_one_token_of_a_prompt_sees_nothing_hidden():
     found = operations(tiny_config(), next_token(8))
     assert total(found) == total(found, useful=True)
     whole = operations(tiny_config(), prompt(9))
-    assert total(whole, useful=True) == sum(total(operations(tiny_config(), Reading(1, n))) for n in range(1, 10))
+    assert total(whole, useful=True) == sum(total(operations(tiny_config(), PassSize(1, n))) for n in range(1, 10))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_one_token_of_a_prompt_sees_nothing_hidden():
 )
 def test_a_reading_that_cannot_be(given, kind, said):
     with pytest.raises(kind, match=said):
-        Reading(*given)
+        PassSize(*given)
 
 
 # --- where attention overtakes ---
@@ -187,7 +187,7 @@ def test_the_crossing_is_where_the_curves_meet(name, against):
     config = tiny_config(VARIANTS[name])
 
     def apart(T):
-        found = by_group(operations(config, Reading(1, T)))
+        found = by_group(operations(config, PassSize(1, T)))
         return found["attention"] - found["projections"] - (found["mlp"] if against == "layer" else 0)
 
     at = crossing(config, against)

@@ -18,11 +18,11 @@ from model.by_hand.numbers import (
     normal_below,
     number,
     power,
+    round_to_even,
     sine,
     sqrt,
     stored,
     tanh,
-    round_to_even,
 )
 from model.by_hand.tables import Table, Typed, checked, problems, read_number
 from model.errors import InputError

@@ -13,7 +13,7 @@ from model.forgetting.eviction import read_through, snap_keep
 from model.forgetting.policies import CACHES, POLICIES, Policy, mask_of
 from model.forgetting.reading import read, read_all
 from model.generation.generate import generate
-from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.generation.strategies import STRATEGIES, DecodingPlan, Strategy
 from model.gpt.cache import KVCache
 from model.gpt.layers import attention_scores, mix
 from tests.support.models.helpers import VARIANTS, assert_close, tiny_model
@@ -245,7 +245,7 @@ def test_nothing_goes_where_there_is_room():
 
 def written(model, strategies, ids=(3, 5, 7, 9, 2, 4), tokens=20):
     texts = [[] for _ in strategies]
-    for tick in generate(model, list(ids), strategies, Plan(tokens), 64):
+    for tick in generate(model, list(ids), strategies, DecodingPlan(tokens), 64):
         for text, change in zip(texts, tick.changes, strict=True):
             if change:
                 del text[len(text) - change.drop :]
@@ -280,4 +280,4 @@ def test_a_bounded_cache_writes_something_else():
 
 def test_a_memory_that_no_cache_can_have_is_refused():
     with pytest.raises(InputError, match="cannot forget"):
-        generate(model_of(), [1, 2], [Strategy(memory=Policy("bigbird"))], Plan(2), 64)
+        generate(model_of(), [1, 2], [Strategy(memory=Policy("bigbird"))], DecodingPlan(2), 64)

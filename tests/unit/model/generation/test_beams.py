@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from model.generation.generate import generate
-from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.generation.strategies import STRATEGIES, DecodingPlan, Strategy
 from model.sampling.pipeline import Step
 from tests.support.models.helpers import VARIANTS, V, random_ids, tiny_model, written
 from tests.support.models.rounding import logits_within
@@ -52,7 +52,7 @@ def off(model, text=(), penalty: float = 1.0, warmth: float = 1.0) -> float:
 
 
 def beams(model, strategy, most: int, ending=frozenset(), ids=PROMPT, size: int = SMALL):
-    ticks = list(generate(model, ids, [strategy], Plan(most, ending=frozenset(ending)), size))
+    ticks = list(generate(model, ids, [strategy], DecodingPlan(most, ending=frozenset(ending)), size))
     return *written(ticks), ticks[-1].changes[0].others
 
 
@@ -90,7 +90,7 @@ def test_warps_come_before_the_sum():
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_one_beam_is_greedy(variant):
     model, ids = tiny_model(VARIANTS[variant]), random_ids(1, 6)[0].tolist()
-    greedy, _ = written(generate(model, ids, [STRATEGIES["greedy"]], Plan(9), V))
+    greedy, _ = written(generate(model, ids, [STRATEGIES["greedy"]], DecodingPlan(9), V))
     found, _, ((text, score),) = beams(model, search(1), 9, ids=ids, size=V)
     assert found == greedy == list(text)
     with torch.no_grad():
@@ -126,7 +126,7 @@ class Table:
 def test_the_text_shown_is_the_best_so_far_and_its_end_can_change():
     """After token 0: 1 is likelier than 2, but what follows 2 is likelier than all that follows 1."""
     table = Table([[0.01, 0.5, 0.4, 0.09], [0.3, 0.2, 0.25, 0.25], [0.02, 0.02, 0.06, 0.9], [0.1, 0.1, 0.1, 0.7]])
-    changes = [t.changes[0] for t in generate(table, [0], [search(2, 1.0, 2)], Plan(3), SMALL)]
+    changes = [t.changes[0] for t in generate(table, [0], [search(2, 1.0, 2)], DecodingPlan(3), SMALL)]
     assert [[made.id for made in change.made] for change in changes] == [[1], [2, 3], [3]]
     assert [change.drop for change in changes] == [0, 1, 0]
     assert [change.ended for change in changes] == ["", "", "length"]
@@ -142,7 +142,7 @@ def test_the_text_shown_is_the_best_so_far_and_its_end_can_change():
 def test_a_search_ends_when_nothing_that_runs_beats_what_is_finished():
     """Token 3 ends. Two texts are finished after two tokens, 3 and 1 3, and what still runs is less likely."""
     table = Table([[0.05, 0.4, 0.05, 0.5], [0.05, 0.05, 0.1, 0.8], [0.3, 0.3, 0.3, 0.1], [0.25, 0.25, 0.25, 0.25]])
-    ticks = list(generate(table, [0], [search(2, 0.0)], Plan(30, ending=frozenset((3,))), SMALL))
+    ticks = list(generate(table, [0], [search(2, 0.0)], DecodingPlan(30, ending=frozenset((3,))), SMALL))
     assert [len(ticks), *written(ticks)] == [2, [3], "end"]
     assert [ids for ids, _ in ticks[-1].changes[0].others] == [(3,), (1, 3)]
 
@@ -150,7 +150,7 @@ def test_a_search_ends_when_nothing_that_runs_beats_what_is_finished():
 def test_a_text_is_finished_only_among_the_likeliest():
     """Token 3 ends and is third at first. It would beat all that comes later, but only two are looked at."""
     late = Table([[0.01, 0.4, 0.34, 0.25], [0.25] * 4, [0.25] * 4, [0.25] * 4])
-    ticks = list(generate(late, [0], [search(2, 0.0)], Plan(2, ending=frozenset((3,))), SMALL))
+    ticks = list(generate(late, [0], [search(2, 0.0)], DecodingPlan(2, ending=frozenset((3,))), SMALL))
     assert [ids for ids, _ in ticks[-1].changes[0].others] == [(1, 0), (1, 1)]
 
 

@@ -6,8 +6,8 @@ import torch
 from model.generation import cache_costs
 from model.generation.cache_costs import (
     LENGTHS,
-    Row,
     Times,
+    TokenTimes,
     cache_bytes,
     last_logits,
     lengths_of,
@@ -176,7 +176,7 @@ def test_median_and_spread():
     times = Times((0.3, 0.1, 0.2, 0.9, 0.4))
     assert times.median == 0.3 and times.spread == (0.2, 0.4)
     assert Times((0.5,)).spread == (0.5, 0.5)
-    assert Row(16, Times((0.2,)), Times((0.6,))).ratio == pytest.approx(3)
+    assert TokenTimes(16, Times((0.2,)), Times((0.6,))).ratio == pytest.approx(3)
 
 
 def test_the_waiting_policy_is_named(monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.generation.generate import generate
-from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.generation.strategies import STRATEGIES, DecodingPlan, Strategy
 from model.sampling.pipeline import Step
 from tests.support.models.helpers import VARIANTS, V, random_ids, tiny_model, written
 
@@ -36,7 +36,7 @@ def formula(model, ids, k: int, alpha: float, most: int, temperature: float = 1.
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_it_is_the_formula(variant):
     model = tiny_model(VARIANTS[variant])
-    ticks = list(generate(model, PROMPT, [contrastive(4, 0.6), contrastive(7, 0.9)], Plan(12), V))
+    ticks = list(generate(model, PROMPT, [contrastive(4, 0.6), contrastive(7, 0.9)], DecodingPlan(12), V))
     assert written(ticks, 0) == (formula(model, PROMPT, 4, 0.6, 12), "length")
     assert written(ticks, 1) == (formula(model, PROMPT, 7, 0.9, 12), "length")
     assert len(ticks) == 13 and ticks[0].changes[0].made == ()  # a token is known one forward later
@@ -51,7 +51,7 @@ def test_it_matters_what_the_states_are():
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_without_a_penalty_or_a_choice_it_is_greedy(variant):
     strategies = [STRATEGIES["greedy"], contrastive(5, 0.0), contrastive(1, 0.6)]
-    ticks = list(generate(tiny_model(VARIANTS[variant]), PROMPT, strategies, Plan(12), V))
+    ticks = list(generate(tiny_model(VARIANTS[variant]), PROMPT, strategies, DecodingPlan(12), V))
     assert written(ticks, 0) == written(ticks, 1) == written(ticks, 2)
 
 
@@ -59,7 +59,7 @@ def test_warps_come_before_the_probabilities():
     model = tiny_model(VARIANTS["qwen3"])
     hot, two = Step("temperature", (("temperature", 2.5),)), Step("top_k", (("k", 2),))
     warm, fewer = (contrastive(6, 0.5, (hot,)), contrastive(6, 0.5, (two,)))
-    ticks = list(generate(model, PROMPT, [warm, fewer, contrastive(6, 0.5)], Plan(10), V))
+    ticks = list(generate(model, PROMPT, [warm, fewer, contrastive(6, 0.5)], DecodingPlan(10), V))
     assert written(ticks, 0)[0] == formula(model, PROMPT, 6, 0.5, 10, 2.5) != written(ticks, 2)[0]
     assert all(change.made[0].rank <= 2 for tick in ticks[1:] for change in tick.changes[1:2])
     assert {change.made[0].kept for tick in ticks[1:] for change in tick.changes[1:2]} == {2}
@@ -69,5 +69,5 @@ def test_it_ends_with_a_token_that_ends():
     model = tiny_model()
     whole = formula(model, PROMPT, 4, 0.6, 12)
     at = next(i for i, token in enumerate(whole) if token not in whole[:i] and i > 2)
-    found = written(generate(model, PROMPT, [contrastive(4, 0.6)], Plan(12, ending=frozenset((whole[at],))), V))
+    found = written(generate(model, PROMPT, [contrastive(4, 0.6)], DecodingPlan(12, ending=frozenset((whole[at],))), V))
     assert found == (whole[: at + 1], "end")

@@ -8,7 +8,7 @@ import pytest
 from model.errors import InputError
 from model.forgetting.policies import Policy
 from model.generation.generate import generate
-from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.generation.strategies import STRATEGIES, DecodingPlan, Strategy
 from model.generation.together import SharedBatch
 from model.gpt.edits import Edit
 from model.tracing.trace import run
@@ -26,7 +26,7 @@ EDITS = {
         Edit("block_edge", query=3, key=1),
     ),
 }
-PLAN = Plan(7, seed=3)
+PLAN = DecodingPlan(7, seed=3)
 PROMPTS = {name: random_ids(1, 4 + at, seed=at)[0].tolist() for at, name in enumerate(EDITS)}
 
 
@@ -67,7 +67,7 @@ def test_all_texts_with_edits_share_one_forward(monkeypatch):
     model, forwards, whole = tiny_model(), [], module.forward_all
     monkeypatch.setattr(module, "forward_all", lambda model, needs: forwards.append(len(needs)) or whole(model, needs))
     batch = SharedBatch(model)
-    texts = [batch.generate([1, 2, 3, 4], [Strategy()], Plan(4, edits=edits), V) for edits in EDITS.values()]
+    texts = [batch.generate([1, 2, 3, 4], [Strategy()], DecodingPlan(4, edits=edits), V) for edits in EDITS.values()]
     list(zip(*texts, strict=True))
     assert forwards == [len(EDITS)] * 3
 
@@ -97,7 +97,7 @@ def test_edits_that_cannot_be_held_are_refused_before_the_model_runs(edit, strat
     model = tiny_model(changes)
     for write in (SharedBatch(model).generate, lambda *rest: generate(model, *rest)):
         with pytest.raises(InputError):
-            write([1, 2, 3, 4], [strategy], Plan(4, edits=(edit,)), V)
+            write([1, 2, 3, 4], [strategy], DecodingPlan(4, edits=(edit,)), V)
 
 
 def test_a_language_model_writes_under_edits(tmp_path):

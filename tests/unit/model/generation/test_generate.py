@@ -8,7 +8,7 @@ import torch
 
 from model.errors import CheckpointError, InputError
 from model.generation.generate import MOST_ROWS, following, generate
-from model.generation.strategies import METHODS, STRATEGIES, Plan, Setup, Strategy, measured
+from model.generation.strategies import METHODS, STRATEGIES, DecodingPlan, Setup, Strategy, measured
 from model.gpt.cache import KVCache
 from model.sampling.pipeline import Context, Step, draw, softmax, uniform, usable
 from model.sampling.warps import WARPS, final, values_of
@@ -26,7 +26,7 @@ from tests.support.models.helpers import (
 from tests.support.models.rounding import logits_within, rounded, shares_within, sums
 
 PROMPT = random_ids(1, 7)[0].tolist()
-TWELVE = Plan(12)
+TWELVE = DecodingPlan(12)
 SEARCHES = ("beam", "contrastive")
 DRAWN = [name for name in STRATEGIES if name not in SEARCHES]
 PENALISED = Strategy(
@@ -38,12 +38,12 @@ PENALISED = Strategy(
 )
 
 
-def run(model, strategies, plan: Plan = TWELVE, ids=PROMPT, size: int = V, text=None):
+def run(model, strategies, plan: DecodingPlan = TWELVE, ids=PROMPT, size: int = V, text=None):
     return list(generate(model, ids, strategies, plan, size, text))
 
 
 @torch.inference_mode()
-def slow(model, strategy: Strategy, plan: Plan, ids=PROMPT, number: int = 0) -> list[int]:
+def slow(model, strategy: Strategy, plan: DecodingPlan, ids=PROMPT, number: int = 0) -> list[int]:
     """What a strategy draws, by a full forward for every token, and nothing of the engine."""
     ids, new, memory = list(ids), [], None
     while len(new) < plan.max_new_tokens:
@@ -62,7 +62,7 @@ def slow(model, strategy: Strategy, plan: Plan, ids=PROMPT, number: int = 0) -> 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_cached_batch_draws_what_full_forwards_draw(variant):
-    model, plan = tiny_model(VARIANTS[variant]), Plan(12, seed=5)
+    model, plan = tiny_model(VARIANTS[variant]), DecodingPlan(12, seed=5)
     for names in (DRAWN[:6], DRAWN[6:]):
         ticks = run(model, [*map(STRATEGIES.get, names), PENALISED], plan)
         for row, strategy in enumerate([*map(STRATEGIES.get, names), PENALISED]):
@@ -87,24 +87,26 @@ def test_rows_do_not_touch_each_other(variant):
 
 def test_the_same_seed_is_the_same_text():
     model, hot = tiny_model(), Strategy((Step("temperature", (("temperature", 2.0),)),))
-    texts = [written(run(model, [hot], Plan(12, seed=seed)))[0] for seed in (1, 1, 2)]
+    texts = [written(run(model, [hot], DecodingPlan(12, seed=seed)))[0] for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
 
 
 def test_luck_is_shared_or_not():
     model, four = tiny_model(), [Strategy()] * 4
-    numbers = [[change.made[0].uniform for change in tick.changes] for tick in run(model, four, Plan(3, seed=4))]
+    numbers = [
+        [change.made[0].uniform for change in tick.changes] for tick in run(model, four, DecodingPlan(3, seed=4))
+    ]
     assert numbers == [[uniform(4, step)] * 4 for step in range(3)]
-    own = run(model, four, Plan(3, seed=4, shared=False))
+    own = run(model, four, DecodingPlan(3, seed=4, shared=False))
     numbers = [[change.made[0].uniform for change in tick.changes] for tick in own]
     assert numbers == [[uniform(4, step, row) for row in range(4)] for step in range(3)]
-    alone = run(model, [Strategy()], Plan(3, seed=4, shared=False, numbers=(2,)))
-    assert written(alone) == written(own, 2) == (slow(model, Strategy(), Plan(3, seed=4), number=2), "length")
+    alone = run(model, [Strategy()], DecodingPlan(3, seed=4, shared=False, numbers=(2,)))
+    assert written(alone) == written(own, 2) == (slow(model, Strategy(), DecodingPlan(3, seed=4), number=2), "length")
 
 
 @pytest.mark.parametrize("strategy", [STRATEGIES["top_p"], STRATEGIES["penalties"], PENALISED], ids=str)
 def test_a_branch_goes_on_as_if_it_had_never_stopped(strategy):
-    model, plan = tiny_model(), Plan(12, seed=3)
+    model, plan = tiny_model(), DecodingPlan(12, seed=3)
     first = run(model, [strategy], plan)
     whole, _ = written(first)
     rest = dataclasses.replace(plan, max_new_tokens=7, first_step=5, prompt=len(PROMPT))
@@ -160,7 +162,7 @@ def test_rows_without_a_token_are_never_written():
     ticks = run(
         model,
         [Strategy((Step("temperature", (("temperature", 3.0),)),)), *map(STRATEGIES.get, SEARCHES)],
-        Plan(30),
+        DecodingPlan(30),
         [1, 2, 3],
         size,
     )
@@ -196,7 +198,7 @@ def test_a_broken_model_is_said_to_be_broken(broken):
 )
 def test_a_text_ends_by_length_or_where_the_context_is_full(name, length, most, new, reason):
     ids = random_ids(1, length)[0].tolist()
-    found, ended = written(run(tiny_model(), [STRATEGIES[name]], Plan(most), ids))
+    found, ended = written(run(tiny_model(), [STRATEGIES[name]], DecodingPlan(most), ids))
     assert (len(found), ended) == (new, reason)
 
 
@@ -206,7 +208,7 @@ def test_a_text_ends_by_length_or_where_the_context_is_full(name, length, most, 
 )
 def test_a_candidate_has_to_fit_into_the_context(length, most, new, reason):
     ids = random_ids(1, length)[0].tolist()
-    found, ended = written(run(tiny_model(), [STRATEGIES["contrastive"]], Plan(most), ids))
+    found, ended = written(run(tiny_model(), [STRATEGIES["contrastive"]], DecodingPlan(most), ids))
     assert (len(found), ended) == (new, reason)
 
 
@@ -225,9 +227,9 @@ class Counted:
 def test_texts_that_ended_leave_the_batch():
     model = Counted(tiny_model())
     greedy, drawn = STRATEGIES["greedy"], STRATEGIES["temperature"]
-    texts = [written(run(model.model, [each], Plan(10, seed=1)))[0] for each in (greedy, drawn)]
+    texts = [written(run(model.model, [each], DecodingPlan(10, seed=1)))[0] for each in (greedy, drawn)]
     last = next(i for i, token in enumerate(texts[1]) if token not in texts[0] and token not in texts[1][:i])
-    ticks = run(model, [greedy, drawn, greedy], Plan(10, seed=1, ending=frozenset((texts[1][last],))))
+    ticks = run(model, [greedy, drawn, greedy], DecodingPlan(10, seed=1, ending=frozenset((texts[1][last],))))
     assert written(ticks, 0) == written(ticks, 2) == (texts[0], "length")
     assert written(ticks, 1) == (texts[1][: last + 1], "end")
     assert [tick.changes[1] is None for tick in ticks] == [step > last for step in range(10)]
@@ -236,7 +238,7 @@ def test_texts_that_ended_leave_the_batch():
 
 def test_closing_stops_the_work():
     model = Counted(tiny_model())
-    ticks = generate(model, PROMPT, [Strategy()] * 2, Plan(30), V)
+    ticks = generate(model, PROMPT, [Strategy()] * 2, DecodingPlan(30), V)
     assert model.sizes == []
     next(ticks), next(ticks)
     ticks.close()
@@ -244,7 +246,7 @@ def test_closing_stops_the_work():
     assert next(ticks, None) is None
 
 
-def setup_of(plan: Plan, ids=(), text=lambda ids: "".join(map(chr, ids))) -> Setup:
+def setup_of(plan: DecodingPlan, ids=(), text=lambda ids: "".join(map(chr, ids))) -> Setup:
     return Setup(tuple(ids), plan, 128, text)
 
 
@@ -257,13 +259,13 @@ def ends(setup: Setup, text: str) -> str:
 
 
 def test_a_stop_text_is_found_over_the_borders_of_tokens():
-    plan = Plan(100, stop=("xyz", "\n\n"))
+    plan = DecodingPlan(100, stop=("xyz", "\n\n"))
     assert ends(setup_of(plan), "axyxyzb") == "axyxyz stop"
     assert ends(setup_of(plan), "a\nb\n\nc") == "a\nb\n\n stop"
     assert ends(setup_of(plan), "xy z") == ""
     assert ends(setup_of(plan, b"xy"), "zxyz") == "zxyz stop"  # the prompt's own does not count
     assert ends(setup_of(dataclasses.replace(plan, prompt=0), b"xy"), "zxyz") == "z stop"  # of a branch, it does
-    euro = Plan(100, stop=("€",))
+    euro = DecodingPlan(100, stop=("€",))
     assert setup_of(euro, text=lambda ids: bytes(ids).decode("utf-8", "replace")).ended([65, *"€".encode()]) == "stop"
 
 
@@ -274,7 +276,7 @@ def test_a_stop_text_reads_only_the_last_tokens():
         seen.append(len(ids))
         return "".join(map(chr, ids))
 
-    setup_of(Plan(5000, stop=("xyz",)), text=text).ended([65] * 3000)
+    setup_of(DecodingPlan(5000, stop=("xyz",)), text=text).ended([65] * 3000)
     assert seen == [3]
 
 
@@ -326,13 +328,13 @@ def test_a_prompt_is_refused_at_the_call(tmp_path):
         with pytest.raises(InputError, match=said):
             lm.generate(prompt)
     with pytest.raises(InputError, match=r"no token with this id. Got: 53"):
-        generate(tiny_model(), [0, 53], [Strategy()], Plan(), V)
+        generate(tiny_model(), [0, 53], [Strategy()], DecodingPlan(), V)
 
 
 def test_the_whole_batch_is_bounded():
     many = [Strategy(method="beam", options=(("beams", 8),))] * 8
-    ticks = generate(tiny_model(), PROMPT, many, Plan(3), V)
-    assert sum(METHODS["beam"].start(each, Setup((), Plan(), V, None), 0).width for each in many) == MOST_ROWS
+    ticks = generate(tiny_model(), PROMPT, many, DecodingPlan(3), V)
+    assert sum(METHODS["beam"].start(each, Setup((), DecodingPlan(), V, None), 0).width for each in many) == MOST_ROWS
     assert len(list(ticks)) == 3
 
 

@@ -12,7 +12,7 @@ import model.generation.together as together_module
 from model.errors import CheckpointError, InputError
 from model.forgetting.policies import Policy
 from model.generation.generate import Tick, generate
-from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.generation.strategies import STRATEGIES, DecodingPlan, Strategy
 from model.generation.together import SharedBatch
 from model.sampling.pipeline import Step
 from tests.support.models.helpers import VARIANTS, V, byte_model, random_ids, tiny_model, written
@@ -20,11 +20,11 @@ from tests.support.models.rounding import logits_within
 
 BOUNDED = Strategy(memory=Policy("h2o", 6))
 TEXTS = (  # length of the prompt, strategies, plan
-    (7, [STRATEGIES["greedy"]], Plan(12)),
-    (3, [STRATEGIES["top_p"], STRATEGIES["beam"]], Plan(9, seed=4)),
-    (11, [STRATEGIES["contrastive"], STRATEGIES["penalties"]], Plan(6, seed=1)),
-    (5, [BOUNDED, STRATEGIES["temperature"]], Plan(10, seed=2)),
-    (1, [Strategy((Step("temperature", (("temperature", 3.0),)),))] * 3, Plan(8, seed=3, shared=False)),
+    (7, [STRATEGIES["greedy"]], DecodingPlan(12)),
+    (3, [STRATEGIES["top_p"], STRATEGIES["beam"]], DecodingPlan(9, seed=4)),
+    (11, [STRATEGIES["contrastive"], STRATEGIES["penalties"]], DecodingPlan(6, seed=1)),
+    (5, [BOUNDED, STRATEGIES["temperature"]], DecodingPlan(10, seed=2)),
+    (1, [Strategy((Step("temperature", (("temperature", 3.0),)),))] * 3, DecodingPlan(8, seed=3, shared=False)),
 )
 
 
@@ -94,7 +94,7 @@ def test_one_forward_serves_all_who_wait(monkeypatch):
     monkeypatch.setattr(
         together_module, "forward_all", lambda model, needs: forwards.append(len(needs)) or whole(model, needs)
     )
-    texts = [batch.generate([1, 2, 3 + at], [STRATEGIES["greedy"]], Plan(6), V) for at in range(4)]
+    texts = [batch.generate([1, 2, 3 + at], [STRATEGIES["greedy"]], DecodingPlan(6), V) for at in range(4)]
     for _ in range(6):
         for text in texts:
             assert len(next(text).changes) == 1
@@ -109,7 +109,7 @@ def test_a_text_that_nobody_asks_for_is_one_step_ahead_and_no_more(monkeypatch):
     monkeypatch.setattr(
         together_module, "forward_all", lambda model, needs: forwards.append(len(needs)) or whole(model, needs)
     )
-    slow, quick = (batch.generate([1, 2], [Strategy()], Plan(8), V) for _ in range(2))
+    slow, quick = (batch.generate([1, 2], [Strategy()], DecodingPlan(8), V) for _ in range(2))
     ticks = [next(slow)]
     list(quick)
     assert forwards == [2, 1, 1, 1, 1, 1, 1]
@@ -127,7 +127,7 @@ def test_no_forward_has_more_rows_than_allowed(monkeypatch):
         return whole(model, needs)
 
     monkeypatch.setattr(together_module, "forward_all", counted)
-    texts = [batch.generate([1, at], [Strategy()] * 2, Plan(4), V) for at in range(4)]
+    texts = [batch.generate([1, at], [Strategy()] * 2, DecodingPlan(4), V) for at in range(4)]
     ticks = [[next(text) for text in texts] for _ in range(4)]
     assert max(rows) == 4 and sum(rows) == 24 and len(ticks) == 4
 
@@ -152,10 +152,10 @@ def test_texts_of_several_threads_are_what_each_is_alone():
 def test_a_model_that_carries_a_state_writes_each_text_by_itself(mixer):
     model = tiny_model(mixer)
     batch = SharedBatch(model)
-    texts = [batch.generate([1, 2, 3], [STRATEGIES[name]], Plan(6), V) for name in ("greedy", "top_p")]
+    texts = [batch.generate([1, 2, 3], [STRATEGIES[name]], DecodingPlan(6), V) for name in ("greedy", "top_p")]
     together = list(zip(*texts, strict=True))
     for at, name in enumerate(("greedy", "top_p")):
-        single = list(generate(model, [1, 2, 3], [STRATEGIES[name]], Plan(6), V))
+        single = list(generate(model, [1, 2, 3], [STRATEGIES[name]], DecodingPlan(6), V))
         assert written([ticks[at] for ticks in together]) == written(single)
 
 
@@ -163,16 +163,16 @@ def test_arguments_are_refused_before_the_model_runs():
     model = tiny_model()
     batch = SharedBatch(model)
     with pytest.raises(InputError):
-        batch.generate([], [Strategy()], Plan(), V)
+        batch.generate([], [Strategy()], DecodingPlan(), V)
     with pytest.raises(InputError):
-        batch.generate([1], [], Plan(), V)
+        batch.generate([1], [], DecodingPlan(), V)
     assert batch.seats == []
 
 
 def test_a_broken_model_ends_its_texts_and_leaves_no_seat():
     model = tiny_model()
     batch = SharedBatch(model)
-    texts = [batch.generate([1, 2], [Strategy()], Plan(5), V) for _ in range(2)]
+    texts = [batch.generate([1, 2], [Strategy()], DecodingPlan(5), V) for _ in range(2)]
     for text in texts:
         next(text)
     with torch.no_grad():
@@ -190,7 +190,7 @@ def test_a_model_has_one_batch_which_does_not_keep_it():
     del model
     gc.collect()
     with pytest.raises(ValueError, match="gone"):
-        batch.generate([1], [Strategy()], Plan(), V)
+        batch.generate([1], [Strategy()], DecodingPlan(), V)
 
 
 def test_texts_of_a_language_model_share_forwards_when_asked_to(tmp_path, monkeypatch):

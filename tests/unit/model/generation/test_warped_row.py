@@ -7,7 +7,7 @@ import torch
 from model.errors import CheckpointError
 from model.generation import generate
 from model.generation.decoder import WarpedRow, generated_token, rows_of, warped_row
-from model.generation.strategies import STRATEGIES, Plan
+from model.generation.strategies import STRATEGIES, DecodingPlan
 from model.sampling.pipeline import draw, softmax, uniform
 from tests.support.models.helpers import assert_close, randn, tiny_model
 
@@ -86,5 +86,5 @@ def test_the_states_are_computed_for_who_asks_alone(monkeypatch):
     monkeypatch.setattr(generate, "normed", normed)
     for name, states in (("top_p", []), ("beam", []), ("contrastive", [3, 1, 1, 1])):
         asked.clear()
-        ticks = list(generate.generate(model, [1, 2, 3], [STRATEGIES[name]], Plan(max_new_tokens=3), 53))
+        ticks = list(generate.generate(model, [1, 2, 3], [STRATEGIES[name]], DecodingPlan(max_new_tokens=3), 53))
         assert len(ticks) == 3 + bool(states) and asked == states, name

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from model.generation.generate import generate
-from model.generation.strategies import STRATEGIES, Plan
+from model.generation.strategies import STRATEGIES, DecodingPlan
 from model.generation.together import SharedBatch
 from model.gpt import decode_step
 from model.gpt.cache import KVCache
@@ -61,7 +61,7 @@ def test_steps_with_8_bits(name, how, taken):
 @pytest.mark.parametrize("how", COMPILED)
 def test_texts_of_several_visitors_share_a_step(how, taken):
     model, prompts = prepared("qwen3", how), [random_ids(1, n, seed=n)[0].tolist() for n in (3, 20, 9)]
-    plan, greedy, room = Plan(6), [STRATEGIES["greedy"]], SharedBatch.of(model)
+    plan, greedy, room = DecodingPlan(6), [STRATEGIES["greedy"]], SharedBatch.of(model)
     known = [written(generate(tiny_model(VARIANTS["qwen3"]), ids, greedy, plan, V))[0] for ids in prompts]
     texts = [room.generate(ids, greedy, plan, V) for ids in prompts]
     ticks = [[next(text)] for text in texts]
@@ -94,7 +94,7 @@ def test_what_is_given_is_left_as_it_was():
     model = prepared()
     x, cache = torch.ones(1, model.config.d_model), KVCache.empty(model.config, 1, 4)
     cache.k.zero_(), cache.v.zero_()
-    out = step_of(model).blocks(x, [decode_step.Place.of(cache, 1, model.prepare(0, 1).rope)], "alone")
+    out = step_of(model).blocks(x, [decode_step.CacheRows.of(cache, 1, model.prepare(0, 1).rope)], "alone")
     assert (x == 1).all() and (out != 1).any() and cache.length == 0
     assert cache.k[:, :, :, 0].any() and not cache.k[:, :, :, 1:].any()
 
@@ -104,7 +104,7 @@ def test_what_would_be_read_or_written_beyond_is_refused(rows, width, tokens):
     model = prepared()
     x, cache = torch.ones(rows, model.config.d_model + width), KVCache.empty(model.config, 1, 4)
     with pytest.raises(ValueError, match="no step of"):
-        step_of(model).blocks(x, [decode_step.Place.of(cache, tokens, model.prepare(0, tokens).rope)], "alone")
+        step_of(model).blocks(x, [decode_step.CacheRows.of(cache, tokens, model.prepare(0, tokens).rope)], "alone")
 
 
 def test_who_is_not_ready_or_another_kind_is_torch_s():

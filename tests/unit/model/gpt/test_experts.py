@@ -10,7 +10,7 @@ from torch import Tensor
 from model.activations.routing import routing
 from model.anatomy import anatomy, flops
 from model.anatomy.blueprint import blueprint
-from model.anatomy.flops import Reading
+from model.anatomy.flops import PassSize
 from model.anatomy.footprint import kept_bytes, weights_bytes
 from model.errors import InputError
 from model.gpt.cache import KVCache
@@ -237,7 +237,7 @@ def test_parameters_and_products_are_counted(kind: str):
         for layer, block in enumerate(model.blocks):
             x = block(x, layer, prepared)
         model.logits(x)
-    assert sum(counter.flops.values()) == flops.total(flops.operations(config, Reading(13, 13, 13)))
+    assert sum(counter.flops.values()) == flops.total(flops.operations(config, PassSize(13, 13, 13)))
     one = {w.name: w.size for w in anatomy.weights(config) if w.layer is not None and w.name.endswith(".weight")}
     share = {name: size * config.experts_per_token // N if ".experts." in name else size for name, size in one.items()}
     assert flops.matrix_params(config) == sum(size for name, size in share.items() if "norm" not in name)
@@ -253,7 +253,7 @@ def test_parameters_and_products_are_counted(kind: str):
         lambda model: model.blocks[0].mlp.gate,
         lambda model: blueprint(model.config, 5),
         lambda model: kept_bytes(model.config, 1, 5),
-        lambda model: flops.counted(model.config, Reading(1, 1)),
+        lambda model: flops.counted(model.config, PassSize(1, 1)),
         lambda model: check_edits([Edit("neuron_zero", layer=0, neuron=1)], model.config, 5),
         lambda model: run(model, tokens_of([1, 2, 3])).mlp_activations(0),
     ],

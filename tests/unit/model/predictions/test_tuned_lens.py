@@ -12,11 +12,11 @@ from model.api import load_model
 from model.errors import CheckpointError, InputError
 from model.gpt.config import ModelConfig
 from model.predictions import fit_lens, tuned_lens
-from model.predictions.fit_lens import Settings, batches, divergence, fit, least_squares, main, step, streams
+from model.predictions.fit_lens import FitSettings, batches, divergence, fit, least_squares, main, step, streams
 from model.predictions.tuned_lens import TunedLens, load_lens, read_lens, save_lens
 from tests.support.models.helpers import VARIANTS, D, L, V, byte_model, tiny_model
 
-SMALL = Settings(rank=8, steps=8, rows=3, length=24, first=6, rate=3e-3)
+SMALL = FitSettings(rank=8, steps=8, rows=3, length=24, first=6, rate=3e-3)
 
 
 def some_lens(rank=3):
@@ -115,7 +115,7 @@ def test_least_squares_finds_an_affine_map(tmp_path, monkeypatch):
     monkeypatch.setattr(fit_lens, "streams", made)
     monkeypatch.setattr(fit_lens, "RIDGE", 1e-9)
     source = iter(lambda: torch.zeros(4, 40, dtype=torch.long), None)
-    lens = least_squares(lm, source, Settings(rank=2, first=10))
+    lens = least_squares(lm, source, FitSettings(rank=2, first=10))
     for layer in range(L):
         torch.testing.assert_close(lens.down[layer] @ lens.up[layer], wanted[layer], rtol=0.02, atol=0.02)
         torch.testing.assert_close(lens.bias[layer], bias[layer], rtol=0.02, atol=0.02)

@@ -1,6 +1,6 @@
 """The loop with a scripted model: tools are really called, their answers are read, and it ends."""
 
-from model.prompting.react import Step, first_call, run
+from model.prompting.react import TranscriptStep, first_call, run
 from model.prompting.tools import toolbox
 
 TOOLS = toolbox({"Norway": "Oslo"})
@@ -29,12 +29,14 @@ def test_the_real_observation_is_read_before_the_next_thought():
     one, two = run(["Question: a\nThought:", "Question: b\nThought:"], write, TOOLS)
     assert one.answer == "42" and one.ended == "finished" and one.calls == 1
     assert one.steps == (
-        Step("model", " I add.\nAction: calculate[17 + 25]"),  # its own observation of 99 is cut off
-        Step("tool", "\nObservation: 42\n"),
-        Step("model", "Action: finish[42]"),
+        TranscriptStep("model", " I add.\nAction: calculate[17 + 25]"),  # its own observation of 99 is cut off
+        TranscriptStep("tool", "\nObservation: 42\n"),
+        TranscriptStep("model", "Action: finish[42]"),
     )
     assert given[1] == (["Question: a\nThought: I add.\nAction: calculate[17 + 25]\nObservation: 42\n"], [0])
-    assert two.answer == "7" and two.calls == 0 and two.steps == (Step("model", " I know.\nAction: finish[7]"),)
+    assert (
+        two.answer == "7" and two.calls == 0 and two.steps == (TranscriptStep("model", " I know.\nAction: finish[7]"),)
+    )
 
 
 def test_a_model_that_never_finishes_is_stopped():
@@ -53,7 +55,7 @@ def test_a_text_without_a_call_ends():
 def test_an_unknown_tool_answers_that_it_is_none():
     write, _ = scripted({0: "Action: shell[ls]"}, {0: "Action: finish[no]"})
     (episode,) = run(["Thought:"], write, TOOLS)
-    assert episode.steps[1] == Step("tool", "\nObservation: no such tool\n") and episode.answer == "no"
+    assert episode.steps[1] == TranscriptStep("tool", "\nObservation: no such tool\n") and episode.answer == "no"
 
 
 def test_what_counts_is_the_first_call():

@@ -8,12 +8,12 @@ from model.errors import InputError
 from model.prompting import prompts as made
 from model.prompting import trial as module
 from model.prompting.prompts import Shots, chosen_examples
-from model.prompting.question_sets import Example, Group, Question, QuestionSet, question_set
+from model.prompting.question_sets import Question, QuestionGroup, QuestionSet, WorkedQuestion, question_set
 from model.prompting.tools import toolbox
 from model.prompting.trial import Variant, answered, chat_prompts, curve, trial
 from tests.support.models.talking import talking_model
 
-EXAMPLES = tuple(Example(f"q{n}", f"a{n}", f"w{n}", f"t{n}", f"calculate[{n}]") for n in range(4))
+EXAMPLES = tuple(WorkedQuestion(f"q{n}", f"a{n}", f"w{n}", f"t{n}", f"calculate[{n}]") for n in range(4))
 ASKED = QuestionSet(
     "own",
     "tiny",
@@ -22,8 +22,8 @@ ASKED = QuestionSet(
     "Q {question}\nA",
     "\n",
     (
-        Group(EXAMPLES, (Question("x", "b", ("a", "b")), Question("y", "cc", ("cc", "d", "eee")))),
-        Group(EXAMPLES[:2], (Question("z", "d", ("c", "d")),)),
+        QuestionGroup(EXAMPLES, (Question("x", "b", ("a", "b")), Question("y", "cc", ("cc", "d", "eee")))),
+        QuestionGroup(EXAMPLES[:2], (Question("z", "d", ("c", "d")),)),
     ),
 )
 

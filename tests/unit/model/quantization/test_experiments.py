@@ -10,7 +10,7 @@ from model.errors import InputError
 from model.gpt.linear import linears, pack, tune
 from model.quantization import experiments, speed
 from model.quantization.experiments import (
-    Sample,
+    StreamSample,
     changed,
     changed_block,
     errors,
@@ -300,4 +300,4 @@ def test_a_format_that_changes_nothing_changes_nothing():
 def test_what_cannot_be_swept():
     with pytest.raises(InputError, match="by: row"):
         sweep(tiny_model(), PROMPT, FORMATS[FEW], "row")
-    assert isinstance(sample(tiny_model(), PROMPT), Sample) and math.isfinite(1.0)
+    assert isinstance(sample(tiny_model(), PROMPT), StreamSample) and math.isfinite(1.0)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.generation.generate import generate
-from model.generation.strategies import STRATEGIES, Plan
+from model.generation.strategies import STRATEGIES, DecodingPlan
 from model.gpt.cache import KVCache
 from model.kernels import ready
 from model.quantization.int8 import Int8Linear, effect, quantized, rounded
@@ -72,7 +72,7 @@ def test_it_decodes_with_a_cache(name):
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_a_batch_writes_what_one_row_writes(name):
-    small, plan = quantized(tiny_model(VARIANTS[name])), Plan(max_new_tokens=8)
+    small, plan = quantized(tiny_model(VARIANTS[name])), DecodingPlan(max_new_tokens=8)
     alone, batch = (
         [
             change.made[0].id

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.loading.tokenizer_comparison import built_in, local_vocabularies
-from model.text.characters import CharacterPart, Group, character_groups, character_parts
+from model.text.characters import CharacterGroup, CharacterPart, character_groups, character_parts
 
 SETTINGS = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 FAMILY = "👨‍👩‍👧"
@@ -21,7 +21,7 @@ def cut_at(text: bytes, places: list[int]) -> list[bytes]:
     return [text[a:b] for a, b in pairwise(edges)]
 
 
-def spans(groups: tuple[Group, ...]) -> list[tuple[int, int, str]]:
+def spans(groups: tuple[CharacterGroup, ...]) -> list[tuple[int, int, str]]:
     return [(group.start, group.end, group.text) for group in groups]
 
 

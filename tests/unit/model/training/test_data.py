@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from model.errors import InputError
 from model.training import data
-from model.training.data import END_OF_TEXT, Batch, Part
+from model.training.data import END_OF_TEXT, Batch, DataSource
 from model.training.tasks import IGNORE
 
 TEXT = [
@@ -309,7 +309,7 @@ def never(rng, rows, length, done):
 
 def test_rows_come_by_their_shares():
     """Shares 1 : 3 of 4000 rows: 1000 and 3000, give or take 27."""
-    draw = data.mixture([Part(labeled(0), 1, 0), Part(labeled(1), 3, 0), Part(never, 0, 1)])
+    draw = data.mixture([DataSource(labeled(0), 1, 0), DataSource(labeled(1), 3, 0), DataSource(never, 0, 1)])
     batch = draw(rng(), 4000, 5, 0.37)
     assert batch.ids.shape == batch.targets.shape == (4000, 5)
     assert (batch.targets == 37).all()
@@ -318,11 +318,11 @@ def test_rows_come_by_their_shares():
 
 
 def test_the_final_phase_has_shares_of_its_own():
-    draw = data.mixture([Part(labeled(0), 1, 0.2), Part(labeled(1), 0, 0.8)], final_from=0.75)
+    draw = data.mixture([DataSource(labeled(0), 1, 0.2), DataSource(labeled(1), 0, 0.8)], final_from=0.75)
     assert draw(rng(), 1000, 2, 0.7499).ids.max() == 0
     for done in (0.75, 0.9):
         assert abs(int(draw(rng(), 1000, 2, done).ids[:, 0].sum()) - 800) < 60
-    always = data.mixture([Part(labeled(0), 1, 0), Part(never, 0, 1)])
+    always = data.mixture([DataSource(labeled(0), 1, 0), DataSource(never, 0, 1)])
     assert always(rng(), 50, 2, 0.999).ids.max() == 0
 
 

@@ -100,7 +100,7 @@ def test_the_loss_with_dropout_is_that_of_the_model_with_those_numbers_left_out(
     assert_close(found, expected, 1e-3)
 
 
-def trained(dropout: float, steps: int = 4) -> tuple[loop.Run, Dataset]:
+def trained(dropout: float, steps: int = 4) -> tuple[loop.TrainingRun, Dataset]:
     dataset = data.task_dataset("copy", TASKS["copy"])
     recipe = Recipe(steps=steps, batch=4, length=16, warmup=1, dropout=dropout)
     config = ModelConfig(vocab_size=28, n_ctx=16, n_layer=2, d_model=16, n_head=2)

@@ -15,7 +15,7 @@ from model.gpt.tap import record
 from model.gpt.transformer import Transformer
 from model.training import loop
 from model.training.data import Batch
-from model.training.loop import Recipe, Run
+from model.training.loop import Recipe, TrainingRun
 from model.training.tasks import IGNORE
 from tests.support.models.helpers import VARIANTS, V, assert_close, tiny_config, tiny_model
 
@@ -110,8 +110,8 @@ def test_the_first_step_of_adamw_by_hand():
         assert_close(new[large], (kept - 0.01 * g.sign())[large], 2e-5)
 
 
-def plain_run(model: Transformer) -> Run:
-    return Run(model.requires_grad_(True), torch.optim.SGD(model.parameters(), lr=9.0))
+def plain_run(model: Transformer) -> TrainingRun:
+    return TrainingRun(model.requires_grad_(True), torch.optim.SGD(model.parameters(), lr=9.0))
 
 
 def test_two_halves_give_the_step_of_the_whole():

@@ -60,7 +60,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def followed(
-    plan: phases.Plan,
+    plan: phases.TrainingPlan,
     prepared: Path,
     out: Path,
     stop_after: int | None = None,

@@ -8,7 +8,7 @@ import pytest
 from tests.support.views.views import drawn
 from viz.seam.jobs.at_once import MOST_SECONDS, PER_LAYER, PER_SECOND, seconds, starts_itself
 from viz.seam.settings import Settings
-from viz.seam.tasks import Question
+from viz.seam.tasks import MeasureTask
 from viz.seam.view import Measure, View
 from viz.views.tabs import TABS
 from viz.work.playground import Options
@@ -25,7 +25,7 @@ def measure(runs, tokens):
 
 
 def asked(measure, scene):
-    return Question(View("v", (), {}, (measure,)), measure, scene, Settings())
+    return MeasureTask(View("v", (), {}, (measure,)), measure, scene, Settings())
 
 
 def test_time_is_that_of_the_blocks_and_of_the_weights():

@@ -6,7 +6,7 @@ import pytest
 
 from model.errors import InputError
 from viz.seam.jobs import background
-from viz.seam.jobs.background import Job, Result, button, perform
+from viz.seam.jobs.background import BackgroundJob, Result, button, perform
 from viz.words import words
 from viz.work.playground import Options, Playground
 
@@ -22,7 +22,7 @@ def told(step):
 
 
 def test_a_job_leaves_its_result_and_says_so(playground):
-    steps = list(perform(playground, Job(("k", 1), lambda progress: 42), "en"))
+    steps = list(perform(playground, BackgroundJob(("k", 1), lambda progress: 42), "en"))
     assert told(steps[0])["state"] == "running"
     assert steps[-1][0] is None and isinstance(steps[-1][1], str)
     result = playground.results.peek(("k", 1))
@@ -38,7 +38,7 @@ def test_the_bar_shows_how_far_it_is(playground, monkeypatch):
         progress(1, 4, "x")
         go.wait(5)
 
-    steps = perform(playground, Job(("k",), work), "en")
+    steps = perform(playground, BackgroundJob(("k",), work), "en")
     shares = []
     for _ in range(3):
         shares.append(told(next(steps))["fraction"])
@@ -59,7 +59,7 @@ def test_closing_stops_the_work_at_its_next_step(playground):
             stopped.set()
             raise
 
-    steps = perform(playground, Job(("k",), work), "en")
+    steps = perform(playground, BackgroundJob(("k",), work), "en")
     next(steps)
     assert begun.wait(5)
     steps.close()
@@ -79,7 +79,7 @@ def test_a_note_to_stop_is_answered_at_once_and_ends_the_work_at_its_next_step(p
             ended.set()
         return 42
 
-    steps = perform(playground, Job(("k",), work), "en", note)
+    steps = perform(playground, BackgroundJob(("k",), work), "en", note)
     next(steps)
     note.set()
     last = told(list(steps)[-1])
@@ -96,7 +96,7 @@ def test_others_get_at_the_model_between_two_steps(playground):
         while not done.is_set():
             progress(0, None, "x")
 
-    steps = perform(playground, Job(("k",), work), "en")
+    steps = perform(playground, BackgroundJob(("k",), work), "en")
     next(steps)
     assert playground.computing.acquire(timeout=5)
     playground.computing.release()
@@ -116,11 +116,13 @@ def test_work_of_another_process_leaves_the_model_to_others(playground):
         return 7
 
     with playground.computing:
-        blocked = threading.Thread(target=list, args=(perform(playground, Job(("held",), lambda p: 1, False), "en"),))
+        blocked = threading.Thread(
+            target=list, args=(perform(playground, BackgroundJob(("held",), lambda p: 1, False), "en"),)
+        )
         blocked.start()
         blocked.join(10)
         assert not blocked.is_alive() and playground.results.peek(("held",)).value == 1
-    list(perform(playground, Job(("free",), work, locks=False), "en"))
+    list(perform(playground, BackgroundJob(("free",), work, locks=False), "en"))
     assert playground.results.peek(("free",)).value == 7 and got == [True] * 3
 
 
@@ -129,13 +131,13 @@ def test_what_a_person_did_wrong_is_said_in_their_language(playground, language,
     def work(progress):
         raise InputError("The prompt is empty.", "", "Type a few words, or choose an example.")
 
-    last = told(list(perform(playground, Job(("k",), work), language))[-1])
+    last = told(list(perform(playground, BackgroundJob(("k",), work), language))[-1])
     assert last["state"] == "failed" and last["text"].startswith(said)
     assert last["start"] == words(language)["notice.retry"]
 
 
 def test_a_fault_of_ours_is_logged_and_not_shown(playground, caplog):
-    last = told(list(perform(playground, Job(("k",), lambda progress: 1 / 0), "en"))[-1])
+    last = told(list(perform(playground, BackgroundJob(("k",), lambda progress: 1 / 0), "en"))[-1])
     assert last["state"] == "failed" and "division" not in last["text"]
     assert "ZeroDivisionError" in caplog.text
 

@@ -15,12 +15,12 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads
 from viz.seam.panels import names_of
 from viz.views.activations import stream as shared
-from viz.views.activations.figures import Grid, Line, grid_figure, layer_line, token_line
-from viz.views.activations.sizes.figures import Curve, profile_figure, row_figure, series_of
+from viz.views.activations.figures import AxisLabels, Grid, grid_figure, layer_line, token_line
+from viz.views.activations.sizes.figures import LayerCurve, profile_figure, row_figure, series_of
 from viz.views.activations.sizes.view import VIEW, extreme
 from viz.words import LANGUAGES, words
 
-TEXT = Line("across", ["a", "b"], [0, 1], ["a", "b"])
+TEXT = AxisLabels("across", ["a", "b"], [0, 1], ["a", "b"])
 PROFILE = {"value": "v", "layers": "layer", "median": "median", "p10": "low", "p90": "high"}
 
 
@@ -62,7 +62,7 @@ def test_a_grid_keeps_the_exact_numbers_whatever_its_colors():
 def test_a_profile_is_the_tokens_over_the_median_and_the_band():
     values = np.arange(33.0).reshape(3, 11)
     series = series_of([2, 0], list("abcdefghijk"))
-    curves = [Curve("one", [0, 2], [0, 1], ["r0", "r2"]), Curve("two", [1], [0], ["r1"])]
+    curves = [LayerCurve("one", [0, 2], [0, 1], ["r0", "r2"]), LayerCurve("two", [1], [0], ["r1"])]
     figure = profile_figure(values, curves, series, PROFILE, False)
     low, high, middle, first, second = figure.data[:5]
     assert (list(low.y), list(middle.y), list(high.y)) == ([1, 23], [5, 27], [9, 31])
@@ -70,7 +70,7 @@ def test_a_profile_is_the_tokens_over_the_median_and_the_band():
     assert first.customdata[0] == {"tokens": [2]} and first.line.color != second.line.color
     assert [trace.yaxis for trace in figure.data[5:]] == ["y2"] * 5 and list(figure.data[7].y) == [16]
     assert figure.layout.yaxis.domain[0] > figure.layout.yaxis2.domain[1]
-    gaps = profile_figure(np.full((1, 2), np.nan), [Curve("", [0], [0], ["r"])], [], PROFILE, True)
+    gaps = profile_figure(np.full((1, 2), np.nan), [LayerCurve("", [0], [0], ["r"])], [], PROFILE, True)
     assert np.isnan(np.asarray(gaps.data[2].y, float)).all()
 
 

@@ -18,7 +18,7 @@ from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
 from viz.seam.settings import Settings
-from viz.views.anatomy.compute.figures import Band, Bar, Mark, times_figure, work_figure
+from viz.views.anatomy.compute.figures import ComponentBar, FlopsBand, Mark, times_figure, work_figure
 from viz.views.anatomy.compute.measure import MOST, SHOWN, contexts, measure_counted, measure_curve, measure_work
 from viz.views.anatomy.compute.view import VIEW
 from viz.words import LANGUAGES, Words, words
@@ -262,9 +262,9 @@ def test_the_model_is_held_while_it_is_timed(playground, monkeypatch):
 
 def test_figures_escape_what_plotly_would_read():
     labels = dict.fromkeys(("context", "axis", "tokens", "work", "time", "share"), "<b>")
-    bands, marks = [Band("mlp", "<b>", [1, 2])], [Mark(1, "<b>", 1)]
+    bands, marks = [FlopsBand("mlp", "<b>", [1, 2])], [Mark(1, "<b>", 1)]
     figures = [work_figure([1, 2], bands, marks, stacked, labels) for stacked in (True, False)]
-    figures.append(times_figure([Bar("<b>", 1, 1, (1, 1), ("<b>", "<b>"))], labels))
+    figures.append(times_figure([ComponentBar("<b>", 1, 1, (1, 1), ("<b>", "<b>"))], labels))
     assert not any("<b>" in each.to_json() for each in figures)
 
 

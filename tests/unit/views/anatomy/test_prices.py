@@ -18,7 +18,7 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import money
 from viz.page.pipeline import PageRequest, payloads
-from viz.views.anatomy.prices.figures import Bar, price_figure
+from viz.views.anatomy.prices.figures import CostBar, price_figure
 from viz.views.anatomy.prices.view import priced
 from viz.words import LANGUAGES, Words, words
 
@@ -117,7 +117,7 @@ def test_amounts_are_told_in_few_digits():
 
 def test_the_bars_are_the_costs():
     labels = Words(words("en"), "prices.figure").plain() | {"seen": "price of"}
-    bars = [Bar("<b>A</b>", {"fresh": 1.0, "again": 2.0, "written": 3.0}, "2024-01-31", False)]
+    bars = [CostBar("<b>A</b>", {"fresh": 1.0, "again": 2.0, "written": 3.0}, "2024-01-31", False)]
     figure = json.loads(price_figure(bars, "USD", labels).to_json())
     assert [trace["x"] for trace in figure["data"]] == [[1.0], [2.0], [3.0]]
     assert "<b>" not in json.dumps(figure["data"][0]["y"])

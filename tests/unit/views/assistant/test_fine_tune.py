@@ -17,7 +17,7 @@ from tests.support.picking import opened
 from tests.support.training.rehearsal import in_threads, until
 from viz.seam.jobs import live_runs
 from viz.seam.jobs.live_runs import own_run
-from viz.seam.view import Models, Open, Visit
+from viz.seam.view import ModelsChanged, Open, Visit
 from viz.views.assistant.fine_tune import view
 from viz.views.assistant.fine_tune.figures import losses_payload
 from viz.views.assistant.fine_tune.view import TUNING, job_of, piece_payload
@@ -96,7 +96,7 @@ def test_losses_are_shown_with_the_prompt_masked():
 
 def test_a_run_is_followed_from_its_start_to_its_model(playground):
     told = [*TUNING.events["start"].handle(visit(playground, SMALL), {})]
-    assert isinstance(told[-1], Models)
+    assert isinstance(told[-1], ModelsChanged)
     pieces = [each for each in told if isinstance(each, dict)]
     assert pieces[-1]["state"] == "done" and sum(len(each["reports"]) for each in pieces) == 2
     snapshots = [each for piece in pieces for each in piece["snapshots"]]

@@ -24,7 +24,7 @@ from tests.support.models.helpers import serving
 from tests.support.training.rehearsal import in_threads
 from tests.support.views.endpoints import ask
 from viz.seam.jobs import live_runs
-from viz.seam.view import Models, Open, Visit
+from viz.seam.view import ModelsChanged, Open, Visit
 from viz.serve import trained_archive
 from viz.views.assistant.reinforcement.figures import Path, curves_figure, tokens_figure, tradeoff_figure
 from viz.views.assistant.reinforcement.pieces import KEPT, Histories, piece
@@ -96,7 +96,7 @@ def test_what_cannot_be_run_is_refused(playground, form):
 def test_a_run_is_followed_from_its_start_to_its_model(playground):
     state = Histories()
     told = [*PRACTICE.events["start"].handle(visit(playground, SMALL, state=state), {})]
-    assert isinstance(told[-1], Models)
+    assert isinstance(told[-1], ModelsChanged)
     pieces = [each for each in told if isinstance(each, dict)]
     last = pieces[-1]
     assert last["state"] == "done" and last["done"] == last["steps"] == 3

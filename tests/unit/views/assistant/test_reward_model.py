@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from model.alignment.preferences import Ask, Pair
+from model.alignment.preferences import Pair, PairSettings
 from model.alignment.reward_lesson import WHOLE, RewardLesson, learn
 from model.alignment.reward_model import RewardRecipe
 from model.alignment.rewards import parse_rules
@@ -133,20 +133,22 @@ def test_where_training_is_switched_off_nothing_learns(playground):
     playground.workshop.limits = dataclasses.replace(playground.workshop.limits, minutes=0.0)
     for learns in ("body", "head"):
         *_, result, steps = trained(playground, {"learns": learns})
-        assert result is None and steps[-1][0]["text"].startswith("Training is switched off on this server.")
+        assert result is None and steps[-1][0]["text"].startswith("Training is disabled on this server.")
     assert playground.rewards.of("me") == []
 
 
 def test_a_model_too_large_for_this_server_does_not_learn(playground):
     playground.workshop.limits = dataclasses.replace(playground.workshop.limits, full_parameters=10)
     *_, result, steps = trained(playground, {"learns": "body"})
-    assert result is None and steps[-1][0]["text"].startswith("This model is too large to learn as a whole here.")
+    assert result is None and steps[-1][0]["text"].startswith(
+        "This model is too large to be trained in full on this server."
+    )
 
 
 def test_one_training_at_a_time(playground):
     with playground.workshop.trial():
         *_, result, steps = trained(playground, {"learns": "head"})
-    assert result is None and steps[-1][0]["text"].startswith("Another training run is using this server.")
+    assert result is None and steps[-1][0]["text"].startswith("Another training run is in progress on this server.")
 
 
 def test_what_is_no_reward_model_is_not_kept(playground):
@@ -172,7 +174,7 @@ def test_a_process_finds_the_very_numbers_that_are_found_here(base, tmp_path, mo
     head, body = RewardRecipe(steps=6, seed=3), RewardRecipe(body=True, steps=6, seed=3)
     rules, pairs = parse_rules("length: 4"), tuple(Pair(*each) for each in PAIRS)
     lessons = [
-        RewardLesson(base, head, tmp_path / "head", "mine", rules=rules, ask=Ask(2, 6, 1.0, 3)),
+        RewardLesson(base, head, tmp_path / "head", "mine", rules=rules, ask=PairSettings(2, 6, 1.0, 3)),
         RewardLesson(base, body, tmp_path / "body", "mine", pairs),
     ]
     there = side_by_side(Workshop(workers=1), [(plainly, (each,)) for each in lessons], WHOLE, silent)
@@ -207,7 +209,7 @@ def test_a_process_that_ends_before_its_time_leaves_nothing(real, tmp_path, monk
     assert time.monotonic() - began < 5 and all(child.pid != process for child in multiprocessing.active_children())
     if how == "killed":
         assert told[-1]["state"] == "failed"
-        assert told[-1]["text"].strip() == f"{CUT_SHORT} Nothing of it is kept. Start it again."
+        assert told[-1]["text"].strip() == f"{CUT_SHORT} Nothing was saved. Start it again."
     assert real.rewards.of("me") == []
     with real.workshop.trial():  # and the place is free again
         pass

@@ -11,7 +11,7 @@ from tests.support.models.helpers import tokens_of
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
-from viz.seam.tasks import Question
+from viz.seam.tasks import MeasureTask
 from viz.views.attention.lines import view as lines
 from viz.views.attention.links import ALL_UP_TO, MOST_LINKS, STRONGEST, links_payload, strongest
 from viz.views.attention.text import view as text
@@ -217,7 +217,7 @@ def test_both_views_measure_the_same_once(playground):
     )
     scene = scene_of(playground, asked)
     settings = panels.settings_of(lines.VIEW, scene, {"lines_form": {"measure": "rollout"}})
-    keys = {panels.key_of(Question(view, view.measure("main"), scene, settings)) for view in (lines.VIEW, text.VIEW)}
+    keys = {panels.key_of(MeasureTask(view, view.measure("main"), scene, settings)) for view in (lines.VIEW, text.VIEW)}
     assert len(keys) == 1
 
 

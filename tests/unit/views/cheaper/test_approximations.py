@@ -10,7 +10,7 @@ from model.attention.approximations.measure import approximate
 from model.attention.approximations.ways import Way
 from model.attention.approximations.whole_model import Experiment, Replaced
 from model.errors import InputError
-from model.tracing.divergence import Reading
+from model.tracing.divergence import PredictionDivergence
 from tests.support.models.helpers import byte_tokenizer
 from tests.support.views.views import (
     array,
@@ -27,7 +27,7 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.numbers import flops, nats, size
 from viz.seam import panels
-from viz.seam.tasks import Question
+from viz.seam.tasks import MeasureTask
 from viz.seam.view import Seen
 from viz.views.cheaper.approximations import tables
 from viz.views.cheaper.approximations.measure import way_of
@@ -67,10 +67,10 @@ def test_settings_name_a_way_and_nothing_else_counts(playground, name):
     scene = opened(playground, *AT, FORMS[name], **HEAD)
     settings = panels.settings_of(VIEW, scene, {"approximations_form": FORMS[name]})
     assert way_of(settings) == WAYS[name]
-    key = panels.key_of(Question(VIEW, VIEW.measure("main"), scene, settings))
+    key = panels.key_of(MeasureTask(VIEW, VIEW.measure("main"), scene, settings))
     other = {"performer": "landmarks", "linear": "features", "random": "landmarks", "mean": "seed", "nystrom": "seed"}
     changed = settings.but(**{other[name]: 7 if other[name] == "seed" else "8"}, error="rows", on="prompt")
-    assert panels.key_of(Question(VIEW, VIEW.measure("main"), scene, changed)) == key
+    assert panels.key_of(MeasureTask(VIEW, VIEW.measure("main"), scene, changed)) == key
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -178,7 +178,7 @@ def test_one_token_and_edits(playground):
 
 
 def reading(loss, kl=0.1):
-    return Reading(100, kl, 0.5, loss, 2.0)
+    return PredictionDivergence(100, kl, 0.5, loss, 2.0)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from viz.page.examples import EXAMPLES
 from viz.page.pipeline import scene_of
 from viz.seam import panels
 from viz.views.compare import run_b
-from viz.views.compare.run_b import Refused, Request
+from viz.views.compare.run_b import NoRunB, RunBRequest
 from viz.views.compare.runs.view import VIEW
 from viz.views.tabs import TABS
 from viz.work.playground import Playground
@@ -73,7 +73,7 @@ def test_a_bad_prompt_of_b_is_said_in_this_tab_and_breaks_nothing(playground, pr
 )
 def test_form_values_nobody_checked_become_the_first_choice(playground, form):
     scene = scene_of(playground, asked("The cat"))
-    assert run_b.read(form, scene) == Request("prompt", "tiny", Prompt("The dog"))
+    assert run_b.read(form, scene) == RunBRequest("prompt", "tiny", Prompt("The dog"))
 
 
 @pytest.mark.parametrize("form", [{"measure": "rollout"}, {"measure": {"a": 1}}, 3])
@@ -138,7 +138,7 @@ def test_a_model_that_failed_to_load_is_tried_again_once_it_is_loaded(with_model
 
     question = asked("abcab", {"with": "model", "model": "alike"})
     with_models.failures["alike"] = InputError("It is broken.", "", "Choose another.")
-    assert other_of(with_models, question) == Refused("", "It is broken.", "", "Choose another.")
+    assert other_of(with_models, question) == NoRunB("", "It is broken.", "", "Choose another.")
     assert drawn(with_models, "abcab", {"with": "model", "model": "alike"})["runs_b"]["absent"]
     del with_models.failures["alike"]
     assert other_of(with_models, question).label == "Alike"
@@ -170,10 +170,10 @@ def test_suggestions_differ_from_every_example():
 
 
 def test_the_line_that_makes_the_run():
-    assert Request("prompt", "m", Prompt("it's")).line == 'other = lm.trace("it\'s")'
-    assert Request("model", "m", Prompt("a")).line == "other = load_model('m').trace('a')"
-    assert Request("unedited", "m", Prompt("a")).line == "other = run.unedited()"
-    talk = Request("model", "m", Prompt("", (("user", "a"), ("assistant", "")))).line
+    assert RunBRequest("prompt", "m", Prompt("it's")).line == 'other = lm.trace("it\'s")'
+    assert RunBRequest("model", "m", Prompt("a")).line == "other = load_model('m').trace('a')"
+    assert RunBRequest("unedited", "m", Prompt("a")).line == "other = run.unedited()"
+    talk = RunBRequest("model", "m", Prompt("", (("user", "a"), ("assistant", "")))).line
     assert talk.startswith("other_lm = load_model('m')\nother = other_lm.trace(other_lm.chat([")
 
 

@@ -28,7 +28,7 @@ from viz.seam import panels
 from viz.seam.jobs import background
 from viz.seam.programs.reading import unprompted
 from viz.views.design.past_length import measure as measuring
-from viz.views.design.past_length.figures import Curve, loss_figure
+from viz.views.design.past_length.figures import SchemeCurve, loss_figure
 from viz.views.design.past_length.view import VIEW, past_trained_length, scheme_help, scheme_name
 from viz.words import LANGUAGES, Words, words
 from viz.work.limits import PUBLIC
@@ -263,11 +263,11 @@ def test_the_python_lines_of_the_measurement(tokenizer):
 
 def test_names_are_escaped_and_one_window_has_no_band():
     names = Words(words("en"), "past_length.figure").plain()
-    curves = [Curve("<b>x", np.array([1.0, 2.0]), np.full(2, np.nan))]
+    curves = [SchemeCurve("<b>x", np.array([1.0, 2.0]), np.full(2, np.nan))]
     drawn = loss_figure(curves, [0, 4, 8], 4, names).to_dict()
     assert len(drawn["data"]) == 1 and drawn["data"][0]["name"] == "&lt;b&gt;x"
     assert "±" not in drawn["data"][0]["hovertext"][0] and drawn["data"][0]["text"] == ["0–3", "4–7"]
-    banded = loss_figure([Curve("x", np.array([1.0, 2.0]), np.array([0.5, 0.25]))], [0, 4, 8], 4, names).to_dict()
+    banded = loss_figure([SchemeCurve("x", np.array([1.0, 2.0]), np.array([0.5, 0.25]))], [0, 4, 8], 4, names).to_dict()
     low, high, line = banded["data"]
     assert low["y"] == [0.5, 1.75] and high["y"] == [1.5, 2.25] and high["fill"] == "tonexty"
     assert line["hovertext"][1] == "positions 4–7<br>2.000 ± 0.250 (standard error)"

@@ -20,7 +20,7 @@ from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer,
 from tests.support.views.views import array, measured, no_holes, playground_of, run_lines, traces
 from tests.support.views.views import drawn as drawn_in
 from viz.numbers import whole
-from viz.views.design.position_vectors.figures import Line, Waves, alternates, similarity_figure, waves_figure
+from viz.views.design.position_vectors.figures import SchemeLine, Waves, alternates, similarity_figure, waves_figure
 from viz.views.design.position_vectors.measure import (
     MOST_CELLS,
     MOST_POINTS,
@@ -219,7 +219,7 @@ def test_large_tables_are_thinned():
 
 def test_figures_escape_what_plotly_would_read():
     x = np.arange(3.0)
-    alike = similarity_figure([Line("<b>", "rope", x, x, (x, x))], None, SAID.within("alike"))
+    alike = similarity_figure([SchemeLine("<b>", "rope", x, x, (x, x))], None, SAID.within("alike"))
     waves = waves_figure([Waves("<b>", "rope", x + 1)], 2, SAID.within("waves"))
     assert "<b>" not in alike.to_json() + waves.to_json()
 

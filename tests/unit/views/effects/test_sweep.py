@@ -137,7 +137,7 @@ def test_the_map_shows_what_the_sweep_finds(playground, lm, how, kind):
     written = {"probability": number, "loss": nats}.get(kind, logit)
     assert kind == "kl" or f"Original value: {written(metric(run, target))} " in payload["note"]
     said = {"logit": "logit(“a”) at", "difference": "logit(“a”) − logit(“b”) at", "probability": "p(“a”) at"}
-    ending = f"each head {'switched off' if how == 'zero' else 'replaced by its mean'} in turn"
+    ending = f"each head {'switched off' if how == 'zero' else 'replaced with its mean'} in turn"
     assert said.get(kind, {"kl": "KL"}.get(kind, kind)) in payload["title"]
     assert kind == "kl" or payload["title"].endswith(ending)
     assert kind == "loss" or "position 3" in payload["title"]

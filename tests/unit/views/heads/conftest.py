@@ -10,7 +10,7 @@ from tests.support.models.helpers import H, L
 from tests.support.views.views import opened
 from viz.seam import panels
 from viz.seam.jobs.background import Result
-from viz.seam.tasks import Question
+from viz.seam.tasks import MeasureTask
 from viz.views.heads.heads.figures import named
 from viz.views.heads.heads.measure import Surveyed
 from viz.views.heads.heads.view import VIEW
@@ -37,7 +37,7 @@ def survey():
 
     def put(playground, found) -> None:
         scene = opened(playground, "heads", "heads")
-        key = panels.key_of(Question(VIEW, VIEW.measure("survey"), scene, panels.settings_of(VIEW, scene, {})))
+        key = panels.key_of(MeasureTask(VIEW, VIEW.measure("survey"), scene, panels.settings_of(VIEW, scene, {})))
         playground.results.get(key, lambda: Result(found, 2.5))
 
     return put

@@ -132,16 +132,16 @@ def test_what_is_read_by_itself_stays_within_the_budget(playground, monkeypatch)
     each = (L + 1) * config.d_model * config.vocab_size
     at = scene(playground, "x" * 20)
     monkeypatch.setattr(lens, "BUDGET", 20 * each)
-    assert lens.at_once(at)
+    assert lens.is_cheap(at)
     monkeypatch.setattr(lens, "BUDGET", 20 * each - 1)
-    assert not lens.at_once(at) and lens.columns_of(at, False) == 9
+    assert not lens.is_cheap(at) and lens.columns_of(at, False) == 9
     monkeypatch.setattr(lens, "BUDGET", 1)
-    assert not lens.at_once(at) and lens.columns_of(at, False) == 1 and lens.columns_of(at, True) == 64
+    assert not lens.is_cheap(at) and lens.columns_of(at, False) == 1 and lens.columns_of(at, True) == 64
 
 
 def test_the_table_has_no_more_columns_than_buttons_allow(playground):
     at = scene(playground, "x" * 200)
-    assert lens.at_once(at) and lens.columns_of(at, False) == 64
+    assert lens.is_cheap(at) and lens.columns_of(at, False) == 64
 
 
 # --- the table ---

@@ -22,7 +22,7 @@ from viz.seam.jobs import background
 from viz.seam.settings import Settings
 from viz.views.predictions.logit_parts import measure as logit_parts
 from viz.views.predictions.logit_parts.figures import map_figure, steps_of, strongest, tokens_figure
-from viz.views.predictions.logit_parts.measure import Refused, Watched, inside_of, measure_target
+from viz.views.predictions.logit_parts.measure import SameTokens, Watched, inside_of, measure_target
 from viz.views.predictions.logit_parts.view import TOP, VIEW
 from viz.words import LANGUAGES, Words, words
 from viz.work.playground import Options, Playground
@@ -185,7 +185,7 @@ def test_the_likeliest_token_is_the_target_where_none_is_picked(playground, lm):
 
 def test_what_cannot_be_taken_apart_is_said_once(playground):
     same = {"target": ord("x"), "distractor": ord("x")}
-    assert isinstance(measure_target(scene_of(playground, asked(**same)), Settings()), Refused)
+    assert isinstance(measure_target(scene_of(playground, asked(**same)), Settings()), SameTokens)
     shown = drawn(playground, **same)
     assert "same token" in shown["logit_parts_check"]["problem"]["text"]
     assert shown["logit_parts_job"]["state"] == "unready" and "same token" in shown["logit_parts_job"]["text"]

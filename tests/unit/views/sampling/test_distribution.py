@@ -24,7 +24,15 @@ from viz.page.pipeline import PageRequest, payloads
 from viz.seam import panels
 from viz.views.sampling.distribution.figures import place, shown_tokens, stages_of, step_rows
 from viz.views.sampling.distribution.view import VIEW
-from viz.views.sampling.distribution.vocabulary_table import PAGE, Request, frame, matches, ordered, page_of, shown_rows
+from viz.views.sampling.distribution.vocabulary_table import (
+    PAGE,
+    RowsRequest,
+    frame,
+    matches,
+    ordered,
+    page_of,
+    shown_rows,
+)
 from viz.words import section, words
 from viz.work.playground import Options, Playground
 
@@ -130,7 +138,7 @@ def test_facts_and_steps_are_those_of_the_model_code(playground, lm, at):
     assert ranks[0] == str(int((p[0] > p[0][token]).sum()) + 1)
     assert surprisals[0] == f"{-math.log2(p[0][token]):.2f}"
     if p[1][token] == 0:
-        assert (ranks[1], shares[1], surprisals[1]) == ("–", percent(0), "∞") and "which step " in told["text"]
+        assert (ranks[1], shares[1], surprisals[1]) == ("–", percent(0), "∞") and "; step " in told["text"]
 
 
 def test_bars_curve_and_python_lines_are_the_same_numbers(playground, lm, monkeypatch):
@@ -277,8 +285,8 @@ def test_rows_are_sorted_and_the_likelier_of_equals_is_first(by, down, ids):
 
 def test_rows_are_sorted_by_text():
     table, pieces = table_by_hand(), ["b", " a", "B", "a"]
-    assert page_of(table, Request(by="token"), pieces).rows["id"].tolist() == [1, 2, 3, 0]
-    assert page_of(table, Request(by="token", down=True), pieces).rows["id"].tolist() == [0, 3, 2, 1]
+    assert page_of(table, RowsRequest(by="token"), pieces).rows["id"].tolist() == [1, 2, 3, 0]
+    assert page_of(table, RowsRequest(by="token", down=True), pieces).rows["id"].tolist() == [0, 3, 2, 1]
 
 
 @pytest.mark.parametrize(

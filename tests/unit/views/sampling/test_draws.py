@@ -20,7 +20,7 @@ from viz.seam import panels
 from viz.seam.view import Seen
 from viz.views.sampling.draws import figures as pictures
 from viz.views.sampling.draws import view as draws
-from viz.views.sampling.draws.figures import Line, groups, many_figure, rug, single
+from viz.views.sampling.draws.figures import DrawCount, groups, many_figure, rug, single
 from viz.views.sampling.draws.view import AHEAD, MOST_SEED, MOST_STEP, VIEW, Numbers, read
 from viz.views.sampling.pipelines import DEFAULT
 from viz.words import LANGUAGES, Words, section, words
@@ -232,7 +232,7 @@ def test_every_line_has_its_name(playground):
 
 def test_a_dot_beyond_its_whisker_is_marked():
     said = section(words("en"), "draws.many")
-    lines = [Line("<b>", 0.5, 50, 40, 60), Line("<b>", 0.5, 70, 40, 60)]
+    lines = [DrawCount("<b>", 0.5, 50, 40, 60), DrawCount("<b>", 0.5, 70, 40, 60)]
     figure = figure_of(many_figure(lines, 100, said))
     bars, inside, outside = figure["data"]
     assert inside["x"] == [50.0] and outside["x"] == [70.0] and outside["marker"]["symbol"] == "diamond-open"

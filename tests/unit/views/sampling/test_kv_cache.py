@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from model.api import LanguageModel
-from model.generation.cache_costs import Measured, Row, Times, cache_bytes
+from model.generation.cache_costs import MeasuredCosts, Times, TokenTimes, cache_bytes
 from model.gpt.cache import KVCache
 from model.gpt.transformer import Transformer
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
@@ -19,7 +19,7 @@ from viz.seam.jobs import background
 from viz.seam.view import Seen
 from viz.views.sampling.kv_cache import view as kv_cache
 from viz.views.sampling.kv_cache.figures import Growth, Timed, bytes_figure, times_figure
-from viz.views.sampling.kv_cache.view import VIEW, Sizes
+from viz.views.sampling.kv_cache.view import VIEW, CacheSizes
 from viz.words import LANGUAGES, Words, section, words
 from viz.work.playground import Options
 
@@ -112,7 +112,7 @@ def test_the_sizes_are_values_of_the_prompt_and_the_batch(playground):
     config = scene.model.config
     result = panels.measured(VIEW, "main", scene, panels.settings_of(VIEW, scene, {}).but(batch="8")).value
     made = KVCache.empty(config, 8, len(PROMPT))
-    assert result == Sizes(
+    assert result == CacheSizes(
         8,
         len(PROMPT),
         cache_bytes(config, 8, len(PROMPT)),
@@ -245,8 +245,8 @@ def test_a_measurement_can_be_cancelled(playground, monkeypatch):
 def test_what_was_too_slow_is_said(playground):
     scene = scene_of(playground, question())
     fast, slow = Times((0.01, 0.02, 0.03)), Times((0.5,))
-    rows = (Row(16, fast, slow, 2e-5, True), Row(32, fast))
-    found = Measured(rows, 9, slow, fast, 2, "")
+    rows = (TokenTimes(16, fast, slow, 2e-5, True), TokenTimes(32, fast))
+    found = MeasuredCosts(rows, 9, slow, fast, 2, "")
     payload = kv_cache.times(seen(scene, "times", found))
     assert "Without the cache, 32 tokens" in payload["note"] and "not set" in payload["source"]
     table = kv_cache.table(seen(scene, "table", found))
@@ -261,7 +261,7 @@ def test_what_was_too_slow_is_said(playground):
 
 def test_ways_that_differ_are_not_called_the_same(playground):
     scene, fast = scene_of(playground, question()), Times((0.01,))
-    found = Measured((Row(16, fast, fast, 0.5, False),), 9, fast, fast, 2, "PASSIVE")
+    found = MeasuredCosts((TokenTimes(16, fast, fast, 0.5, False),), 9, fast, fast, 2, "PASSIVE")
     table = kv_cache.table(seen(scene, "table", found))
     assert not table["same"] and table["rows"][0][-1] == "no" and number(0.5, 2) in table["check"]
 
@@ -319,4 +319,4 @@ def test_the_python_lines_give_the_same_bytes(tokenizer):
 
 def test_the_python_lines_measure(playground):
     (found,) = run_lines(measured(playground)["kv_cache_times"]["python"], playground.opened("tiny"))
-    assert isinstance(found, Measured) and [row.length for row in found.rows] == [16, 32]
+    assert isinstance(found, MeasuredCosts) and [row.length for row in found.rows] == [16, 32]

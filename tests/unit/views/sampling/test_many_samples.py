@@ -19,7 +19,7 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam.jobs import background
 from viz.seam.panels import job_of, key_of, measured, settings_of
-from viz.seam.tasks import Question
+from viz.seam.tasks import MeasureTask
 from viz.views.sampling.many_samples.figures import (
     MEASURES,
     beginning,
@@ -139,7 +139,7 @@ def test_the_key_tells_every_setting_apart_but_not_names(playground):
         told = {"tokens": 6, "seed": 2} | changes
         values = {"strategies": {"strategies": cards, "settings": told}, "many_samples_form": form}
         return key_of(
-            Question(VIEW, VIEW.measure("main"), scene(playground, prompt=prompt), settings(playground, values))
+            MeasureTask(VIEW, VIEW.measure("main"), scene(playground, prompt=prompt), settings(playground, values))
         )
 
     others = [
@@ -172,7 +172,7 @@ def test_a_bad_card_is_said_where_the_button_stands(playground, language):
     parts = drawn(playground, bad, language=language)
     assert not parts["notice"]
     told = parts["many_samples_job"]["problem"]["text"]
-    assert told.startswith({"en": "This method is not known.", "zh": "没有这种方法。"}[language])
+    assert told.startswith({"en": "This method is unknown.", "zh": "没有这种方法。"}[language])
     assert all(set(parts[name]) == {"empty"} for name in RESULTS)
 
 

@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from model.progress import Told
+from model.progress import ProgressMessage
 from model.prompting.answers import vote
 from model.prompting.prompts import Shots
 from model.prompting.question_sets import question_set
-from model.prompting.react import Episode, Step
-from model.prompting.trial import Answered, Row, Variant, curve, trial
+from model.prompting.react import Episode, TranscriptStep
+from model.prompting.trial import Answered, Variant, VariantRow, curve, trial
 from model.shares import paired
 from tests.support.views.views import drawn, measured, opened, perform, traces
 from viz.seam.jobs import background
@@ -19,7 +19,7 @@ from viz.seam.panels import job_of, settings_of
 from viz.seam.settings import Settings
 from viz.seam.view import Seen
 from viz.views.sampling.prompts import measure as module
-from viz.views.sampling.prompts.measure import WAYS, Found, question
+from viz.views.sampling.prompts.measure import WAYS, TrialResult, question
 from viz.views.sampling.prompts.tables import compare, facts, listed, read_shown
 from viz.views.sampling.prompts.view import VIEW, few_shot_curve, prompt_variants
 from viz.words import LANGUAGES, Words, words
@@ -114,7 +114,7 @@ def test_what_was_measured_is_kept_when_the_work_is_cancelled(playground, monkey
     job = job_of(VIEW, "trial", scene, settings)
     with pytest.raises(background.Cancelled):
         job.work(stop)
-    assert asked == VARIANTS[:2] and all(isinstance(each, Told) for each in told)
+    assert asked == VARIANTS[:2] and all(isinstance(each, ProgressMessage) for each in told)
     assert told[0] == "" and told[-1].startswith("Zero-shot: ") and told[-1].endswith(" of 8 right")
     job.work(lambda *_: None)
     assert asked == [*VARIANTS[:2], *VARIANTS[1:]]  # the first one is not asked again
@@ -122,11 +122,13 @@ def test_what_was_measured_is_kept_when_the_work_is_cancelled(playground, monkey
 
 def test_a_bar_tells_what_was_found(playground):
     def work(progress):
-        progress(1, 4, Told("Zero-shot: 3 of 8 right"))
+        progress(1, 4, ProgressMessage("Zero-shot: 3 of 8 right"))
         progress(2, 4, "in English alone")
         return 5
 
-    bars = [payload for payload, _ in background.perform(playground, background.Job(("told",), work, False), "zh")]
+    bars = [
+        payload for payload, _ in background.perform(playground, background.BackgroundJob(("told",), work, False), "zh")
+    ]
     assert not any(bar and "English" in bar["text"] for bar in bars)
     assert background._bar(words("en"), (1, 4, "so far"), 0.0)["text"] == "so far"
     assert background._bar(words("en"), (1, 4, "so far"), 3.0)["text"].startswith("so far · ")
@@ -140,7 +142,7 @@ def made(name, right, **more):
     answers = tuple(
         Answered(each, "Q", "42" if ok else "", ok, **more) for each, ok in zip(questions, right, strict=True)
     )
-    return name, Row(Variant("few" if name == "shuffled" else name, Shots(2)), answers)
+    return name, VariantRow(Variant("few" if name == "shuffled" else name, Shots(2)), answers)
 
 
 def seen(found, part, language="en", **settings):
@@ -154,7 +156,8 @@ YES, NO = [True] * 10, [False] * 10
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_what_helps_is_told_apart_from_what_cannot_be_told(language):
-    found = Found((made("zero", NO + YES), made("few", YES + YES), made("react", [True] * 3 + NO[3:] + YES)), ("chat",))
+    rows = (made("zero", NO + YES), made("few", YES + YES), made("react", [True] * 3 + NO[3:] + YES))
+    found = TrialResult(rows, ("chat",))
     said = dict(facts(seen(found, "facts", language))["items"])
     here = Words(words(language), "prompts").within("facts")
     assert "(2)" in said[here["better"]] or "（2）" in said[here["better"]]
@@ -166,7 +169,7 @@ def test_what_helps_is_told_apart_from_what_cannot_be_told(language):
 
 
 def test_no_gain_is_said_plainly():
-    found = Found((made("zero", YES + YES), made("few", NO + YES), made("chain", YES + YES)), ())
+    found = TrialResult((made("zero", YES + YES), made("few", NO + YES), made("chain", YES + YES)), ())
     items = facts(seen(found, "facts"))["items"]
     assert items[0] == ["no gain", "Tiny gains nothing from any of these here."]
     assert dict(items)["hurts"].startswith("Few-shot (2)") and dict(items)["changes nothing"].startswith("Chain")
@@ -174,8 +177,12 @@ def test_no_gain_is_said_plainly():
 
 def test_transcripts_show_votes_and_calls():
     votes = vote(["1", "2", "2", "1"])
-    episode = Episode("42", (Step("model", "calculate[1+1]"), Step("tool", "\nObservation: 2\n")), "too many steps")
-    found = Found(
+    episode = Episode(
+        "42",
+        (TranscriptStep("model", "calculate[1+1]"), TranscriptStep("tool", "\nObservation: 2\n")),
+        "too many steps",
+    )
+    found = TrialResult(
         (
             made("zero", [True], scores=(-1.5, -2.0), written=""),
             made("votes", [True], votes=votes, samples=("a", "b", "c", "d")),

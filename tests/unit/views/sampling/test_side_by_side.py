@@ -55,9 +55,9 @@ def test_a_text_with_tokens_that_nobody_can_type_is_none(playground, lm):
     request = request_of(playground, lm, Prompt(PROMPT), CARDS, {})
     race = Race("me", dataclasses.replace(request, model=dataclasses.replace(lm, tokenizer=special)))
     race.written[0] = [types.SimpleNamespace(id=7)]
-    assert race.whole == [PROMPT] * 3  # what ended a text is no part of it
+    assert race.full_texts == [PROMPT] * 3  # what ended a text is no part of it
     race.written[0].append(types.SimpleNamespace(id=97))
-    assert race.whole == [PROMPT, None, PROMPT] and race.own == [None, ""]
+    assert race.full_texts == [PROMPT, None, PROMPT] and race.own_texts == [None, ""]
 
 
 def test_the_pieces_of_a_run_are_what_the_strategies_write(playground, lm):

@@ -20,7 +20,7 @@ from viz.numbers import factor, number, percent, plain
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam.jobs import background
 from viz.seam.panels import job_of, key_of, settings_of
-from viz.seam.tasks import Question
+from viz.seam.tasks import MeasureTask
 from viz.views.sampling.speculative import measure
 from viz.views.sampling.speculative import view as speculative
 from viz.views.sampling.speculative.figures import expected_calls, records
@@ -125,7 +125,7 @@ def test_what_a_page_sends_is_kept_within_bounds(playground, lm):
 def test_the_key_knows_only_what_the_draft_uses(playground):
     def key(form, *more):
         scene = scene_of(playground, asked(form, *more))
-        return key_of(Question(VIEW, VIEW.measure("main"), scene, settings(playground, form, *more)))
+        return key_of(MeasureTask(VIEW, VIEW.measure("main"), scene, settings(playground, form, *more)))
 
     assert key(SMALL) == key({**SMALL, "suffix": 5}) == key({**SMALL, "suffix": 1})
     lookup = {**SMALL, "draft": "ngram"}

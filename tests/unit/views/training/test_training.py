@@ -300,7 +300,7 @@ def test_a_failure_is_explained_in_the_readers_language(trainer):
     piece = piece_payload(run, "en", (0, 0))
     assert (piece["state"], piece["over"], piece["model_id"]) == ("failed", True, "")
     assert piece["error"] == {"text": "The text to replay is too short. (a)", "hint": "Enter at least two tokens."}
-    chinese = {"text": "要重放的文本太短。 (a)", "hint": "请至少提供两个词元。"}
+    chinese = {"text": "要回放的文本太短。 (a)", "hint": "请至少提供两个词元。"}
     assert piece_payload(run, "zh", (0, 0))["error"] == chinese
     run.failure = type(run.failure)("", "ValueError('secret')")
     assert piece_payload(run, "en", (0, 0))["error"]["text"] == "Training failed."

@@ -10,13 +10,13 @@ from model.training.jobs.job import Job
 from tests.support.training.rehearsal import LONG, SMALL, TALE, finish, in_threads, quick, until
 from tests.support.views.endpoints import ask as endpoint
 from tests.support.views.streams import ask, channel_of, trigger
-from viz.page.address import there
+from viz.page.address import is_available
 from viz.page.loading import load_model
 from viz.page.pipeline import PageRequest, payloads
 from viz.page.wire.streams import answers
 from viz.seam.jobs import live_runs
 from viz.seam.jobs.live_runs import own_run
-from viz.seam.view import Models, Open, Visit
+from viz.seam.view import ModelsChanged, Open, Visit
 from viz.views.attention import tab as attention
 from viz.views.compare.run_b import models_ready
 from viz.views.training import tab
@@ -58,7 +58,7 @@ def test_watching_a_run_to_its_end(playground):
     (run,) = playground.workshop.of("me")
     assert pieces[0]["run"] == run.id and pieces[0]["state"] in ("starting", "running")
     assert pieces[-1]["state"] == "done" and pieces[-1]["over"]
-    assert isinstance(last, Models)
+    assert isinstance(last, ModelsChanged)
     reports = [report for piece in pieces for report in piece["reports"]]
     assert reports == piece_payload(run, "en", (0, 0))["reports"]
     assert [s["step"] for piece in pieces for s in piece["snapshots"]] == [0, 1, 2, 3]
@@ -97,7 +97,7 @@ def test_what_is_no_settings_is_refused(playground, value):
 def test_a_busy_server_says_so_and_goes_on_training(playground):
     going = playground.workshop.start("other", quick(**LONG))
     (only,) = watch(playground, "me", SMALL)
-    assert only["error"]["text"] == "Another training run is using this server."
+    assert only["error"]["text"] == "Another training run is in progress on this server."
     assert not going.over
 
 
@@ -134,8 +134,8 @@ def test_the_picker_offers_a_visitor_the_own_models(playground):
 
 def test_a_link_opens_a_trained_model_and_it_can_be_run_b_of_its_visitor_alone(playground):
     run, going = finish(playground.workshop), playground.workshop.start("me", quick(**LONG))
-    assert there(playground, run.model_id) and not there(playground, going.model_id)
-    assert not there(playground, "trained:0")
+    assert is_available(playground, run.model_id) and not is_available(playground, going.model_id)
+    assert not is_available(playground, "trained:0")
 
     def offered(visitor, model_id="tinygpt"):
         return models_ready(SimpleNamespace(playground=playground, visitor=visitor, model=SimpleNamespace(id=model_id)))
@@ -188,7 +188,7 @@ def lesson(playground):
 
 
 def test_a_finished_run_joins_the_list_of_models(playground, lesson):
-    assert ask(playground, lesson, "start", SMALL)[-1] == Models()
+    assert ask(playground, lesson, "start", SMALL)[-1] == ModelsChanged()
     (run,) = playground.workshop.of("me")
     assert playground.choices("me")[-1] == ("Repeated random sequence, 3 steps", run.model_id)
 
@@ -233,7 +233,7 @@ def test_what_cannot_be_opened_opens_nothing(playground, lesson):
     until(lambda: run.reports)
     (wish,) = ask(playground, lesson, "open", {"run": run.id})  # it is still being trained
     *_, last = load_model(playground, wish.model_id, "en")
-    assert not last.loaded and last.notice["text"].startswith("There is no model of that name.")
+    assert not last.loaded and last.notice["text"].startswith("No model has this name.")
 
 
 def test_a_run_that_is_starting_cannot_be_opened_yet(playground, lesson):

@@ -69,9 +69,7 @@ def test_what_was_compared_is_drawn_and_said(playground, language, task):
 def test_the_sentence_names_the_winner_or_says_that_there_is_none(playground):
     trial = MixerTrial()
     clear = show(playground, made(trial))["facts"]["items"][0][1]
-    assert (
-        clear.startswith("softmax attention: 85.0%") and "exceeds the spread of the seeds (10.00%)" in clear
-    )
+    assert clear.startswith("softmax attention: 85.0%") and "exceeds the spread of the seeds (10.00%)" in clear
     assert "ahead of sliding window (8 tokens) with 55.0%" in clear and "The difference, 30.0%" in clear
     close = show(playground, made(trial, gap=0.05))["facts"]["items"][0][1]
     assert close.startswith("No clear winner") and "is within the spread of the seeds (10.00%)" in close
@@ -101,7 +99,7 @@ def test_where_nothing_may_be_trained_the_button_says_so(model):
     job = panels.job_of(VIEW, "race", scene, panels.settings_of(VIEW, scene, {}))
     assert not job.locks
     last = list(background.perform(closed, job, "en"))[-1][0]
-    assert last["state"] == "failed" and last["text"].startswith("Training is switched off on this server.")
+    assert last["state"] == "failed" and last["text"].startswith("Training is disabled on this server.")
 
 
 def test_the_measure_hands_its_parts_to_processes_and_puts_their_values_together(playground, monkeypatch):

@@ -84,7 +84,7 @@ def test_of_many_who_start_at_once_one_may(shop):
     for thread in threads:
         thread.join()
     assert sorted(type(result).__name__ for result in results) == ["LiveRun"] + ["str"] * 5
-    assert results.count("Another training run is using this server.") == 5
+    assert results.count("Another training run is in progress on this server.") == 5
 
 
 def test_a_visitor_who_leaves_takes_everything_along(shop):

@@ -12,7 +12,7 @@ from model.training.jobs.running_job import Finished
 from model.training.loop import Report
 from tests.support.training.rehearsal import LONG, quick, until
 from viz.work.processes import training_process
-from viz.work.processes.training_process import Failed, Kept, LiveRun, work
+from viz.work.processes.training_process import Failed, LiveRun, ModelSaved, work
 
 FILES = {"config.json", "model.safetensors", "tokenizer.json"}
 
@@ -38,7 +38,7 @@ class Wire:
 
     @property
     def said(self) -> list[str]:
-        return [f"{type(m).__name__[0]}{getattr(m, 'step', '')}" for m in self.sent if not isinstance(m, Kept)]
+        return [f"{type(m).__name__[0]}{getattr(m, 'step', '')}" for m in self.sent if not isinstance(m, ModelSaved)]
 
 
 def teach(folder, answers=lambda message: (), **changes) -> Wire:

@@ -14,7 +14,7 @@ from model.errors import InputError, PlaygroundError
 from model.training.jobs.job import Limits
 from tests.support.training.rehearsal import LONG, in_threads, quick
 from viz.work.processes.training_process import CUT_SHORT, Failed, Workshop
-from viz.work.processes.trial_process import alone, side_by_side, work
+from viz.work.processes.trial_process import run_alone, side_by_side, work
 
 
 def doubled(value: int, tell) -> tuple[int, int]:
@@ -95,7 +95,7 @@ def test_of_a_process_that_is_killed_a_sentence_is_told_and_the_others_end(tmp_p
     note, workshop = str(tmp_path / "process"), shop()
     with pytest.raises(PlaygroundError) as told:
         side_by_side(workshop, [(endless, (note,)), (vanishing, (note,))], 2, lambda *told: None)
-    assert (told.value.what, told.value.hint) == (CUT_SHORT, "Nothing of it is kept. Start it again.")
+    assert (told.value.what, told.value.hint) == (CUT_SHORT, "Nothing was saved. Start it again.")
     assert not alive(int(Path(note).read_text()))
     with workshop.trial():
         pass
@@ -103,7 +103,7 @@ def test_of_a_process_that_is_killed_a_sentence_is_told_and_the_others_end(tmp_p
 
 def test_one_alone_has_the_threads_of_a_training_run():
     workshop = Workshop(threads=3)
-    assert alone(workshop, threads, (), 1, lambda *told: None) == 3
+    assert run_alone(workshop, threads, (), 1, lambda *told: None) == 3
 
 
 def test_one_comparison_or_training_at_a_time():

@@ -76,7 +76,7 @@ def map_figure(
 def curve_figure(curve: Any, neuron: int, name: str, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
     """Draw the activation function with the neuron's tokens on it, above a histogram of the layer's pre-activations.
 
-    `curve`: x, y, edges, shares, neuron_x, neuron_y, as in measure.Curve. `words`: "pre", "share", "own", "all".
+    `curve`: the fields of measure.ActivationCurve. `words`: "pre", "share", "own", "all".
     """
     pre, edges = plotly_text(words["pre"]), curve.edges
     at = f"{pre} %{{x:.4g}}<br>%{{y:.4g}}"

@@ -53,7 +53,7 @@ class Neuron:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class ActivationCurve:
     """The activation function of a layer and its inputs; y is its value, for SwiGLU before the product."""
 
     x: np.ndarray  # float32 [n]
@@ -165,12 +165,12 @@ def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Activati
 # --- the activation function ---
 
 
-def measure_curve(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Curve:
+def measure_curve(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> ActivationCurve:
     """Compute the activation function over the range of the layer's pre-activations, and at the neuron's own."""
     pre, of_neuron, config = results["layer"].pre, results["one"].pre, scene.model.config
     x = spread(*span(pre, of_neuron))
     counts, edges = np.histogram(pre, _BINS, (float(x[0]), float(x[-1])))
-    return Curve(
+    return ActivationCurve(
         x, activation(config, x), edges, counts / pre.size, outside(pre, x), of_neuron, activation(config, of_neuron)
     )
 

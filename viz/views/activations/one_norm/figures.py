@@ -114,7 +114,7 @@ def _step(name: str, letters: str, numbers: str, values: np.ndarray) -> dict:
 
 
 @dataclass(frozen=True, eq=False)
-class Panel:
+class NormPanel:
     """One panel of a figure."""
 
     traces: Sequence[Any]  # Plotly traces
@@ -123,7 +123,7 @@ class Panel:
     more: Mapping[str, Any] = field(default_factory=dict)  # options of the x axis
 
 
-def panels_figure(sides: Sequence[Panel]) -> go.Figure:
+def panels_figure(sides: Sequence[NormPanel]) -> go.Figure:
     """Draw one panel, or two side by side that are stacked on a narrow page."""
     names = [str(n) for n in range(len(sides))]
     x = {name: axis(side.x, {"showgrid": False, **side.more}) for name, side in zip(names, sides, strict=True)}

@@ -22,7 +22,7 @@ from viz.views.activations.one_norm.figures import (
     LARGEST,
     SITES,
     Counted,
-    Panel,
+    NormPanel,
     histogram,
     panels_figure,
     size_traces,
@@ -67,7 +67,7 @@ def _names(seen: Seen) -> dict[str, str]:
     return {"kind": kind_name(config), "place": place}
 
 
-def _figure(seen: Seen, sides: Sequence[Panel], notes: Sequence[str]) -> Payload:
+def _figure(seen: Seen, sides: Sequence[NormPanel], notes: Sequence[str]) -> Payload:
     """Build the payload of a figure of this norm, except its columns and Python lines."""
     layer, site = place_of(seen.facts.config, seen.settings)
     return {
@@ -121,7 +121,7 @@ def values(seen: Seen) -> Payload:
     """Draw the histograms of the norm's input and output over all tokens."""
     words, both = seen.here, {"before": seen.result.before, "after": seen.result.after}
     sides = [
-        Panel([histogram(each, words[name], words["unit"], color)], words[name], words["count"])
+        NormPanel([histogram(each, words[name], words["unit"], color)], words[name], words["count"])
         for (name, each), color in zip(both.items(), (RED, BLUE), strict=True)
     ]
     note = words["note"].format(T=whole(len(seen.facts.tokens)), D=whole(seen.facts.config.d_model))
@@ -138,7 +138,7 @@ def gains(seen: Seen) -> Payload:
     both = {"gain": result.gain} | ({} if result.bias is None else {"bias": result.bias})
     named = {seen.words[name]: each for name, each in both.items()}
     sides = [
-        Panel([histogram(each, name, words["unit"], color)], name, words["count"])
+        NormPanel([histogram(each, name, words["unit"], color)], name, words["count"])
         for (name, each), color in zip(named.items(), (GREEN, PINK), strict=False)
     ]
     note = words["note_gain" if result.bias is None else "note"]
@@ -168,7 +168,7 @@ def every(seen: Seen) -> Payload:
     labels = {name: words[name] for name in ("low", "median", "high", "layer")}
     labels |= {site: words[place_key(config, site)] for site in SITES}
     sides = [
-        Panel(
+        NormPanel(
             spread_traces(table, norms_of(config), labels, legend=n == 0),
             words["layer"],
             seen.words[name],
@@ -197,8 +197,8 @@ def batch(seen: Seen) -> Payload:
     of_tokens = size_traces(result.own_tokens, result.batch_tokens, names, token_names(seen.facts.pieces), pick=True)
     of_dimensions = size_traces(result.own_dimensions, result.batch_dimensions, names, dimensions)
     sides = [
-        Panel(of_tokens, words["tokens"], words["token_size"]),
-        Panel(of_dimensions, words["dimensions"], words["dimension_size"]),
+        NormPanel(of_tokens, words["tokens"], words["token_size"]),
+        NormPanel(of_dimensions, words["dimensions"], words["dimension_size"]),
     ]
     lines = [
         f"norm = norm_of(lm.model, {_norm_arguments(seen)})",

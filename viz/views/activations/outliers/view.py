@@ -8,7 +8,15 @@ import numpy as np
 import pandas as pd
 
 from model.activations.norm_walk import norm_input
-from model.activations.residual_statistics import RULES, Stream, carriers, limit, nearest_row, ratios, top_dimensions
+from model.activations.residual_statistics import (
+    RULES,
+    StreamStatistics,
+    carriers,
+    limit,
+    nearest_row,
+    ratios,
+    top_dimensions,
+)
 from model.activations.residual_statistics import outliers as outlying
 from viz.charts.shades import shade_of
 from viz.labels import plotly_text, quoted
@@ -20,7 +28,7 @@ from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Asking, Custom, Figure, Measure, Payload, Seen, View
-from viz.views.activations.figures import Grid, Line, grid_figure, layer_line
+from viz.views.activations.figures import AxisLabels, Grid, grid_figure, layer_line
 from viz.views.activations.outliers.figures import dimension_figure
 from viz.views.activations.stream import STREAM, Row, row_name, row_of, rows_payload, shared
 from viz.words import joined
@@ -60,7 +68,7 @@ class Dimensions:
     others: np.ndarray | None  # median of |x| over the other tokens, float32 [D]; None for a prompt of one token
 
 
-def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Outliers:
+def measure(scene: Scene, settings: Settings, results: Mapping[str, StreamStatistics]) -> Outliers:
     """Find the outliers before the norms of the selected sites."""
     stream, rule, sites = results["stream"], settings.rule, SITES[settings.site]
     rows, dimensions = stream.rows(sites), top_dimensions(stream, sites, DIMENSIONS)
@@ -82,12 +90,12 @@ def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> 
     )
 
 
-def _highest(stream: Stream, rows: Sequence[int]) -> int:
+def _highest(stream: StreamStatistics, rows: Sequence[int]) -> int:
     """Return the index in `rows` of the norm with the largest ratio; ties go to the first."""
     return int(np.argmax([ratios(stream, n).max() for n in rows]))
 
 
-def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Dimensions:
+def measure_one(scene: Scene, settings: Settings, results: Mapping[str, StreamStatistics]) -> Dimensions:
     """Measure one norm's input at one token: the clicked row and selected token, by default of the largest ratio."""
     stream = results["stream"]
     rows = stream.rows(SITES[settings.site])
@@ -125,7 +133,7 @@ def grid(seen: Seen) -> Payload:
     names = [row_name(seen, norm) for norm in result.norms]
     notes = [[_cell(seen, r, c) for c in range(len(dimensions))] for r in range(len(names))]
     marked = [(int(r), int(c)) for r, c in np.argwhere(size >= result.limit[:, None])]
-    columns = Line(
+    columns = AxisLabels(
         seen.words["dimension"], [f"d{d}" for d in dimensions], range(len(dimensions)), [str(d) for d in dimensions]
     )
     rows = layer_line(words["layer"], names, [layer for _, layer in result.norms])

@@ -19,7 +19,7 @@ _HOVER = "%{text}<br>%{y:.6g}"
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class LayerCurve:
     """Rows of a statistic that form one curve across the layers."""
 
     title: str  # "" for a single curve
@@ -43,7 +43,7 @@ def series_of(tokens: Sequence[int], pieces: Sequence[str]) -> list[Series]:
 
 
 def profile_figure(
-    values: np.ndarray, curves: Sequence[Curve], series: Sequence[Series], words: Mapping[str, str], log: bool
+    values: np.ndarray, curves: Sequence[LayerCurve], series: Sequence[Series], words: Mapping[str, str], log: bool
 ) -> go.Figure:
     """Draw a statistic across the layers: some tokens, over the median and range of all tokens. values [R, T]
 
@@ -59,7 +59,7 @@ def profile_figure(
 
 
 def _profile(
-    values: np.ndarray, curve: Curve, series: Sequence[Series], words: Mapping[str, str], first: bool
+    values: np.ndarray, curve: LayerCurve, series: Sequence[Series], words: Mapping[str, str], first: bool
 ) -> list[go.Scatter]:
     """Draw the range and median of all tokens, and one line per token in `series`. values [rows of the curve, T]"""
     low, middle, high = _spread(values).T

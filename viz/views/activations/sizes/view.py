@@ -6,7 +6,7 @@ from typing import Annotated
 
 import numpy as np
 
-from model.activations.residual_statistics import STATISTICS, Stream, nearest_row, statistic
+from model.activations.residual_statistics import STATISTICS, StreamStatistics, nearest_row, statistic
 from viz.charts.shades import shade_of, wide
 from viz.labels import quoted
 from viz.numbers import number, signed
@@ -19,7 +19,7 @@ from viz.seam.settings import Choice, Settings
 from viz.seam.view import Asking, Figure, Measure, Payload, Seen, View
 from viz.views.activations.figures import Grid, grid_figure, layer_line, token_line
 from viz.views.activations.norms import kind_name
-from viz.views.activations.sizes.figures import Curve, profile_figure, row_figure, series_of
+from viz.views.activations.sizes.figures import LayerCurve, profile_figure, row_figure, series_of
 from viz.views.activations.stream import STREAM, Row, row_name, row_of, rows_payload, shared
 from viz.words import joined
 
@@ -30,7 +30,7 @@ _NORM_NUMBERS = ("mean", "variance", "rms", "norm", "divisor")
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes:
+class StreamSizes:
     """One statistic of the stream."""
 
     name: str  # key of STATISTICS
@@ -50,10 +50,10 @@ class Sizes:
         return self.name not in _SIGNED and wide(self.values)
 
 
-def measure(scene: Scene, settings: Settings, results: Mapping[str, Stream]) -> Sizes:
+def measure(scene: Scene, settings: Settings, results: Mapping[str, StreamStatistics]) -> StreamSizes:
     """Return the selected statistic and its extreme cell."""
     rows, values = statistic(results["stream"], settings.number)
-    return Sizes(settings.number, tuple(rows), values, *extreme(values, settings.number in _LOW))
+    return StreamSizes(settings.number, tuple(rows), values, *extreme(values, settings.number in _LOW))
 
 
 def extreme(values: np.ndarray, smallest: bool) -> tuple[int, int]:
@@ -71,7 +71,7 @@ def extreme(values: np.ndarray, smallest: bool) -> tuple[int, int]:
 
 def _row(seen: Seen) -> int:
     """Return the index of the clicked row, by default that of the extreme cell."""
-    sizes: Sizes = seen.results["main"]
+    sizes: StreamSizes = seen.results["main"]
     return nearest_row(list(sizes.rows), *seen.settings.map) if seen.settings.map else sizes.row
 
 
@@ -131,17 +131,17 @@ def _opened(seen: Seen) -> list[str]:
     return [] if seen.settings.map else [seen.here["opened_low" if seen.result.name in _LOW else "opened_high"]]
 
 
-def _curves(seen: Seen) -> list[Curve]:
+def _curves(seen: Seen) -> list[LayerCurve]:
     """Group the rows into curves across the layers: one each for attention and MLP, otherwise a single curve."""
     words, sizes = seen.here, seen.result
     if STATISTICS[sizes.name] != "sublayers":
         places = [layer + (0.5 if what == "norm2" else 0) for what, layer in sizes.rows]
-        return [Curve("", range(len(sizes.rows)), places, [row_name(seen, row) for row in sizes.rows])]
+        return [LayerCurve("", range(len(sizes.rows)), places, [row_name(seen, row) for row in sizes.rows])]
     curves = []
     for what in ("attn", "mlp"):
         rows = [n for n, (kind, _) in enumerate(sizes.rows) if kind == what]
         names = [row_name(seen, sizes.rows[n]) for n in rows]
-        curves.append(Curve(words[what], rows, [sizes.rows[n][1] for n in rows], names))
+        curves.append(LayerCurve(words[what], rows, [sizes.rows[n][1] for n in rows], names))
     return curves
 
 
@@ -208,7 +208,7 @@ def stream_sizes(scene: Scene, number: Annotated[str, OneOf(tuple(STATISTICS))] 
     Returns:
         rows: where (norm1, norm2, final; attn, mlp; or block), layer, and values: one per token.
     """
-    sizes: Sizes = measured(VIEW, "main", scene, number=number)
+    sizes: StreamSizes = measured(VIEW, "main", scene, number=number)
     rows = [
         {"where": where, "layer": layer, "values": values}
         for (where, layer), values in zip(sizes.rows, sizes.values, strict=True)

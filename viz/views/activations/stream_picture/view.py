@@ -8,7 +8,7 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, prompt_tokens
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
-from viz.seam.settings import Check, Choice, Range, Settings
+from viz.seam.settings import Checkbox, Choice, Range, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, View
 from viz.views.activations.stream_picture.figures import Drawn, space_figure
 from viz.words import Words, joined
@@ -29,7 +29,7 @@ def _last(scene: Scene) -> int:
 LAYER = Range("layer", 0, _last, default=lambda scene: _last(scene) // 2)
 STATES = Choice("states", ("unit", "raw"))
 COMPONENTS = Choice("axes", tuple(AXES), label=_axes)
-FIRST = Check("first", default=True)
+FIRST = Checkbox("first", default=True)
 _MEASURED = ("states", "first")
 
 

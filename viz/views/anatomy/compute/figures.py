@@ -19,7 +19,7 @@ _MUTED = "rgba(128,134,150,0.35)"
 
 
 @dataclass(frozen=True)
-class Band:
+class FlopsBand:
     """FLOPs of one group of operations at every context length."""
 
     key: str  # a key of `COLORS`
@@ -38,7 +38,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Bar:
+class ComponentBar:
     """One component: its shares of the work and of the time, and the hover texts of its bars."""
 
     name: str
@@ -49,7 +49,7 @@ class Bar:
 
 
 def work_figure(
-    x: Sequence[int], bands: Sequence[Band], marks: Sequence[Mark], stacked: bool, words: Mapping[str, str]
+    x: Sequence[int], bands: Sequence[FlopsBand], marks: Sequence[Mark], stacked: bool, words: Mapping[str, str]
 ) -> go.Figure:
     """Draw FLOPs against context length, stacked on linear axes or as lines on logarithmic axes.
 
@@ -76,7 +76,7 @@ def work_figure(
     return figure(traces, x_axis, y_axis, height=HEIGHT, meta={"shapes": shapes}, more=more)
 
 
-def _curve(x: Sequence[int], each: Band, scale: float, stacked: bool, words: Mapping[str, str]) -> go.Scatter:
+def _curve(x: Sequence[int], each: FlopsBand, scale: float, stacked: bool, words: Mapping[str, str]) -> go.Scatter:
     color, text, tokens = COLORS[each.key], [flops(value) for value in each.values], plotly_text(words["tokens"])
     if stacked:
         return band(each.name, x, [value / scale for value in each.values], color, text, tokens)
@@ -116,7 +116,7 @@ def _label(mark: Mark, row: int, stacked: bool, longest: int) -> dict:
     }
 
 
-def times_figure(bars: Sequence[Bar], words: Mapping[str, str]) -> go.Figure:
+def times_figure(bars: Sequence[ComponentBar], words: Mapping[str, str]) -> go.Figure:
     """Draw each component's share of the work beside its share of the time. `words`: "work", "time", "share"."""
     whiskers = {
         "type": "data",

@@ -8,7 +8,7 @@ from model.anatomy import component_times
 from model.anatomy.component_times import Clocked
 from model.anatomy.flops import (
     Operation,
-    Reading,
+    PassSize,
     by_group,
     cache_moved,
     counted,
@@ -44,7 +44,7 @@ ITEM = Choice("item", tuple(ITEMS))
 
 
 @dataclass(frozen=True)
-class Work:
+class PassWork:
     """The work of a prompt and of one token after it.
 
     `readings`, `operations`, `moved` and `intensity` have the keys "prompt" and "step".
@@ -53,7 +53,7 @@ class Work:
     subject: Subject
     tokens: int
     item: int  # bytes per number
-    readings: dict[str, Reading]
+    readings: dict[str, PassSize]
     operations: dict[str, tuple[Operation, ...]]  # in the order of the computation
     moved: dict[str, int]  # bytes of weights and cache
     intensity: dict[str, float]  # FLOPs per byte
@@ -63,18 +63,18 @@ class Work:
     crossings: dict[str, float]  # context lengths: "projections", "layer", and "useful" for the causal half
 
 
-def readings(settings: Settings) -> dict[str, Reading]:
+def readings(settings: Settings) -> dict[str, PassSize]:
     """Return the sizes of the two forward passes in the tables: the prompt, and one more token."""
     T = settings.tokens
     return {"prompt": prompt(T, None if settings.logits == "every" else 1), "step": next_token(T)}
 
 
-def measure_work(scene: Scene, settings: Settings) -> Work:
+def measure_work(scene: Scene, settings: Settings) -> PassWork:
     """Compute the work of both forward passes from the config alone."""
     subject, T, item = subject_of(scene, settings), settings.tokens, ITEMS[settings.item]
     c, passes = subject.config, readings(settings)
     rules_of_thumb = rules(c)
-    return Work(
+    return PassWork(
         subject,
         T,
         item,
@@ -101,7 +101,7 @@ def measure_counted(scene: Scene, settings: Settings) -> dict[str, int] | None:
 
 
 @dataclass(frozen=True)
-class Curve:
+class FlopsCurve:
     """FLOPs by group of operations against context length."""
 
     subject: Subject
@@ -113,7 +113,7 @@ class Curve:
     meeting: int  # FLOPs of attention where it overtakes the projections
 
 
-def measure_curve(scene: Scene, settings: Settings) -> Curve:
+def measure_curve(scene: Scene, settings: Settings) -> FlopsCurve:
     """Compute the FLOPs from one token to beyond every crossing.
 
     On logarithmic axes, the curve also reaches the model's own context length.
@@ -125,13 +125,13 @@ def measure_curve(scene: Scene, settings: Settings) -> Curve:
     longest = min(max(longest, config.n_ctx) if shown == "lines" else longest, 4 * MOST)
 
     def groups(T: int) -> dict[str, int]:
-        return by_group(operations(config, Reading(1, T) if shown == "step" else prompt(T, None if every else 1)))
+        return by_group(operations(config, PassSize(1, T) if shown == "step" else prompt(T, None if every else 1)))
 
     x = contexts(longest, shown == "lines")
     groups_at = [groups(T) for T in x]
     curves = {key: [each[key] for each in groups_at] for key in groups_at[0]}
     meeting = groups(max(1, round(crossings["projections"])))["attention"]
-    return Curve(subject, shown, every, x, curves, crossings, meeting)
+    return FlopsCurve(subject, shown, every, x, curves, crossings, meeting)
 
 
 def contexts(longest: int, logarithmic: bool) -> list[int]:

@@ -4,7 +4,7 @@ from model.anatomy.component_times import BUDGET, Clocked, ComponentTime, Forwar
 from viz.numbers import NONE, flops, milliseconds, number, percent, signed_percent, whole
 from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen
-from viz.views.anatomy.compute.figures import Bar, times_figure
+from viz.views.anatomy.compute.figures import ComponentBar, times_figure
 from viz.views.anatomy.subject import is_live
 from viz.words import Words
 
@@ -80,10 +80,10 @@ def _spread(spread: tuple[float, float]) -> str:
     return "–".join(map(milliseconds, spread))
 
 
-def _bar(words: Words, part: ComponentTime, forward: Forward) -> Bar:
+def _bar(words: Words, part: ComponentTime, forward: Forward) -> ComponentBar:
     total, spread = forward.seconds, part.times.spread
     values = {"ms": milliseconds(part.times.median), "spread": _spread(spread), "rate": _rate(part.rate)}
-    return Bar(
+    return ComponentBar(
         words[part.key],
         part.flops / forward.flops,
         part.times.median / total,

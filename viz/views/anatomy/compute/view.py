@@ -11,7 +11,7 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
-from viz.views.anatomy.compute.figures import COLORS, Band, Mark, work_figure
+from viz.views.anatomy.compute.figures import COLORS, FlopsBand, Mark, work_figure
 from viz.views.anatomy.compute.measure import (
     COUNTED_LAYERS,
     ITEM,
@@ -20,8 +20,8 @@ from viz.views.anatomy.compute.measure import (
     MOST,
     SHOWN,
     TOKENS,
-    Curve,
-    Work,
+    FlopsCurve,
+    PassWork,
     cost_of_times,
     measure_counted,
     measure_curve,
@@ -53,7 +53,7 @@ def curve(seen: Seen) -> Payload:
     """Draw FLOPs against context length, and mark where attention overtakes the other groups."""
     words, result = seen.here, seen.result
     subject, shown, x = result.subject, result.shown, result.x
-    bands = [Band(key, words[key], result.groups[key]) for key in COLORS]
+    bands = [FlopsBand(key, words[key], result.groups[key]) for key in COLORS]
     reading = "Reading(1, T)" if shown == "step" else f"prompt(T, {'T' if result.every else 1})"
     lines = [
         f"[by_group(operations(config, {reading})) for T in {x[:3]} + {x[-1:]}]",
@@ -72,7 +72,7 @@ def curve(seen: Seen) -> Payload:
     }
 
 
-def _marks(result: Curve, words: Words, tokens: int) -> list[Mark]:
+def _marks(result: FlopsCurve, words: Words, tokens: int) -> list[Mark]:
     """List the marked context lengths, longest first.
 
     They are those where attention overtakes, the model's own context length, and the length that the tables use.
@@ -102,7 +102,7 @@ def facts(seen: Seen) -> Payload:
     return {"title": words["title"].format(n=whole(work.tokens)), "items": [list(item) for item in items]}
 
 
-def _totals(words: Words, work: Work) -> list[Item]:
+def _totals(words: Words, work: PassWork) -> list[Item]:
     """Describe the FLOPs of the prompt and of one more token."""
     operations, T = work.operations["prompt"], work.tokens
     every, useful, one = total(operations), total(operations, useful=True), total(work.operations["step"])
@@ -117,7 +117,7 @@ def _totals(words: Words, work: Work) -> list[Item]:
     return [(words["prompt"], words["prompt_text"].format(**values)), (words["step"], step)]
 
 
-def _rules(words: Words, work: Work) -> list[Item]:
+def _rules(words: Words, work: PassWork) -> list[Item]:
     """Compare the rules of thumb 2 N and 6 N, and Kaplan's formula, with the exact numbers."""
     N, exact = work.rules, total(work.operations["prompt"]) / work.tokens
     values = {
@@ -142,7 +142,7 @@ def _rules(words: Words, work: Work) -> list[Item]:
     ]
 
 
-def _crossing(words: Words, work: Work) -> Item:
+def _crossing(words: Words, work: PassWork) -> Item:
     """Describe in closed form at which context lengths attention overtakes the other groups."""
     c, at = work.subject.config, work.crossings
     values = {"D": whole(c.d_model), "G": c.n_kv_head, "H": c.n_head}
@@ -155,7 +155,7 @@ def _tokens(value: float) -> str:
     return whole(value) if abs(value - round(value)) < 1e-9 else decimals(value, 1)
 
 
-def _intensities(words: Words, work: Work) -> list[Item]:
+def _intensities(words: Words, work: PassWork) -> list[Item]:
     """Describe the arithmetic intensity of the prompt and of one more token, in FLOPs per byte."""
     items = []
     for name, value in work.intensity.items():
@@ -219,7 +219,7 @@ def _check(words: Words, counted: dict[str, int] | None, which: str, every: int)
 # --- for programs ---
 
 
-def _answer(work: Work, which: str) -> dict:
+def _answer(work: PassWork, which: str) -> dict:
     """Build the API answer for one forward pass: its operations, totals and intensity."""
     operations = work.operations[which]
     rows = [

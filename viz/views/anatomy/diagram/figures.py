@@ -46,7 +46,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Line:
+class Connection:
     """A connection between boxes.
 
     "flow" and "sum" (it ends at a sum) have an arrow; "stream" and "join" do not. "tied" only marks tied weights.
@@ -61,7 +61,7 @@ class Drawing:
     """Boxes in the order of the computation, lines under them, sums that are not parts, and the frame of the block."""
 
     boxes: list[Box] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Connection] = field(default_factory=list)
     sums: list[float] = field(default_factory=list)  # y of each sum on the stream
     frame: tuple[float, float] = (0, 0)  # top and bottom
     height: float = 0
@@ -74,7 +74,7 @@ class Drawing:
 
     def line(self, kind: str, *points: tuple[float, float]) -> None:
         """Add a line through these points."""
-        self.lines.append(Line(points, kind))
+        self.lines.append(Connection(points, kind))
 
     def down(self, x: float, upper: Box, lower: Box) -> None:
         """Add an arrow at `x` from one box to the box below it."""
@@ -96,7 +96,7 @@ def drawing(config, parts: Sequence[str]) -> Drawing:
     bottom = _block(result, config, parts, y + HEADER)
     result.frame = (y, bottom)
     end = _tail(result, parts, bottom + GAP)
-    result.lines.insert(0, Line(((STREAM, embed.bottom), (STREAM, end)), "stream"))
+    result.lines.insert(0, Connection(((STREAM, embed.bottom), (STREAM, end)), "stream"))
     head = next(box for box in result.boxes if box.key == "unembed")
     if config.tie_embeddings:
         top, bottom = embed.center_y, head.center_y
@@ -275,7 +275,7 @@ def heads_drawn(config, chosen: int | None) -> dict:
 def drawn(diagram: Drawing, of: Mapping[str, str]) -> dict:
     """Convert the drawing to the page's format, with rounded coordinates. `of` maps a part to its component."""
 
-    def points(line: Line) -> list[list[float]]:
+    def points(line: Connection) -> list[list[float]]:
         return [[round(x, 4), round(y, 1)] for x, y in line.points]
 
     return {

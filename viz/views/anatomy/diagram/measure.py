@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from model.activations.site_statistics import (
     Passed,
-    Sizes,
     Vector,
+    VectorSizes,
     block_numbers,
     outside_numbers,
     vector,
 )
-from model.anatomy.blueprint import Flow, Part, Share, blueprint, shares
+from model.anatomy.blueprint import Component, Flow, ParameterShare, blueprint, shares
 from model.sampling.pipeline import softmax
 from model.source_code.excerpts import Code
 from model.source_code.parts import Wiring, code_of_part, wiring_of
@@ -55,8 +55,8 @@ class Parts:
 
     subject: Subject
     tokens: int
-    parts: dict[str, Part]  # by key, in the order of the computation
-    shares: dict[str, Share]  # parameters of the parts that have any
+    parts: dict[str, Component]  # by key, in the order of the computation
+    shares: dict[str, ParameterShare]  # parameters of the parts that have any
 
     def chosen(self, key: str) -> str:
         """Return the clicked part if this architecture has it, else q."""
@@ -78,7 +78,7 @@ class Logits:
 class Outside:
     """The vectors before and after the blocks at one token, and the prediction."""
 
-    sizes: dict[str, Sizes]  # by site, for this token only
+    sizes: dict[str, VectorSizes]  # by site, for this token only
     logits: Logits
     ids: tuple[int, ...]  # most likely next tokens
     shares: tuple[float, ...]  # their probabilities
@@ -131,7 +131,7 @@ class PartVector:
     vector: Vector
 
 
-def vectors(parts: Parts, key: str, sizes: Mapping[str, Sizes], head: int, position: int) -> list[PartVector]:
+def vectors(parts: Parts, key: str, sizes: Mapping[str, VectorSizes], head: int, position: int) -> list[PartVector]:
     """Return the vectors of one part at one token.
 
     `sizes`: sizes of the block's vectors for a part of the block, else of the vectors outside the blocks.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from model.anatomy.anatomy import PARTS as COMPONENTS
 from model.anatomy.anatomy import n_params, weights
-from model.anatomy.blueprint import Share, by_component, shares_of
+from model.anatomy.blueprint import ParameterShare, by_component, shares_of
 from viz.numbers import NONE, percent, whole
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
@@ -29,7 +29,7 @@ class Counted:
 
     subject: Subject
     tensors: tuple[Tensor, ...]  # every tensor
-    parts: dict[str, Share]  # by key of `COMPONENTS`
+    parts: dict[str, ParameterShare]  # by key of `COMPONENTS`
     total: int
     loaded: int | None  # sum(p.numel()) of the loaded model; None for another architecture
     published: tuple[int, str] | None  # and its source
@@ -101,7 +101,7 @@ def table(seen: Seen) -> Payload:
     }
 
 
-def _row(seen: Seen, part: str, share: Share) -> list:
+def _row(seen: Seen, part: str, share: ParameterShare) -> list:
     """Build the table row of one part."""
     component, name = seen.words.within("components")[COMPONENTS[part]], seen.words.within("parts")[part]
     tensors = ", ".join(f"{each.name.rpartition('.')[2]} {'×'.join(map(str, each.shape))}" for each in share.tensors)

@@ -15,7 +15,7 @@ PARTS = {"fresh": HUES[0], "again": HUES[5], "written": HUES[4]}
 
 
 @dataclass(frozen=True)
-class Bar:
+class CostBar:
     """One model's cost: its `parts` by key of PARTS, in the currency of the table, and the date of its price."""
 
     model: str
@@ -24,7 +24,7 @@ class Bar:
     fits: bool
 
 
-def price_figure(bars: Sequence[Bar], currency: str, words: Mapping[str, str]) -> go.Figure:
+def price_figure(bars: Sequence[CostBar], currency: str, words: Mapping[str, str]) -> go.Figure:
     """Draw one bar per model, cheapest on top. `words`: "cost", "seen", "too_long", and each key of PARTS."""
     names = [plotly_text(bar.model if bar.fits else f"{bar.model} *") for bar in bars]
     traces = [
@@ -45,7 +45,7 @@ def price_figure(bars: Sequence[Bar], currency: str, words: Mapping[str, str]) -
     return figure(traces, x, y, height=_MARGIN + _ROW * len(bars), more=more)
 
 
-def _hover(bar: Bar, name: str, part: str, currency: str, words: Mapping[str, str]) -> str:
+def _hover(bar: CostBar, name: str, part: str, currency: str, words: Mapping[str, str]) -> str:
     lines = [
         name,
         plotly_text(f"{words[part]}: {money(bar.parts[part], currency)}"),

@@ -3,14 +3,24 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from model.anatomy.prices import MOST_CHARACTERS, Cost, Price, Talk, bundled, cost, most_turns, read_prices, talk
+from model.anatomy.prices import (
+    MOST_CHARACTERS,
+    ConversationCost,
+    Price,
+    Talk,
+    bundled,
+    cost,
+    most_turns,
+    read_prices,
+    talk,
+)
 from viz.numbers import NONE, money, number, percent, whole
 from viz.seam.programs.arguments import Long, Within
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Settings, Text
 from viz.seam.view import Figure, Measure, Payload, Seen, Table, View
-from viz.views.anatomy.prices.figures import PARTS, Bar, price_figure
+from viz.views.anatomy.prices.figures import PARTS, CostBar, price_figure
 from viz.work.playground import Playground
 
 MOST, TURNS = 1_000_000, 200  # most tokens of a question or an answer, most turns
@@ -27,11 +37,11 @@ _SETTINGS = (
 
 
 @dataclass(frozen=True)
-class Line:
+class PriceLine:
     """One line of the price table, with the cost of one conversation and the number of turns that fit the context."""
 
     price: Price
-    cost: Cost
+    cost: ConversationCost
     most_turns: int
 
 
@@ -44,14 +54,14 @@ class Priced:
     turns: int
     table: str  # the visitor's own table; "" for the bundled one
     talk: Talk
-    lines: tuple[Line, ...]
+    lines: tuple[PriceLine, ...]
 
 
 def priced(question: int, answer: int, turns: int, table: str) -> Priced:
     """Compute the cost under every line of a table. Raises InputError if the table cannot be read."""
     tokens = talk(question, answer, turns)
     lines = [
-        Line(price, cost(price, tokens), most_turns(price, question, answer))
+        PriceLine(price, cost(price, tokens), most_turns(price, question, answer))
         for price in read_prices(table or bundled())
     ]
     return Priced(question, answer, turns, table, tokens, tuple(sorted(lines, key=lambda line: line.cost.total)))
@@ -93,7 +103,7 @@ def figure(seen: Seen) -> Payload:
     """Draw the cost of the conversations as bars."""
     words, result, times = seen.here, seen.result, seen.settings.times
     bars = [
-        Bar(
+        CostBar(
             line.price.model,
             {name: times * getattr(line.cost, name) for name in PARTS},
             line.price.as_of,

@@ -27,7 +27,7 @@ GRAY = "rgba(128,134,150,0.75)"
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """One line of a figure, with its color."""
 
     name: str
@@ -56,7 +56,7 @@ def size_color(index: int, n: int) -> str:
     return ramp_at(RAMP[3:7], index / max(1, n - 1))
 
 
-def _lines(lines: Sequence[Line], text: Callable[[float, float], str], *, named: bool = True) -> list[go.Scatter]:
+def _lines(lines: Sequence[PlotLine], text: Callable[[float, float], str], *, named: bool = True) -> list[go.Scatter]:
     """Draw lines whose points show `text(x, y)` on hover. `named`: whether the legend lists them."""
     return [
         line(
@@ -106,7 +106,7 @@ def _figure(traces: list[go.Scatter], x: dict, y: dict, notes: Sequence[dict] = 
     return figure(traces, x, y, height=HEIGHT, narrow=narrow, more=more)
 
 
-def loss_figure(sizes: Sequence[Line], best: Sequence[Line], plan: Dots, words: Mapping[str, str]) -> go.Figure:
+def loss_figure(sizes: Sequence[PlotLine], best: Sequence[PlotLine], plan: Dots, words: Mapping[str, str]) -> go.Figure:
     """Draw loss against compute: one named line per model size, the best over all sizes, and the plan.
 
     `words`: "x", "y".
@@ -137,8 +137,8 @@ _BESIDE = {
 
 
 def plane_figure(
-    contours: Sequence[Line],
-    lines: Sequence[Line],
+    contours: Sequence[PlotLine],
+    lines: Sequence[PlotLine],
     dots: Sequence[Dots],
     bounds: tuple,
     words: Mapping[str, str],
@@ -163,7 +163,7 @@ def plane_figure(
     return _figure(traces, x, y, notes, 600)
 
 
-def price_figure(lines: Sequence[Line], limit: float, words: Mapping[str, str]) -> go.Figure:
+def price_figure(lines: Sequence[PlotLine], limit: float, words: Mapping[str, str]) -> go.Figure:
     """Draw compute relative to the minimum against model size relative to the optimum. `words`: "x", "y"."""
     traces = _lines(lines, lambda x, y: f"N/N* {number(x)}: {number(y)} ×")
     xs = [x for each in lines for x in each.x]
@@ -172,7 +172,9 @@ def price_figure(lines: Sequence[Line], limit: float, words: Mapping[str, str]) 
     return _figure(traces, x, y)
 
 
-def runs_figure(runs: Sequence[tuple[Line, Line | None]], ends: Line | None, words: Mapping[str, str]) -> go.Figure:
+def runs_figure(
+    runs: Sequence[tuple[PlotLine, PlotLine | None]], ends: PlotLine | None, words: Mapping[str, str]
+) -> go.Figure:
     """Draw the loss of each run against compute: measured points, and the power law fitted to them.
 
     `ends`: the power law across the runs. `words`: "x", "y".

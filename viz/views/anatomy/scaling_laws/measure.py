@@ -7,8 +7,8 @@ from model.anatomy.known_models import KNOWN, TINYGPT, KnownModel, training_of
 from model.anatomy.scaling import (
     LAWS,
     PF_DAY,
+    ComputePlan,
     Given,
-    Plan,
     compute_of,
     extra_compute,
     kaplan_compute,
@@ -71,7 +71,7 @@ class Plans:
 
     kind: str  # "compute", "params" or "tokens"
     value: float
-    plans: dict[str, Plan]  # by law
+    plans: dict[str, ComputePlan]  # by law
     half: dict[str, float | None]  # compute for half the size, relative to the optimum; None without a loss
     kaplan: dict[str, float]  # loss by each of Kaplan's formulas at Kaplan's own plan: "n", "d", "c" and "nd"
 
@@ -103,7 +103,7 @@ class Losses:
     """Loss against compute under one law, around a plan."""
 
     law: str
-    plan: Plan
+    plan: ComputePlan
     sizes: list[ScalingCurve]  # one curve per model size
     best: list[ScalingCurve]  # best over all sizes, one curve per law
 
@@ -143,7 +143,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Models:
+class KnownModels:
     """The known models, and the loaded one."""
 
     rows: tuple[Placed, ...]
@@ -151,11 +151,11 @@ class Models:
     n_params: int  # of the loaded model
 
 
-def measure_models(scene: Scene, settings: Settings) -> Models:
+def measure_models(scene: Scene, settings: Settings) -> KnownModels:
     """Evaluate every known model under the selected law."""
     law = settings.law
     rows = tuple(
         Placed(each, each.params / optimum(law, each.compute).params, float(loss_of(law, each.params, each.tokens)))
         for each in (*KNOWN, TINYGPT)
     )
-    return Models(rows, training_of(scene.model.id), n_params(scene.model.config))
+    return KnownModels(rows, training_of(scene.model.id), n_params(scene.model.config))

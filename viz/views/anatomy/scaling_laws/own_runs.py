@@ -12,7 +12,7 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Payload, Seen
 from viz.theme import HUES
-from viz.views.anatomy.scaling_laws.figures import GRAY, Line, runs_figure
+from viz.views.anatomy.scaling_laws.figures import GRAY, PlotLine, runs_figure
 from viz.work.processes.training_process import LiveRun
 
 RECENT = 0.05  # the final loss of a run is the mean over this fraction of its steps
@@ -104,12 +104,14 @@ def figure(seen: Seen) -> Payload:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
     for at, run in enumerate(result.runs):
         scale, curve = 6.0 * run.n_params, run.curve
-        points = Line(name_of(run, seen), [scale * x for x in curve.tokens], curve.losses, HUES[at % len(HUES)])
+        points = PlotLine(name_of(run, seen), [scale * x for x in curve.tokens], curve.losses, HUES[at % len(HUES)])
         fit = curve.floor or curve.line
-        law = Line(points.name, points.x, fit.at(curve.tokens).tolist(), points.color, "solid", 2.0) if fit else None
+        law = (
+            PlotLine(points.name, points.x, fit.at(curve.tokens).tolist(), points.color, "solid", 2.0) if fit else None
+        )
         drawn.append((points, law))
     ends, fit = sorted(result.runs[at].compute for at in result.group), result.across
-    line = Line(words["across"], ends, fit.at(ends).tolist(), GRAY, "dash") if fit else None
+    line = PlotLine(words["across"], ends, fit.at(ends).tolist(), GRAY, "dash") if fit else None
     n = len(result.runs)
     amount = words["one"] if n == 1 else words["several"].format(n=n)
     return {

@@ -17,7 +17,7 @@ from viz.views.anatomy.scaling_laws.figures import (
     GRAY,
     MOST_LOSS,
     Dots,
-    Line,
+    PlotLine,
     loss_figure,
     plane_figure,
     price_figure,
@@ -94,13 +94,13 @@ def loss(seen: Seen) -> Payload:
     words, result = seen.here, seen.result
     chosen, law, n = result.plan, result.law, len(result.sizes)
     sizes = [
-        Line(count(curve.of), curve.x, curve.y, size_color(at, n), "solid", 1.5)
+        PlotLine(count(curve.of), curve.x, curve.y, size_color(at, n), "solid", 1.5)
         for at, curve in enumerate(result.sizes)
     ]
     best = []
     for curve in result.best:
         style = ("solid", 3.5) if curve.of == law else (DASHES.get(curve.of, "dash"), 1.5)
-        best.append(Line(law_name(words, curve.of), curve.x, curve.y, COLORS[curve.of], *style))
+        best.append(PlotLine(law_name(words, curve.of), curve.x, curve.y, COLORS[curve.of], *style))
     text = words["here_text"].format(n=count(chosen.params), d=count(chosen.tokens), loss=nats(chosen.loss))
     star = Dots(words["here"], [chosen.compute], [chosen.loss], [text], COLORS[law], "star")
     return {
@@ -119,18 +119,18 @@ def plane(seen: Seen) -> Payload:
     words, result, models = seen.here, seen.result, seen.results["models"]
     law, chosen = result.law, seen.results["plan"].plans[result.law]
     equal = [
-        Line(words["contour"].format(loss=nats(curve.of)), curve.x, curve.y, GRAY, "solid", 1.0)
+        PlotLine(words["contour"].format(loss=nats(curve.of)), curve.x, curve.y, GRAY, "solid", 1.0)
         for curve in result.contours
     ]
     lines = [
-        Line(law_name(words, curve.of), curve.x, curve.y, COLORS[curve.of], DASHES.get(curve.of, "solid"))
+        PlotLine(law_name(words, curve.of), curve.x, curve.y, COLORS[curve.of], DASHES.get(curve.of, "solid"))
         for curve in result.optimal
     ]
     note, color = words["note"].format(law=law_name(words, law)), COLORS["hoffmann1"]
     dots = [_dots(words, "known", KNOWN, _MODELS), _dots(words, "tiny", (TINYGPT,), color)]
     if models.loaded is None:
         n = float(models.n_params)
-        lines.append(Line(words["loaded"], [n, n], list(PLANE[1]), GRAY, "dot", 1.5))
+        lines.append(PlotLine(words["loaded"], [n, n], list(PLANE[1]), GRAY, "dot", 1.5))
         note = f"{note} {words['loaded_line'].format(n=count(n))}"
     elif models.loaded is not TINYGPT:
         dots.append(_dots(words, "loaded", (models.loaded,), color, "diamond"))
@@ -170,7 +170,7 @@ def price(seen: Seen) -> Payload:
     words, result = seen.here, seen.result
     law = result.law
     lines = [
-        Line(
+        PlotLine(
             law_name(words, curve.of),
             curve.x,
             curve.y,

@@ -107,7 +107,7 @@ def measure_samples(scene: Scene, settings: Settings) -> dict[str, dict[str, Cou
 
 
 @dataclass(frozen=True)
-class Step:
+class MergeStep:
     """One merge: the index of its left part, its rank, both parts, and the pairs that could be merged at this step."""
 
     at: int
@@ -123,7 +123,7 @@ class Replayed:
     """One piece of the text with its merges."""
 
     piece: Piece
-    steps: tuple[Step, ...]
+    steps: tuple[MergeStep, ...]
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _steps(tokenizer: Tokenizer, piece: Piece) -> Replayed:
         left, right = parts[merge.at : merge.at + 2]
         mergeable = candidates(ranks, parts)
         pairs = tuple((parts[at], parts[at + 1], rank) for rank, at in mergeable[:MOST_PAIRS])
-        steps.append(Step(merge.at, merge.rank, left, right, pairs, max(0, len(mergeable) - MOST_PAIRS)))
+        steps.append(MergeStep(merge.at, merge.rank, left, right, pairs, max(0, len(mergeable) - MOST_PAIRS)))
         parts = [*parts[: merge.at], left + right, *parts[merge.at + 2 :]]
     return Replayed(piece, tuple(steps))
 

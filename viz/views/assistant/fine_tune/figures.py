@@ -1,4 +1,4 @@
-"""Payloads of fine-tuning: losses token by token, and a model at one moment."""
+"""Payloads of the fine-tuning view: losses token by token, and snapshots of a run."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,17 +8,19 @@ from viz.labels import visible
 from viz.numbers import nats, plain
 from viz.theme import RAMPS
 
-MOST = 6.0  # nats at the end of the ramp
+MOST = 6.0  # nats at the upper end of the ramp
 
 
 def tokens_payload(pieces: Sequence[str], prompt: int) -> dict:
-    """Return the tokens of an example, of which the first `prompt` are the prompt. pieces [T]"""
+    """Build the payload of an example's tokens; the first `prompt` tokens are the prompt. pieces [T]"""
     breaks = [at for at, piece in enumerate(pieces) if piece.endswith("\n")]
     return {"tokens": [visible(piece) for piece in pieces], "breaks": breaks, "prompt": prompt}
 
 
 def losses_payload(pieces: Sequence[str], prompt: int, losses: np.ndarray, words: Mapping[str, str]) -> dict:
-    """Return the tokens of an example; `losses` are those after the first. pieces [T], losses [T - 1]"""
+    """Build the payload of an example's tokens with their losses in nats; the first token has none. pieces [T], losses
+    [T - 1]
+    """
     values = [None, *(plain(float(each)) for each in losses)]
     scored = losses[max(prompt - 1, 0) :]
     return tokens_payload(pieces, prompt) | {
@@ -31,7 +33,7 @@ def losses_payload(pieces: Sequence[str], prompt: int, losses: np.ndarray, words
 
 
 def snapshot_payload(snapshot) -> dict:
-    """Return one moment of a run; None for what is no number."""
+    """Build the payload of one snapshot of a run; values that are not finite become None."""
     return {
         "step": snapshot.step,
         "loss": plain(snapshot.loss),

@@ -1,8 +1,8 @@
-"""Preferences: two texts at a time, of which a person or a rule chooses the better one."""
+"""The preferences view: a person or a rule picks the better of two texts, pair by pair."""
 
 from collections.abc import Iterator, Mapping
 
-from model.alignment.preferences import LONGEST, PROMPTS, Ask, Pair, agreement, chosen_by, write_texts
+from model.alignment.preferences import LONGEST, PROMPTS, Pair, PairSettings, agreement, chosen_by, write_texts
 from model.alignment.rewards import RULES, as_text, parse_rules, parts, score, span
 from model.errors import InputError, PlaygroundError, say
 from model.text.surrogates import whole
@@ -16,9 +16,9 @@ from viz.work.limits import check_writing
 from viz.work.playground import Playground
 
 MOST_SHOWN = 300  # pairs that a page holds
-MOST_RULED = 20  # that the rule chooses at a press of the button
+MOST_RULED = 20  # pairs that the rule chooses per click
 MOST_AT = 1_000_000
-MOST_TEXTS = 64  # of a program
+MOST_TEXTS = 64  # texts per request of a program
 RULE = Text("rule", "sentiment", max_length=600)
 WRITING = (
     Text("prompts", "", max_length=2000, lines=3),
@@ -30,15 +30,15 @@ WRITING = (
 
 
 def prompts_of(text: str) -> tuple[str, ...]:
-    """Return the prompts that a person typed, one a line; the bundled ones where there is none."""
+    """Parse the typed prompts, one per line; return the bundled prompts if there are no lines."""
     return tuple(line.strip() for line in text.split("\n") if line.strip()) or PROMPTS
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def desk(seen: Seen) -> Payload:
-    """Return the words of the two cards and of the table, and what the rule says."""
+    """Build the payload of the two cards and the table, with the range of the rule or the error in it."""
     payload: Payload = {
         "words": seen.here.plain(),
         "most": MOST_SHOWN,
@@ -61,8 +61,8 @@ def desk(seen: Seen) -> Payload:
 # --- events ---
 
 
-def _asked(visit: Visit, sent: object) -> tuple[Settings, str, int]:
-    """Return the settings of the form, the page's name for its question, and the number of the pair."""
+def _read_request(visit: Visit, sent: object) -> tuple[Settings, str, int]:
+    """Read a request: return the form's settings, the page's tag for its answer, and the number of the pair."""
     values = sent if isinstance(sent, Mapping) else {}
     settings = read_all(WRITING, visit.values.get("preferences_form"), None)
     at = values.get("at")
@@ -70,22 +70,24 @@ def _asked(visit: Visit, sent: object) -> tuple[Settings, str, int]:
     return settings, str(values.get("tag"))[:40], at
 
 
-def _two(visit: Visit, settings: Settings, at: int) -> tuple[str, str, str]:
-    """Return a prompt and two texts of the model; `at` counts the pairs, so that each has random numbers of its own."""
+def _generate_two(visit: Visit, settings: Settings, at: int) -> tuple[str, str, str]:
+    """Return a prompt and two texts generated for it. `at` counts the pairs and is added to the seed."""
     prompts = prompts_of(settings.prompts)
     prompt, playground = prompts[at % len(prompts)], visit.playground
     check_writing(playground.options.allowed, 2, settings.tokens)
     model = playground.opened(visit.model_id)
-    ask = Ask(1, settings.tokens, settings.temperature, settings.seed + at)
+    ask = PairSettings(1, settings.tokens, settings.temperature, settings.seed + at)
     with playground.computing.later():
         one, other = write_texts(model, prompt, 2, ask, lambda *_: background.hand_over(playground))
     return prompt, one, other
 
 
 def write(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Yield two texts for a person, with what the rule gives each where it can be read."""
-    settings, tag, at = _asked(visit, sent)
-    prompt, one, other = _two(visit, settings, at)
+    """Generate two texts for a person to compare, and yield them with their rewards under the rule, if the rule is
+    valid.
+    """
+    settings, tag, at = _read_request(visit, sent)
+    prompt, one, other = _generate_two(visit, settings, at)
     yield {"tag": tag, "prompt": prompt, "texts": [one, other], "scores": _scores(settings.rule, (one, other))}
 
 
@@ -97,22 +99,22 @@ def _scores(rule: str, texts: tuple[str, ...]) -> list[float] | None:
 
 
 def let_rule(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Yield the rule chooses: every piece holds all pairs so far. Closing the iterator stops it."""
-    settings, tag, at = _asked(visit, sent)
+    """Let the rule choose in MOST_RULED pairs; each piece holds all pairs so far. Closing the iterator stops it."""
+    settings, tag, at = _read_request(visit, sent)
     rules, pairs, ties = parse_rules(settings.rule), [], 0
     for done in range(1, MOST_RULED + 1):
-        pair = chosen_by(rules, *_two(visit, settings, at + done - 1))
-        pairs += [_listed(pair)] if pair else []
+        pair = chosen_by(rules, *_generate_two(visit, settings, at + done - 1))
+        pairs += [_as_list(pair)] if pair else []
         ties += pair is None
         yield {"tag": tag, "pairs": pairs, "ties": ties, "done": done, "total": MOST_RULED}
 
 
-def _listed(pair: Pair) -> list[str]:
+def _as_list(pair: Pair) -> list[str]:
     return [pair.prompt, pair.chosen, pair.rejected, pair.by]
 
 
 def read_listed(sent: object) -> tuple[Pair, ...]:
-    """Return the pairs that a page holds; what is none is left out."""
+    """Parse the list of pairs that a page sends, skipping malformed entries."""
     listed = sent.get("pairs") if isinstance(sent, Mapping) else None
     pairs = []
     for each in listed[:MOST_SHOWN] if isinstance(listed, list) else []:
@@ -125,15 +127,15 @@ def read_listed(sent: object) -> tuple[Pair, ...]:
 
 
 def judge(visit: Visit, sent: object) -> Iterator[Payload]:
-    """How often the rule would have chosen as the person did."""
-    settings, tag, _ = _asked(visit, sent)
+    """Count the person's pairs in which the rule would have chosen the same text, the other one, or neither."""
+    settings, tag, _ = _read_request(visit, sent)
     pairs = [pair for pair in read_listed(sent) if pair.by == "person"]
     try:
-        found = agreement(pairs, parse_rules(settings.rule))
+        counts = agreement(pairs, parse_rules(settings.rule))
     except InputError:
         yield {"tag": tag}
         return
-    yield {"tag": tag, "agreement": {"same": found.same, "other": found.other, "ties": found.ties}}
+    yield {"tag": tag, "agreement": {"same": counts.same, "other": counts.other, "ties": counts.ties}}
 
 
 # --- for programs ---
@@ -144,24 +146,24 @@ def rule_rewards(
     texts: list[str],
     rules: list[str],
 ) -> dict:
-    """Return the reward that rules give to texts: a weighted sum of what each rule counts.
+    """Compute the reward that rules give to texts: a weighted sum of each rule's value.
 
     Args:
         texts: At most 64 texts.
         rules: Each as "name: value * weight", where value and weight may be missing, as in "contains: happy, glad * 2".
 
     Returns:
-        rules: as they were read; rewards: one a text; parts: the number of each rule for each text, not weighted
-        [text][rule]; low, high: the least and the largest reward that these rules can give.
+        rules: the rules as parsed; rewards: one per text; parts: the unweighted value of each rule for each text
+        [text][rule]; low, high: the smallest and largest reward that these rules can give.
     """
     if len(texts) > MOST_TEXTS:
         raise InputError("A list is too long.", f"texts: {len(texts)}", say("At most {} entries.", MOST_TEXTS))
-    read = parse_rules(rules)
-    low, high = span(read)
+    parsed = parse_rules(rules)
+    low, high = span(parsed)
     return {
-        "rules": [as_text([each]) for each in read],
-        "rewards": score(read, texts),
-        "parts": parts(read, texts),
+        "rules": [as_text([each]) for each in parsed],
+        "rewards": score(parsed, texts),
+        "parts": parts(parsed, texts),
         "low": low,
         "high": high,
     }

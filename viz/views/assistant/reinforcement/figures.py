@@ -1,4 +1,4 @@
-"""Pictures of reinforcement: a run's curves, reward against KL, what became likelier, which heads moved."""
+"""Figures of reinforcement learning: training curves, reward against KL, shifted token probabilities, changed heads."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,8 +28,8 @@ from viz.numbers import percent, signed
 from viz.theme import HUES, scales
 
 ROW, NARROW_ROW = 210, 200  # pixels of a row of panels
-NARROW_PLACES = 8  # of the map of tokens on a phone: the rest is reached by dragging its axis
-ROWS = 8  # tokens below each place of the map of tokens
+NARROW_PLACES = 8  # positions in the map of tokens on a phone; dragging its axis shows the others
+ROWS = 8  # tokens per position in the map of tokens
 COLORS = {
     "reward": BLUE,
     "kl": ORANGE,
@@ -48,8 +48,8 @@ COLORS = {
 def curves_figure(
     steps: Sequence[int], curves: Mapping[str, Sequence[float]], spread: Sequence[float], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return a panel a number, by updates. curves: name -> [S], left out where none is finite; spread [S] of the
-    reward.
+    """Draw one panel per quantity across the updates. curves: name -> [S], skipped without a finite value; spread [S]
+    is the standard deviation of the reward.
 
     `words`: "step" and the names of the curves.
     """
@@ -63,8 +63,8 @@ def curves_figure(
             low, high = ([a + sign * b for a, b in zip(each, spread, strict=True)] for sign in (-1, 1))
             traces = [*band(words[name], steps, low, high, COLORS[name]), *traces]
         panels[name] = traces
-        whole = {"rangemode": "tozero", "tickformat": "d", "dtick": max(1, -(-max(steps) // 5))}
-        across[name] = axis(words["step"] if len(panels) > len(shown) - columns else "", whole)
+        ticks = {"rangemode": "tozero", "tickformat": "d", "dtick": max(1, -(-max(steps) // 5))}
+        across[name] = axis(words["step"] if len(panels) > len(shown) - columns else "", ticks)
         many = name == "perplexity" and max(filter(math.isfinite, each)) > 100
         up[name] = axis(words[name], {"type": "log", "nticks": 5} if many else {"nticks": 5})
     height, narrow = ROW * -(-len(shown) // columns), NARROW_ROW * -(-len(shown) // 2)
@@ -76,7 +76,7 @@ class Path:
     """One run in the trade-off: its mean KL and reward after each number of updates."""
 
     name: str
-    kl: tuple[float, ...]  # nats a text
+    kl: tuple[float, ...]  # nats per text
     reward: tuple[float, ...]
     method: str  # decides the color
     current: bool = False
@@ -86,7 +86,7 @@ METHOD_COLORS = {"reinforce": BLUE, "ppo": ORANGE, "grpo": GREEN, "dpo": PINK, "
 
 
 def tradeoff_figure(paths: Sequence[Path], words: Mapping[str, str]) -> go.Figure:
-    """Reward against KL: a line a run, its last point large. `words`: "kl", "reward", "step"."""
+    """Draw reward against KL, one line per run with a large last point. `words`: "kl", "reward", "step"."""
     hover = (
         f"{plotly_text(words['kl'])}: %{{x:.3g}}<br>{plotly_text(words['reward'])}: %{{y:.3g}}"
         f"<br>{plotly_text(words['step'])}: %{{text}}"
@@ -107,17 +107,17 @@ def tradeoff_figure(paths: Sequence[Path], words: Mapping[str, str]) -> go.Figur
 def tokens_figure(
     pieces: Sequence[str], top: Sequence[Sequence[str]], before: np.ndarray, after: np.ndarray, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the likeliest next tokens after each place, colored by ln(p / q): warm became likelier, cold less likely.
+    """Draw the most likely next tokens at each position, colored by ln(p / q): warm if training raised the probability.
 
-    pieces [T] of the probe, top [T][K] texts, before and after [T, K] ln q and ln p; the first ROWS of each place by
-    the larger of the two. `words`: "token", "next", "before", "after", "ratio".
+    pieces [T] of the probe, top [T][K] texts, before and after [T, K] ln q and ln p; shows the first ROWS of each
+    position, sorted by the larger of the two. `words`: "token", "next", "before", "after", "ratio".
     """
     T, K = before.shape
     K = min(K, ROWS)
     ratio = (after - before)[:, :K].T.astype(np.float32)  # [K, T]
     names = [str(rank + 1) for rank in range(K)]
     texts = [[tick_text(top[t][k]) for t in range(T)] for k in range(K)]
-    told = [
+    hovers = [
         [
             f"{plotly_text(words['next'])}: {plotly_text(visible(top[t][k]))}"
             f"<br>{plotly_text(words['before'])}: {percent(math.exp(before[t, k]))}"
@@ -136,7 +136,7 @@ def tokens_figure(
         text=texts,
         texttemplate="%{text}" if T <= 24 else "",
         textfont={"size": 9},
-        customdata=told,
+        customdata=hovers,
         xgap=1,
         ygap=1,
         hovertemplate=f"{plotly_text(words['token'])} %{{x}}<br>%{{customdata}}<extra></extra>",
@@ -160,5 +160,7 @@ def tokens_figure(
 
 
 def heads_figure(moved: np.ndarray, words: HeadWords) -> go.Figure:
-    """Return how far each head's weights moved from the reference's, 0 to 1. A click selects the head. moved [L, H]"""
+    """Draw the distance of each head's attention weights from the reference model's, 0 to 1. A click selects the head.
+    moved [L, H]
+    """
     return head_figure(moved, words, f"{plotly_text(words.value)}: %{{z:.4f}}", signed=False)

@@ -1,4 +1,4 @@
-"""Reinforcement: the model on the page learns from a reward, watched as it happens."""
+"""The reinforcement learning view: the loaded model learns from a reward while the visitor watches."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,16 +14,16 @@ from model.training.jobs.job import Limits
 from viz.seam.jobs.live_runs import Piece, follow, lacking, live_run, own_run, wish
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
-from viz.seam.settings import Check, Choice, Range, Settings, Text, read_all
-from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
+from viz.seam.settings import Checkbox, Choice, Range, Settings, Text, read_all
+from viz.seam.view import Event, Measure, ModelsChanged, Open, Payload, Seen, Steady, Stream, View, Visit
 from viz.views.assistant.fine_tune.view import RANKS, as_it_is
 from viz.views.assistant.preferences.view import read_listed
 from viz.views.assistant.reinforcement.pieces import Histories, piece
 from viz.words import Words, section, translate
 from viz.work.playground import Playground
 
-_MANY = 200_000  # characters of pairs
-UNTOLD = -1  # what an empty field is read as
+_MOST_CHARACTERS = 200_000  # characters of pairs
+EMPTY = -1  # the value of an empty field
 
 TRAINED_REWARD = "trained"  # the reward model that the visitor trained last
 TRAINED = ("reinforce", "ppo", "grpo", "dpo")
@@ -31,8 +31,8 @@ CLIPPED = ("ppo", "grpo")
 
 
 def _blank(name: str, low: float, high: float, step: float = 1, when: Mapping[str, tuple] | None = None) -> Range:
-    """Return a number to type into; while the field is empty, the method's own default holds."""
-    return Range(name, low, high, step, UNTOLD if step else float(UNTOLD), when or {}, "number", blank=True)
+    """Define a number field that may stay empty; the method's own default then applies."""
+    return Range(name, low, high, step, EMPTY if step else float(EMPTY), when or {}, "number", blank=True)
 
 
 SETTINGS = (
@@ -43,8 +43,8 @@ SETTINGS = (
     _blank("coefficient", 0.0, 10.0, 0, {"method": TRAINED}),
     _blank("learning_rate", *RATES, 0, {"method": TRAINED}),
     _blank("steps", 1, MOST_STEPS),
-    Text("pairs", max_length=_MANY, lines=3, when={"method": ("dpo",)}),
-    Check("more"),
+    Text("pairs", max_length=_MOST_CHARACTERS, lines=3, when={"method": ("dpo",)}),
+    Checkbox("more"),
     Choice("weights", ("full", "lora"), when={"more": (True,)}),
     Choice("rank", RANKS, default="8", when={"more": (True,), "weights": ("lora",)}, label=as_it_is),
     Choice("matrices", tuple(MATRICES), when={"more": (True,), "weights": ("lora",)}),
@@ -61,90 +61,92 @@ NUMBERS = tuple(each.name for each in SETTINGS if isinstance(each, Range))
 
 
 def measure_limits(scene: Scene, settings: Settings) -> Limits:
-    """Return the limits of this server's trainings."""
+    """Return the limits that this server sets for training runs."""
     return scene.playground.workshop.limits
 
 
 def live(seen: Seen) -> Payload:
-    """Return the words of the part that shows the run; or that this server trains nothing."""
+    """Build the run panel's payload, or a notice if training is switched off on this server."""
     if seen.result.minutes > 0:
         return first(seen.words)
-    closed = ("Training is switched off on this server.", "Run the app on your own machine.")
+    closed = ("Training is disabled on this server.", "Run the app on your own machine.")
     text, hint = (translate(sentence, seen.facts.language) for sentence in closed)
     return {"empty": {"text": text, "hint": hint}}
 
 
-def first(here: Words) -> Payload:
-    """Return the words alone."""
-    shared = {name: text for name, text in section(here.catalogue, "training.lab").items() if isinstance(text, str)}
-    return {"words": shared | here.within("live").plain()}
+def first(texts: Words) -> Payload:
+    """Build the run panel's payload before the server's limits are known: its words."""
+    shared = {name: text for name, text in section(texts.catalogue, "training.lab").items() if isinstance(text, str)}
+    return {"words": shared | texts.within("live").plain()}
 
 
 # --- events ---
 
 
 def job_of(visit: Visit, sent: object = None) -> Practice:
-    """Return the run that the form asks for, with the page's own pairs where it names none.
+    """Build the job that the form describes, with the pairs that the page sends if the form has none.
 
-    Raises InputError for rules, pairs or numbers that cannot be used, and where there is no reward model.
+    Raises InputError if the rules, the pairs or the numbers cannot be used, and if there is no reward model.
     """
     form = visit.values.get("reinforcement_form")
-    made = practice_of(visit.playground, visit.model_id, form, sent)
-    learned = read_all(SETTINGS, form, None).preset == TRAINED_REWARD
-    return replace(made, reward=_reward_model(visit)) if learned else made
+    job = practice_of(visit.playground, visit.model_id, form, sent)
+    by_own_model = read_all(SETTINGS, form, None).preset == TRAINED_REWARD
+    return replace(job, reward=_reward_model(visit)) if by_own_model else job
 
 
 def practice_of(playground: Playground, model_id: str, form: object, sent: object = None) -> Practice:
-    """Return the run of a form, without a reward model that the visitor trained; the other errors of `job_of`."""
+    """Build the job of a form, without the visitor's own reward model. Raises InputError for the same rules, pairs and
+    numbers as `job_of`.
+    """
     chosen = read_all(SETTINGS, form, None)
-    changes = {name: chosen[name] for name in NUMBERS if chosen[name] != UNTOLD}
+    changes = {name: chosen[name] for name in NUMBERS if chosen[name] != EMPTY}
     pairs: tuple[Pair, ...] = ()
     if chosen.method == "dpo":
         pairs = read_pairs(chosen.pairs) if chosen.pairs.strip() else read_listed(sent)
-    learned = chosen.preset == TRAINED_REWARD
-    rules = "" if learned else chosen.rules.strip() or PRESETS[chosen.preset].rules
+    by_own_model = chosen.preset == TRAINED_REWARD
+    rules = "" if by_own_model else chosen.rules.strip() or PRESETS[chosen.preset].rules
     lora = Lora(int(chosen.rank), matrices=chosen.matrices) if chosen.weights == "lora" else None
-    course = course_of(chosen.method, "" if learned else chosen.preset, changes, adapted=lora is not None)
+    course = course_of(chosen.method, "" if by_own_model else chosen.preset, changes, adapted=lora is not None)
     base, minutes = playground.weights_of(model_id), playground.workshop.limits.minutes
     return replace(practice(base, course, rules, chosen.prompts, pairs, minutes), lora=lora)
 
 
 def _reward_model(visit: Visit) -> Path:
-    """Return the folder of the visitor's newest reward model of the loaded model; raises InputError where there is
-    none.
+    """Return the folder of the visitor's newest reward model of the loaded model. Raises InputError if it does not
+    exist.
     """
     kept = [each for each in visit.playground.rewards.of(visit.session) if each.base == visit.model_id]
     if not kept:
-        hint = "Train one in the view Reward model, on the model that is loaded."
-        raise InputError("There is no reward model of this model yet.", "", hint)
+        hint = "Train one in the view Reward model, with this model loaded."
+        raise InputError("This model has no reward model yet.", "", hint)
     return kept[-1].folder
 
 
 def piece_for(visit: Visit) -> Piece:
-    """What this visitor is sent of a run."""
+    """Return the function that builds a run's updates for this visitor."""
     return lambda run, language, have: piece(run, language, have, visit.state, visit.session)
 
 
-def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
-    """Start a run and yield its state as it goes on. Closing the iterator stops the run."""
+def start(visit: Visit, sent: object) -> Iterator[Payload | ModelsChanged]:
+    """Start a run and yield its updates. Closing the iterator stops the run."""
     yield from follow(visit, job_of(visit, sent), piece_for(visit))
 
 
 def send_again(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Yield the parts that a page lacks of a run of its own."""
+    """Yield the updates that a reconnected page lacks of its own run."""
     yield from lacking(visit, sent, Practice, piece_for(visit))
 
 
 def open_model(visit: Visit, sent: object) -> Iterator[Open]:
-    """Show the probe on the trained model."""
+    """Open the trained model on the probe. Raises InputError if the model no longer exists."""
     run = own_run(visit, sent, Practice)
     if run is None or run.tokenizer is None or not run.left_a_model:
-        raise InputError("This model is no longer here.", "", "Train it again.")
+        raise InputError("This model is no longer on the server.", "", "Train it again.")
     yield Open(run.model_id, run.tokenizer.decode(run.started.probe), "attention")
 
 
 def forget(histories: Histories, session: str) -> None:
-    """A visitor left."""
+    """Forget the history of a visitor who left."""
     histories.leave(session)
 
 
@@ -166,14 +168,14 @@ PRACTICE = Stream(
 
 
 def reinforcement_run(playground: Playground, run: str) -> dict:
-    """What a run of reinforcement on a page measured: reward, distance from the reference and texts, update by update.
+    """Return the measurements of a reinforcement learning run: reward, KL to the reference and texts, by update.
 
     Args:
-        run: The number of the run, as the page that started it knows it.
+        run: The id of the run, as shown on the page that started it.
 
     Returns:
-        state; reports: records with step, reward, kl (nats a token), kl_text (nats a text), perplexity under the
-        reference, entropy, length, distinct (share of different token pairs) and coefficient. Report 0 is of the
+        state; reports: records with step, reward, kl (nats per token), kl_text (nats per text), perplexity under the
+        reference, entropy, length, distinct (share of distinct token pairs) and coefficient. Report 0 describes the
         reference.
     """
     live = live_run(playground, run, Practice)

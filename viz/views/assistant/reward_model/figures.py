@@ -1,4 +1,4 @@
-"""Pictures of a reward model: its training, its calibration, and what words change."""
+"""Figures of a reward model: its training curves, its calibration, and the effect of single words."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,9 @@ def curve_figure(
     reference: float,
     form: str,
 ) -> go.Figure:
-    """Return the pairs to learn from and held-out pairs by step. `words`: "step", "value", "reference"."""
+    """Draw a quantity by step for training pairs and held-out pairs, with a reference line. `form` is its number
+    format; `words`: "step", "value", "reference".
+    """
     hover = f"{plotly_text(words['step'])}: %{{x}}<br>{plotly_text(words['value'])}: %{{y:{form}}}"
     traces = [
         line(name, steps, values, color, hover=hover)
@@ -34,18 +36,18 @@ def curve_figure(
 def calibration_figure(
     predicted: np.ndarray, agreed: np.ndarray, counts: np.ndarray, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return a bar a bin of predicted probability, as high as the share that agrees; the dashed line is a
-    perfect one.
+    """Draw one bar per bin of predicted probability, as high as the share that agrees; the dashed line marks perfect
+    calibration.
     """
-    full = counts > 0
-    text = [f"{words['count']}: {whole(int(n))}" for n in counts[full]]
+    filled = counts > 0
+    text = [f"{words['count']}: {whole(int(n))}" for n in counts[filled]]
     names = [f"{plotly_text(words['predicted'])}: %{{x:.1%}}", f"{plotly_text(words['agreed'])}: %{{y:.1%}}", "%{text}"]
-    width = {"width": [0.07] * int(full.sum())}
+    width = {"width": [0.07] * int(filled.sum())}
     traces = [
         bars(
             words["pairs"],
-            predicted[full].tolist(),
-            agreed[full],
+            predicted[filled].tolist(),
+            agreed[filled],
             GREEN,
             hover="<br>".join(names),
             text=text,
@@ -55,7 +57,7 @@ def calibration_figure(
     ]
     notes = [
         {"x": float(x), "y": float(y), "text": whole(int(n)), "showarrow": False, "yanchor": "bottom"}
-        for x, y, n in zip(predicted[full], agreed[full], counts[full], strict=True)
+        for x, y, n in zip(predicted[filled], agreed[filled], counts[filled], strict=True)
     ]
     x = axis(words["predicted"], {"range": [0.45, 1.05], "tickformat": ".0%"})
     y = axis(words["agreed"], {"range": [0, 1.12], "tickformat": ".0%"})
@@ -63,7 +65,9 @@ def calibration_figure(
 
 
 def words_figure(named: Sequence[str], without: np.ndarray, instead: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Return two bars a word: how the reward changes without it, and with the other word in its place; NaN for none."""
+    """Draw two bars per word: the change of the reward without the word, and with the other word in its place. A series
+    that is all NaN is left out.
+    """
     keys = [str(at) for at in range(len(named))]
     labels = [visible(each) for each in named]
     traces = []

@@ -1,10 +1,10 @@
-"""Reward model: trained on pairs of texts, what it gives to a text, and which words it looks at."""
+"""The reward model view: training on pairs of texts, the rewards of texts, and the words that matter to them."""
 
 import math
 
 import numpy as np
 
-from model.alignment.preferences import PROMPTS, Ask, Pair
+from model.alignment.preferences import PROMPTS, Pair, PairSettings
 from model.alignment.reward_lesson import LEAST_PAIRS
 from model.alignment.reward_model import accuracy
 from model.alignment.rewards import parse_rules
@@ -32,21 +32,21 @@ STEPS = Choice("steps", ("20", "40", "80"), default="40", label=as_it_is)
 SEED = Number("seed", 0, 1_000_000, 0)
 WORD = Text("word", "happy", max_length=40)
 TRAINING = (SOURCE, RULE, COUNT, LEARNS, STEPS, SEED)
-MOST_BODY = Limits().full_parameters  # of a model that learns as a whole; a server may allow fewer
+MOST_BODY = Limits().full_parameters  # parameters of a model that is trained in full; a server may allow fewer
 
 
 def used(seen: Seen) -> Payload:
-    """What the page's own pairs are for."""
+    """Build the note on the use of the page's own pairs."""
     return {"words": seen.here.plain(), "least": LEAST_PAIRS, "wanted": seen.settings.source == "page"}
 
 
 def read_used(sent: object, scene: Scene) -> tuple[Pair, ...]:
-    """Return the page's own pairs."""
+    """Parse the page's own pairs."""
     return read_listed(sent)
 
 
 def start(seen: Seen) -> Payload:
-    """What is trained on what; or why it cannot start."""
+    """Describe the training that the settings ask for, or the reason it cannot start."""
     words, chosen = seen.here, seen.settings
     try:
         if chosen.source == "rule":
@@ -68,11 +68,11 @@ def start(seen: Seen) -> Payload:
 
 
 def _python(seen: Seen, line: str) -> str:
-    chosen, found = seen.settings, seen.results["trained"].found
-    made = "pairs = read_pairs(Path('pairs.jsonl').read_text())  # saved on the page"
+    chosen, outcome = seen.settings, seen.results["trained"].outcome
+    pairs_line = "pairs = read_pairs(Path('pairs.jsonl').read_text())  # saved on the page"
     if chosen.source == "rule":
-        ask = Ask(int(chosen.count), NEW_TOKENS, 1.0, chosen.seed)
-        made = f"pairs = pairs_by_rule(lm, PROMPTS, parse_rules({chosen.rule!r}), {ask!r}).pairs"
+        ask = PairSettings(int(chosen.count), NEW_TOKENS, 1.0, chosen.seed)
+        pairs_line = f"pairs = pairs_by_rule(lm, PROMPTS, parse_rules({chosen.rule!r}), {ask!r}).pairs"
     imports = [
         "from pathlib import Path",
         "from model.alignment.preferences import PROMPTS, Ask, pairs_by_rule, read_pairs, split",
@@ -80,20 +80,20 @@ def _python(seen: Seen, line: str) -> str:
         "from model.alignment.reward_reading import change_words",
         "from model.alignment.rewards import parse_rules",
     ]
-    recipe = found.recipe
+    recipe = outcome.recipe
     lines = [f"recipe = {recipe!r}", "found = train(lm, split(pairs, recipe.held_out, recipe.seed), recipe)"]
-    return model_script(seen.facts, [made, *lines, line], imports)
+    return model_script(seen.facts, [pairs_line, *lines, line], imports)
 
 
 def _curve(seen: Seen, field: str, form: str, reference: float) -> Payload:
-    words, found = seen.here, seen.result.found
+    words, outcome = seen.here, seen.result.outcome
     series = {
-        words["train"]: [getattr(look, field) for look in found.looks],
-        words["held_out"]: [getattr(look, f"held_out_{field}") for look in found.looks],
+        words["train"]: [getattr(look, field) for look in outcome.looks],
+        words["held_out"]: [getattr(look, f"held_out_{field}") for look in outcome.looks],
     }
     named = {"step": seen.words["loss.step"], "value": words["value"], "reference": words["reference"]}
     return {
-        "figure": curve_figure([look.step for look in found.looks], series, named, reference, form),
+        "figure": curve_figure([look.step for look in outcome.looks], series, named, reference, form),
         "title": words["title"],
         "note": words["note"],
         "columns": [seen.words["loss.pairs"], named["step"], words["value"]],
@@ -102,59 +102,59 @@ def _curve(seen: Seen, field: str, form: str, reference: float) -> Payload:
 
 
 def loss(seen: Seen) -> Payload:
-    """Return the loss step by step; ln 2 is what equal rewards have."""
+    """Draw the loss by step; the reference line is ln 2, the loss for equal rewards."""
     return _curve(seen, "loss", ".4g", math.log(2))
 
 
 def accuracies(seen: Seen) -> Payload:
-    """Return the share of pairs in which the chosen text has the higher reward."""
+    """Draw the share of pairs in which the chosen text has the higher reward, by step."""
     return _curve(seen, "accuracy", ".1%", 0.5)
 
 
 def calibrated(seen: Seen) -> Payload:
-    """Predicted probability against the share that agrees, with counts."""
-    words, found = seen.here, seen.result.found.calibrated
+    """Draw the calibration: predicted probability against the share that agrees, with the counts of the bins."""
+    words, calibration = seen.here, seen.result.outcome.calibrated
     named = {key: words[key] for key in ("predicted", "agreed", "perfect", "count", "pairs")}
     return {
-        "figure": calibration_figure(found.predicted, found.agreed, found.counts, named),
+        "figure": calibration_figure(calibration.predicted, calibration.agreed, calibration.counts, named),
         "title": words["title"],
-        "note": words["note"].format(n=whole(int(found.counts.sum()))),
+        "note": words["note"].format(n=whole(int(calibration.counts.sum()))),
         "columns": [words["pairs"], words["predicted"], words["agreed"]],
         "python": _python(seen, "calibration(found.margins)"),
     }
 
 
 def facts(seen: Seen) -> Payload:
-    """How it did, in words."""
-    words, found = seen.here, seen.result.found
-    last = found.looks[-1]
-    share, n = accuracy(found.margins), len(found.margins)
+    """Describe the trained model in sentences: accuracy, pairs, loss, and its name on the shelf."""
+    words, outcome = seen.here, seen.result.outcome
+    last = outcome.looks[-1]
+    share, n = accuracy(outcome.margins), len(outcome.margins)
     values = {"share": percent(share), "n": whole(n)}
     values |= dict(zip(("low", "high"), map(percent, wilson(share, n)), strict=True))
     items = [
         [words["accuracy"], words["accuracy_text"].format(**values)],
-        [words["pairs"], words[f"pairs_{found.by}"].format(n=whole(found.pairs), held=whole(found.held_out))],
+        [words["pairs"], words[f"pairs_{outcome.by}"].format(n=whole(outcome.pairs), held=whole(outcome.held_out))],
         [words["loss"], words["loss_text"].format(train=nats(last.loss), held=nats(last.held_out_loss))],
         [words["kept"], words["kept_text"].format(name=seen.result.name)],
     ]
-    if found.ties:
-        items.insert(2, [words["ties"], words["ties_text"].format(n=whole(found.ties))])
-    if found.dropped:
-        items.append([words["dropped"], words["dropped_text"].format(n=whole(found.dropped))])
+    if outcome.ties:
+        items.insert(2, [words["ties"], words["ties_text"].format(n=whole(outcome.ties))])
+    if outcome.dropped:
+        items.append([words["dropped"], words["dropped_text"].format(n=whole(outcome.dropped))])
     return {"title": words["title"], "items": items}
 
 
 def along(seen: Seen) -> Payload:
-    """Return the prompt colored by the reward that it would have if it ended there."""
-    words, found = seen.here, seen.results["prompt"]
-    reach = max(2 * found.deviation, 1e-6)
-    values = found.along.astype(float)
+    """Draw the prompt, each token colored by the reward of the text that ends there."""
+    words, reading = seen.here, seen.results["prompt"]
+    reach = max(2 * reading.deviation, 1e-6)
+    values = reading.along.astype(float)
     texts = [signed(value) for value in values]
     return {
         "title": words["title"],
         "note": words["note"].format(reward=signed(float(values[-1]))),
         "words": {"hover": words["token"], "told": words["told"]},
-        "tokens": list(found.pieces),
+        "tokens": list(reading.pieces),
         "values": {"reward": texts},
         "places": [float(np.clip(0.5 + value / (2 * reach), 0, 1)) for value in values],
         "scale": {
@@ -163,7 +163,7 @@ def along(seen: Seen) -> Payload:
             "ticks": [[0, signed(-reach)], [0.5, "0"], [1, signed(reach)]],
         },
         "names": [words["position"], words["piece"], words["label"]],
-        "lines": [[at, *each] for at, each in enumerate(zip(found.pieces, texts, strict=True))],
+        "lines": [[at, *each] for at, each in enumerate(zip(reading.pieces, texts, strict=True))],
         "python": _python(seen, f"found.reward.along(lm.encode({_prompt(seen)!r}).ids)"),
     }
 
@@ -173,16 +173,18 @@ def _prompt(seen: Seen) -> str:
 
 
 def changes(seen: Seen) -> Payload:
-    """What each word of the prompt adds to its reward, and what another word in its place would."""
-    words, found = seen.here, seen.results["prompt"].changed
-    if found is None:
+    """Draw the contribution of each word of the prompt to the reward, and the effect of replacing it."""
+    words, changed = seen.here, seen.results["prompt"].changed
+    if changed is None:
         return {"empty": {"text": words["no_words"], "hint": words["no_words_hint"]}}
     word = seen.settings.word.strip()
     named = {key: words[key] for key in ("change", "without")}
     named["instead"] = words["instead"].format(word=word)
     return {
-        "figure": words_figure(found.words, found.without - found.reward, found.instead - found.reward, named),
-        "title": words["title"].format(reward=signed(found.reward)),
+        "figure": words_figure(
+            changed.words, changed.without - changed.reward, changed.instead - changed.reward, named
+        ),
+        "title": words["title"].format(reward=signed(changed.reward)),
         "note": words["note"],
         "columns": [words["what"], words["change"], words["word"]],
         "python": _python(
@@ -192,14 +194,14 @@ def changes(seen: Seen) -> Payload:
 
 
 def texts(seen: Seen) -> Payload:
-    """Return the held-out texts with the highest and the lowest reward."""
-    words, found = seen.here, seen.result.found
+    """Build the table of the held-out texts with the highest and the lowest rewards."""
+    words, outcome = seen.here, seen.result.outcome
     rows = [
         [signed(each.reward), words["chosen"] if each.chosen else words["rejected"], each.prompt, visible(each.text)]
-        for each in (*found.best, *reversed(found.worst))
+        for each in (*outcome.best, *reversed(outcome.worst))
     ]
     return {
-        "title": words["title"].format(n=len(found.best)),
+        "title": words["title"].format(n=len(outcome.best)),
         "about": words["about"],
         "columns": [words[key] for key in ("reward", "pair", "prompt", "text")],
         "rows": rows,

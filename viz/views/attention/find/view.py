@@ -48,7 +48,7 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedSearch:
     """The reason why heads cannot be ranked for these tokens."""
 
     what: str
@@ -88,12 +88,12 @@ def question(scene: Scene, settings: Settings) -> Settings:
     return Settings((("queries", rows.queries), ("to", rows.keys), ("measure", rows.measure)))
 
 
-def measure(scene: Scene, settings: Settings) -> Ranking | Refused:
+def measure(scene: Scene, settings: Settings) -> Ranking | RefusedSearch:
     """Compute every head's score, or return the reason for a refusal, so that the rows can be corrected."""
     try:
         return Ranking(ranking(scene, settings))
     except PlaygroundError as error:
-        return Refused(error.what, error.got, error.hint)
+        return RefusedSearch(error.what, error.got, error.hint)
 
 
 def ranking(scene: Scene, settings: Settings) -> np.ndarray:
@@ -125,7 +125,7 @@ def rows(seen: Seen) -> Payload:
         "measures": [[key, words[key], words[f"{key}_help"]] for key in RANKINGS],
         "words": words.plain(),
     }
-    if isinstance(result, Refused):
+    if isinstance(result, RefusedSearch):
         return shown | {"refused": _refused(result, facts.language), "lines": [], "sentence": "", "even": None}
     lines, shares = ranked(result.values), chosen.measure == "weights"
     return shown | {
@@ -137,7 +137,7 @@ def rows(seen: Seen) -> Payload:
     }
 
 
-def _refused(result: Refused, language: str) -> dict:
+def _refused(result: RefusedSearch, language: str) -> dict:
     got = f" ({result.got})" if result.got else ""
     return {"text": translate(result.what, language) + got, "hint": translate(result.hint, language)}
 
@@ -174,7 +174,7 @@ def _names(seen: Seen, positions: tuple[int, ...]) -> str:
 def heads_map(seen: Seen) -> Payload:
     """Draw the scores of all heads as a grid."""
     chosen, words, texts, result = seen.settings.rows, seen.here, seen.all_words, seen.result
-    if isinstance(result, Refused):
+    if isinstance(result, RefusedSearch):
         raise InputError(result.what, result.got, result.hint)
     measure = seen.words[f"rows.{chosen.measure}"]
     ramp = texts["attention.ramp"].format(curve=texts["attention.settings.curve_sqrt"])
@@ -222,7 +222,7 @@ def find_heads(
         raise InputError("An argument is missing.", "queries" if not queries else "keys", "Give at least one position.")
     q, k = (tuple(sorted(places(scene, each))) for each in (queries, keys))
     result = measured(VIEW, "main", scene, rows=Chosen(q, k, measure))
-    if isinstance(result, Refused):
+    if isinstance(result, RefusedSearch):
         raise InputError(result.what, result.got, result.hint)
     return {"measure": measure, "queries": q, "keys": k, "heads": ranked_heads(result.values, most)}
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from viz.seam.programs.arguments import OneOf, Within
 from viz.seam.programs.endpoint import Endpoint
-from viz.seam.settings import Check, Choice
+from viz.seam.settings import Checkbox, Choice
 from viz.views.by_hand.desk import KIND, STABLE, answer, desk_view
 from viz.work.playground import Playground
 
@@ -19,19 +19,21 @@ def by_hand_attention(
     stable: bool = True,
     kind: Annotated[str, OneOf(KIND.options)] = "exact",
 ) -> dict:
-    """Attention on typed numbers, step by step, in exact fractions or fifty digits.
+    """Compute attention on the given numbers step by step, in exact fractions or with fifty digits.
 
     Args:
-        tables: In place of the example's, each {"name": "Q", "rows": [[1, 0], [0, 1]]}; numbers or texts such as "1/3".
-        example: Which tables there are: Q, K, V, or X with W_Q, W_K, W_V. Empty: the first one.
-        heads: Into how many the columns are split.
-        causal: Whether a token reads only those before it and itself.
+        tables: Replacements for the example's tables, each {"name": "Q", "rows": [[1, 0], [0, 1]]}; numbers or texts
+            such as "1/3".
+        example: The example, which sets the tables: Q, K, V, or X with W_Q, W_K, W_V. Empty: the first one.
+        heads: Number of heads that the columns are split into.
+        causal: Whether a token attends only to itself and earlier tokens.
         scaled: Whether scores are divided by √d of a head.
-        stable: Whether the largest score of a row is taken off before the exponential.
-        kind: The float type that holds the softmax.
+        stable: Whether the largest score of a row is subtracted before the exponential.
+        kind: Float type of the softmax.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
+        numbers.
     """
     options = {"heads": heads, "causal": causal, "scaled": scaled, "stable": stable, "kind": kind}
     return answer("attention", example, tables, options)
@@ -39,6 +41,6 @@ def by_hand_attention(
 
 VIEW = desk_view(
     "attention",
-    (Choice("heads", ("1", "2", "3", "4")), Check("causal", True), Check("scaled", True), STABLE, KIND),
+    (Choice("heads", ("1", "2", "3", "4")), Checkbox("causal", True), Checkbox("scaled", True), STABLE, KIND),
     Endpoint(by_hand_attention, reads="server", kind="computed"),
 )

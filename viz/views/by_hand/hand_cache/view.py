@@ -1,4 +1,4 @@
-"""The cache by hand: keys and values step by step, and softmax block by block."""
+"""The KV cache by hand: keys and values step by step, and softmax block by block."""
 
 from viz.seam.programs.endpoint import Endpoint
 from viz.views.by_hand.desk import answer, desk_view
@@ -6,15 +6,15 @@ from viz.work.playground import Playground
 
 
 def by_hand_cache(playground: Playground, tables: list[dict] = (), example: str = "") -> dict:
-    """Return causal attention a token at a time with a cache, beside the whole at once; or online softmax, block by
-    block.
+    """Compute causal attention token by token with a KV cache, and all at once; or online softmax, block by block.
 
     Args:
-        tables: In place of the example's Q, K, V, or s, v, block, each {"name": "s", "rows": [[1, 3, 2]]}.
+        tables: Replacements for the example's Q, K, V, or s, v, block, each {"name": "s", "rows": [[1, 3, 2]]}.
         example: cat_sat_on or online. Empty: cat_sat_on.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
+        numbers.
     """
     return answer("cache", example, tables, {})
 

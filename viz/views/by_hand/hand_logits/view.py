@@ -15,16 +15,17 @@ def by_hand_logits(
     stable: bool = True,
     kind: Annotated[str, OneOf(KIND.options)] = "exact",
 ) -> dict:
-    """From typed logits to probabilities, cuts and loss; or the probability of a text from those of its tokens.
+    """Compute probabilities, cutoffs and loss from logits; or the probability of a text from those of its tokens.
 
     Args:
-        tables: In place of the example's z, T, k, p, target, or P, each {"name": "z", "rows": [[2, 1, 0.5]]}.
-        example: Which numbers to begin with; text has P. Empty: the first one.
-        stable: Whether the largest logit is taken off before the exponential.
-        kind: The float type that holds the softmax.
+        tables: Replacements for the example's z, T, k, p, target, or P, each {"name": "z", "rows": [[2, 1, 0.5]]}.
+        example: The example to start from; text has P. Empty: the first one.
+        stable: Whether the largest logit is subtracted before the exponential.
+        kind: Float type of the softmax.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
+        numbers.
     """
     return answer("logits", example, tables, {"stable": stable, "kind": kind})
 

@@ -1,12 +1,12 @@
-"""Find the mistake: worked examples with one wrong number or row, checked by computing."""
+"""Find the mistake: worked examples with one wrong number or row, and a check of the visitor's choice."""
 
 from collections.abc import Mapping
 from typing import Annotated
 
-from model.by_hand.mistakes import MISTAKES, Answer, Exercise, exercise
+from model.by_hand.mistakes import MISTAKES, ClickAnswer, Exercise, exercise
 from model.by_hand.mistakes import answer as checked
 from model.by_hand.numbers import Constant, Ref
-from model.by_hand.steps import Step
+from model.by_hand.steps import MatrixStep
 from viz.numbers import typed as written
 from viz.seam.programs.arguments import OneOf
 from viz.seam.programs.endpoint import Endpoint
@@ -15,11 +15,11 @@ from viz.seam.view import Asking, Payload, Seen, View
 from viz.words import Words
 from viz.work.playground import Playground
 
-DIGITS = 5  # of a right number, one or two more than the exercise shows
+DIGITS = 5  # digits of a correct number, one or two more than the exercise shows
 
 
 def read(sent: object, scene: Scene) -> tuple[str, tuple[int, int] | None]:
-    """Return the exercise that a page chose, and the line and column of the number that was picked."""
+    """Parse the exercise that a page selects, and the line and column of the selected number or None."""
     values = sent if isinstance(sent, Mapping) else {}
     name, cell = values.get("exercise"), values.get("cell")
     name = name if isinstance(name, str) and name in MISTAKES else next(iter(MISTAKES))
@@ -27,15 +27,15 @@ def read(sent: object, scene: Scene) -> tuple[str, tuple[int, int] | None]:
         return name, None
     line, column = cell
     rows = exercise(name).rows
-    there = 0 <= line < len(rows) and 0 <= column < len(rows[line].texts)
-    return name, (line, column) if there else None
+    exists = 0 <= line < len(rows) and 0 <= column < len(rows[line].texts)
+    return name, (line, column) if exists else None
 
 
 def draw(seen: Seen) -> Payload:
-    """Return the table with the mistake, and what there is to say of the number that was picked."""
+    """Build the payload of the exercise: the table with the mistake, and the answer to the selected number."""
     name, cell = seen.settings.exercise
-    words, made = seen.words, exercise(name)
-    symbols = {each.name: each for each in (*made.given, *made.steps)}
+    words, current = seen.words, exercise(name)
+    symbols = {each.name: each for each in (*current.given, *current.steps)}
     names, shared = words.within("names"), Words(seen.all_words, "hand")
     payload: Payload = {
         "exercise": name,
@@ -48,7 +48,7 @@ def draw(seen: Seen) -> Payload:
                 "about": _about(shared, symbols[row.step]) if row.row == 0 else "",
                 "texts": list(row.texts),
             }
-            for row in made.rows
+            for row in current.rows
         ],
         "picked": list(cell) if cell else None,
         "answer": None,
@@ -56,33 +56,33 @@ def draw(seen: Seen) -> Payload:
         "title": names[name],
     }
     if cell:
-        told = checked(made, *cell)
-        payload["answer"] = {"found": told.wrong, **_said(words, name, made, told)}
+        reply = checked(current, *cell)
+        payload["answer"] = {"found": reply.wrong, **_reply(words, name, current, reply)}
     return payload
 
 
-def _label(step: Step, row: int) -> str:
+def _label(step: MatrixStep, row: int) -> str:
     return step.rows[row] if step.rows and len(step.cells) > 1 else ""
 
 
-def _about(words: Words, step: Step) -> str:
+def _about(words: Words, step: MatrixStep) -> str:
     return words[f"steps.{step.about}" if step.about else f"tables.{step.name}"]
 
 
-def _said(words: Words, name: str, made: Exercise, told: Answer) -> dict:
-    """Return the sentence about a number, and the calculation of the right one."""
-    here, right = words.within("exercise"), written(told.right, DIGITS)
-    by_name = {each.name: each for each in (*made.given, *made.steps)}
-    formula = _formula(by_name[told.step], told.row, told.column, by_name)
-    values = {"shown": told.shown.replace("-", "−"), "right": right}
-    if told.wrong:
-        return {"text": here["found_it"].format(**values), "why": words[f"why.{name}"], "formula": formula}
+def _reply(words: Words, name: str, current: Exercise, answer: ClickAnswer) -> dict:
+    """Build the answer to a selected number: a sentence, an explanation, and the calculation of the correct value."""
+    texts, right = words.within("exercise"), written(answer.right, DIGITS)
+    by_name = {each.name: each for each in (*current.given, *current.steps)}
+    formula = _formula(by_name[answer.step], answer.row, answer.column, by_name)
+    values = {"shown": answer.shown.replace("-", "−"), "right": right}
+    if answer.wrong:
+        return {"text": texts["found_it"].format(**values), "why": words[f"why.{name}"], "formula": formula}
     key = "right_there" if formula else "given_there"
-    return {"text": here[key].format(**values), "why": here["look_on"], "formula": formula}
+    return {"text": texts[key].format(**values), "why": texts["look_on"], "formula": formula}
 
 
-def _formula(step: Step, row: int, column: int, steps: Mapping[str, Step]) -> str:
-    """Return the calculation of a cell in numbers: "(0.8 × 0.9 + …) / 2 = 1.4"; "" for a number that was given."""
+def _formula(step: MatrixStep, row: int, column: int, steps: Mapping[str, MatrixStep]) -> str:
+    """Format the calculation of a cell in numbers, "(0.8 × 0.9 + …) / 2 = 1.4"; "" for an input number."""
     cell = step.cells[row][column]
     if not cell.made:
         return ""
@@ -103,24 +103,24 @@ def by_hand_mistake(
     """Return an exercise of Find the mistake, with its solution.
 
     Args:
-        exercise_name: Which one.
+        exercise_name: The exercise.
 
     Returns:
-        rows: step, row, texts (as shown, with the mistake in them); wrong: line, column, shown and right of each number
-        that is further from the right one than rounding explains.
+        rows: step, row, texts (as shown, including the mistake); wrong: line, column, shown and right of each number
+        whose error exceeds rounding.
     """
-    made = exercise(exercise_name)
+    current = exercise(exercise_name)
     answers = [
-        (line, column, checked(made, line, column))
-        for line, row in enumerate(made.rows)
+        (line, column, checked(current, line, column))
+        for line, row in enumerate(current.rows)
         for column in range(len(row.texts))
     ]
     return {
-        "rows": [{"step": row.step, "row": row.row, "texts": list(row.texts)} for row in made.rows],
+        "rows": [{"step": row.step, "row": row.row, "texts": list(row.texts)} for row in current.rows],
         "wrong": [
-            {"line": line, "column": column, "shown": told.shown, "right": float(told.right)}
-            for line, column, told in answers
-            if told.wrong
+            {"line": line, "column": column, "shown": answer.shown, "right": float(answer.right)}
+            for line, column, answer in answers
+            if answer.wrong
         ],
     }
 

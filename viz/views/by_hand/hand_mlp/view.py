@@ -5,7 +5,7 @@ from typing import Annotated
 from model.by_hand.calculations.mlp import ACTIVATIONS
 from viz.seam.programs.arguments import OneOf
 from viz.seam.programs.endpoint import Endpoint
-from viz.seam.settings import Check, Choice
+from viz.seam.settings import Checkbox, Choice
 from viz.views.by_hand.desk import answer, desk_view
 from viz.work.playground import Playground
 
@@ -17,22 +17,23 @@ def by_hand_mlp(
     activation: Annotated[str, OneOf(ACTIVATIONS)] = "gelu",
     residual: bool = True,
 ) -> dict:
-    """Return a linear layer or an MLP on typed numbers, step by step.
+    """Compute a linear layer or an MLP on the given numbers, step by step.
 
     Args:
-        tables: In place of the example's x, W, b, W_1, b_1, W_2, b_2, W_G, each {"name": "x", "rows": [[1, 2]]}.
-        example: Which tables there are: linear, mlp, swiglu (gated, always with SiLU) or curve. Empty: linear.
-        activation: Of an MLP without a gate.
-        residual: Whether x is added to what the MLP gives.
+        tables: Replacements for the example's x, W, b, W_1, b_1, W_2, b_2, W_G, each {"name": "x", "rows": [[1, 2]]}.
+        example: The example: linear, mlp, swiglu (gated, always with SiLU) or curve. Empty: linear.
+        activation: Activation of an MLP without a gate.
+        residual: Whether x is added to the output of the MLP.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
+        numbers.
     """
     return answer("mlp", example, tables, {"activation": activation, "residual": residual})
 
 
 VIEW = desk_view(
     "mlp",
-    (Choice("activation", ACTIVATIONS), Check("residual", True)),
+    (Choice("activation", ACTIVATIONS), Checkbox("residual", True)),
     Endpoint(by_hand_mlp, reads="server", kind="computed"),
 )

@@ -17,15 +17,16 @@ def by_hand_norms(
     example: str = "",
     norm: Annotated[str, OneOf(NORM.options)] = "layer",
 ) -> dict:
-    """LayerNorm, RMSNorm or BatchNorm of typed vectors, step by step, with the population's variance.
+    """Compute LayerNorm, RMSNorm or BatchNorm of the given vectors step by step, with the population variance.
 
     Args:
-        tables: In place of the example's X, gamma, beta, eps, each {"name": "X", "rows": [[1, 2, 3, 4]]}.
-        example: Which numbers to begin with. Empty: the first one.
-        norm: Which norm, or all three.
+        tables: Replacements for the example's X, gamma, beta, eps, each {"name": "X", "rows": [[1, 2, 3, 4]]}.
+        example: The example to start from. Empty: the first one.
+        norm: The norm, or all three.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
+        numbers.
     """
     return answer("norms", example, tables, {"norm": norm})
 

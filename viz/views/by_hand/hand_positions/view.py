@@ -1,4 +1,4 @@
-"""Positions by hand: sinusoids with the map from one position to another, and RoPE in both layouts."""
+"""Positions by hand: sinusoids with the linear map between two positions, and RoPE in both layouts."""
 
 from viz.seam.programs.endpoint import Endpoint
 from viz.views.by_hand.desk import answer, desk_view
@@ -6,14 +6,16 @@ from viz.work.playground import Playground
 
 
 def by_hand_positions(playground: Playground, tables: list[dict] = (), example: str = "") -> dict:
-    """Sinusoidal positions and the linear map from PE(p) to PE(p + k); or RoPE of a vector in both layouts.
+    """Compute sinusoidal positions and the linear map from PE(p) to PE(p + k); or RoPE of a vector in both layouts.
 
     Args:
-        tables: In place of the example's N, d, base, p, k, or x, m, base, each {"name": "x", "rows": [[1, 2, 3, 4]]}.
+        tables: Replacements for the example's N, d, base, p, k, or x, m, base, each {"name": "x", "rows": [[1, 2, 3,
+            4]]}.
         example: sinusoids, eight_wide, rope or rope_million. Empty: sinusoids.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
+        numbers.
     """
     return answer("positions", example, tables, {})
 

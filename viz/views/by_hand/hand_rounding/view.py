@@ -1,4 +1,4 @@
-"""Quantization by hand: scale, zero point, whole numbers, and what is lost."""
+"""Quantization by hand: scale, zero point, integers, and the rounding error."""
 
 from typing import Annotated
 
@@ -18,15 +18,16 @@ def by_hand_rounding(
     example: str = "",
     scheme: Annotated[str, OneOf(SCHEMES)] = "symmetric",
 ) -> dict:
-    """Quantization of typed numbers to whole ones of a few bits and back, as exact fractions.
+    """Quantize the given numbers to integers of a few bits and back, in exact fractions.
 
     Args:
-        tables: In place of the example's x and bits, each {"name": "x", "rows": [[0.1, -0.7]]}.
-        example: Which numbers to begin with. Empty: the first one.
+        tables: Replacements for the example's x and bits, each {"name": "x", "rows": [[0.1, -0.7]]}.
+        example: The example to start from. Empty: the first one.
         scheme: symmetric around 0, or affine with a zero point.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines that make the same numbers.
+        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
+        numbers.
     """
     return answer("rounding", example, tables, {"scheme": scheme})
 

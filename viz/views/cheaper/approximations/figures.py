@@ -25,7 +25,7 @@ COLORS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class ApproximationLine:
     """The values of one kind of approximation by its size."""
 
     key: str  # a key of COLORS
@@ -54,7 +54,7 @@ def look_of(weights: np.ndarray) -> Look:
 
 
 def sweep_figure(
-    lines: Sequence[Line], uniform: float, chosen: tuple[int, float] | None, words: Mapping[str, str]
+    lines: Sequence[ApproximationLine], uniform: float, chosen: tuple[int, float] | None, words: Mapping[str, str]
 ) -> go.Figure:
     """Draw the error against the size on logarithmic axes, as mean and range over the draws.
 
@@ -112,7 +112,7 @@ def rows_figure(distance: np.ndarray, off: np.ndarray, pieces: Sequence[str], wo
     return stacked(plots, token_axis(words["query"], pieces), y, height=420, legend=LEGEND, meta=meta)
 
 
-def losses_figure(each: Line, before: float | None, uniform: float, words: Mapping[str, str]) -> go.Figure:
+def losses_figure(each: ApproximationLine, before: float | None, uniform: float, words: Mapping[str, str]) -> go.Figure:
     """Draw the model's loss (or KL) against the size, with guides at softmax (`before`) and at uniform attention.
 
     `words`: "size", "value", "softmax", "uniform".

@@ -14,7 +14,7 @@ from model.quantization.texts import held_out_ids
 from model.tracing.trace import HeadQKV
 from viz.numbers import whole
 from viz.seam.scene import Scene
-from viz.seam.settings import Check, Choice, Number, Settings
+from viz.seam.settings import Checkbox, Choice, Number, Settings
 from viz.words import Words
 
 ON, ERRORS = ("text", "prompt"), ("output", "rows")
@@ -36,7 +36,7 @@ def _only(*methods: str) -> dict[str, tuple]:
 SETTINGS = (
     Choice("method", METHODS),
     Choice("features", SIZES["performer"], "64", when=_only("performer"), label=_whole),
-    Check("orthogonal", when=_only("performer")),
+    Checkbox("orthogonal", when=_only("performer")),
     Choice("projected", SIZES["linformer"], "16", when=_only("linformer"), label=_whole),
     Choice("projection", PROJECTIONS, when=_only("linformer")),
     Choice("landmarks", SIZES["nystrom"], "8", when=_only("nystrom"), label=_whole),

@@ -6,11 +6,11 @@ from model.attention.approximations import costs as formulas
 from model.attention.approximations.measure import Approximation, curve_of
 from model.attention.approximations.ways import Way
 from model.attention.approximations.whole_model import Experiment
-from model.tracing.divergence import Reading
+from model.tracing.divergence import PredictionDivergence
 from viz.numbers import NONE, decimals, flops, nats, number, percent, size, whole
 from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen
-from viz.views.cheaper.approximations.figures import Line, losses_figure
+from viz.views.cheaper.approximations.figures import ApproximationLine, losses_figure
 from viz.views.cheaper.approximations.measure import MOST, text_limit, way_of, ways_of_kind
 from viz.words import Words, joined
 
@@ -155,12 +155,12 @@ def _common(seen: Seen) -> Payload:
     return {"title": title, "source": source + edited, "python": script(seen.facts, lines, imports)}
 
 
-def by_size(experiment: Experiment) -> dict[int, list[Reading]]:
+def by_size(experiment: Experiment) -> dict[int, list[PredictionDivergence]]:
     """Group the readings of all draws by size."""
     return {size: experiment.of(size) for size in dict.fromkeys(each.way.size for each in experiment.rows)}
 
 
-def _value(reading: Reading) -> float:
+def _value(reading: PredictionDivergence) -> float:
     """Return the loss of a reading, or its KL for a text of one token, which has no loss."""
     return reading.kl if reading.loss is None else reading.loss
 
@@ -170,7 +170,7 @@ def losses(seen: Seen) -> Payload:
     words, experiment, way = seen.here, seen.result, way_of(seen.settings)
     groups = by_size(experiment)
     values = np.array([[_value(reading) for reading in group] for group in groups.values()]).T  # [draws, sizes]
-    curve = Line(curve_of(way), kind_name(seen.words, way), tuple(groups), values)
+    curve = ApproximationLine(curve_of(way), kind_name(seen.words, way), tuple(groups), values)
     labels = words.plain() | {"size": seen.words[f"axis_{way.method}"] if way.method != "linear" else ""}
     labels["value"] = words["loss" if experiment.before is not None else "kl"]
     return _common(seen) | {
@@ -197,7 +197,7 @@ def results(seen: Seen) -> Payload:
     }
 
 
-def _cells(group: list[Reading]) -> list[str]:
+def _cells(group: list[PredictionDivergence]) -> list[str]:
     """Format the means over the draws: loss with its range, extra loss over softmax, KL, and agreement."""
     kl, agree = (float(np.mean([getattr(each, name) for each in group])) for name in ("kl", "agree"))
     if group[0].loss is None:

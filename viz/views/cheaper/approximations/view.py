@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from model.attention.approximations.measure import ROWS, Approximation, Curve, Sweep, curve_of
+from model.attention.approximations.measure import ROWS, Approximation, ErrorCurve, Sweep, curve_of
 from model.attention.approximations.ways import METHODS, PROJECTIONS
 from model.attention.approximations.whole_model import Experiment
 from model.errors import InputError, say
-from model.tracing.divergence import Reading
+from model.tracing.divergence import PredictionDivergence
 from viz.charts.heatmap import Look, PatternWords, Window, pattern_figure
 from viz.numbers import number, percent, whole
 from viz.seam.programs.arguments import OneOf, Within
@@ -17,7 +17,7 @@ from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.cheaper.approximations.figures import (
-    Line,
+    ApproximationLine,
     difference_panel,
     look_of,
     panels,
@@ -91,7 +91,7 @@ def sweep(seen: Seen) -> Payload:
     by, way, (layer, head) = seen.settings.error, way_of(seen.settings), seen.facts.head
     index = 1 if by == "output" else 0
     lines = [
-        Line(each.key, seen.words[f"is_{each.key}"], each.sizes, each.errors if index else each.distances)
+        ApproximationLine(each.key, seen.words[f"is_{each.key}"], each.sizes, each.errors if index else each.distances)
         for each in errors.curves
     ]
     chosen = (way.size, approximation.error if index else approximation.mean_distance) if way.size else None
@@ -180,7 +180,7 @@ def softmax_approximation(
     }
 
 
-def _curve(curve: Curve) -> dict:
+def _curve(curve: ErrorCurve) -> dict:
     draws = {"errors": curve.errors.tolist(), "distances": curve.distances.tolist()}
     return {"kind": curve.key, "sizes": list(curve.sizes), **draws}
 
@@ -214,7 +214,7 @@ def softmax_replaced(
     }
 
 
-def _reading(reading: Reading) -> dict:
+def _reading(reading: PredictionDivergence) -> dict:
     return {name: getattr(reading, name) for name in ("loss", "kl", "agree")}
 
 

@@ -16,7 +16,7 @@ DASHES = ("solid", "dash")
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class BudgetCurve:
     """The loss of one kind of policy by budget."""
 
     name: str
@@ -24,7 +24,9 @@ class Curve:
     cache: bool  # whether a KV cache can follow it; other patterns are dashed
 
 
-def budget_figure(curves: Sequence[Curve], budgets: Sequence[int], full: float, words: Mapping[str, str]) -> go.Figure:
+def budget_figure(
+    curves: Sequence[BudgetCurve], budgets: Sequence[int], full: float, words: Mapping[str, str]
+) -> go.Figure:
     """Draw the loss against the number of kept keys, one line per policy, with a guide at the loss of full attention.
 
     `words`: "kept", "loss", "full".

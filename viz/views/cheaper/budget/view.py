@@ -18,7 +18,7 @@ from viz.seam.python_lines import model_script
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
-from viz.views.cheaper.budget.figures import Curve, budget_figure
+from viz.views.cheaper.budget.figures import BudgetCurve, budget_figure
 from viz.views.cheaper.forget.measure import text_windows
 from viz.words import joined
 from viz.work.playground import Playground
@@ -108,7 +108,7 @@ def figure(seen: Seen) -> Payload:
     """Draw the loss against the number of kept keys, one line per policy."""
     words, result = seen.here, seen.result
     curves = [
-        Curve(kind_name(seen, kind), loss, may_forget(Policy(kind)))
+        BudgetCurve(kind_name(seen, kind), loss, may_forget(Policy(kind)))
         for kind, loss in zip(result.kinds, result.loss, strict=True)
     ]
     names = words.plain() | {"full": words["full"].format(loss=nats(result.full))}

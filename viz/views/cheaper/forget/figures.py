@@ -17,7 +17,7 @@ HEIGHT, NARROW = 380, 380
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class LossCurve:
     """The loss by bucket of positions; the first curve of a figure is full attention."""
 
     name: str
@@ -41,7 +41,7 @@ def bucketed(loss: np.ndarray, ends: Sequence[int]) -> np.ndarray:
     return np.array([np.nanmean(loss[:, a:b]) for a, b in pairwise(ends)])
 
 
-def loss_figure(curves: Sequence[Curve], ends: Sequence[int], words: Mapping[str, str]) -> go.Figure:
+def loss_figure(curves: Sequence[LossCurve], ends: Sequence[int], words: Mapping[str, str]) -> go.Figure:
     """Draw the loss against the position in the text, one line per curve. `words`: "position", "positions", "loss"."""
     middles = [(a + b - 1) / 2 for a, b in pairwise(ends)]
     spans = [f"{a:,}–{b - 1:,}" if b - a > 1 else f"{a:,}" for a, b in pairwise(ends)]

@@ -10,7 +10,7 @@ from model.api import LanguageModel
 from model.design.past_length import windows_of
 from model.forgetting.eviction import read_through
 from model.forgetting.policies import POLICIES, Policy
-from model.forgetting.reading import Reading, read, read_all
+from model.forgetting.reading import PolicyReading, read, read_all
 from model.gpt.layers import attention_scores
 from model.gpt.mixers.needs import need_attention
 from model.progress import Progress
@@ -101,7 +101,7 @@ def measure_head(scene: Scene, settings: Settings) -> HeadCut:
 # --- the prompt ---
 
 
-def measure_prompt(scene: Scene, settings: Settings, progress: Progress) -> Reading:
+def measure_prompt(scene: Scene, settings: Settings, progress: Progress) -> PolicyReading:
     """Run the plain model on the prompt with the policy in every layer and head."""
     ids = torch.from_numpy(np.ascontiguousarray(scene.tokens.ids, dtype=np.int64))[None]
     return read(scene.model.model, ids, policy_of(settings), size=scene.model.tokenizer.vocab_size)

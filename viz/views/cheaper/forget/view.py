@@ -7,7 +7,7 @@ import numpy as np
 
 from model.forgetting.eviction import may_forget
 from model.forgetting.policies import POLICIES, Policy
-from model.forgetting.reading import Reading
+from model.forgetting.reading import PolicyReading
 from viz.charts.heatmap import PatternWords, Window, pattern_figure
 from viz.charts.layer_head_map import HeadWords, head_figure
 from viz.labels import quoted
@@ -20,7 +20,7 @@ from viz.seam.python_lines import model_script, script
 from viz.seam.scene import Scene
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.cheaper.forget.figures import (
-    Curve,
+    LossCurve,
     bucketed,
     buckets,
     loss_figure,
@@ -60,7 +60,7 @@ def text(seen: Seen) -> Payload:
     ends = buckets(read.full.shape[1])
     names = [seen.words["full"], *(name_of(seen.all_words, each) for each in read.policies)]
     losses = [read.full, *read.loss]
-    curves = [Curve(name, bucketed(loss, ends)) for name, loss in zip(names, losses, strict=True)]
+    curves = [LossCurve(name, bucketed(loss, ends)) for name, loss in zip(names, losses, strict=True)]
     return {
         "figure": loss_figure(curves, ends, words.plain()),
         "title": words["title"].format(n=whole(read.policies[0].budget)),
@@ -160,14 +160,14 @@ def job(seen: Seen) -> Payload:
     return {"text": joined([hint, words["no_edits"]]) if seen.facts.edits else hint}
 
 
-def _shared(seen: Seen, read: Reading) -> Payload:
+def _shared(seen: Seen, read: PolicyReading) -> Payload:
     """Build the payload fields shared by the parts on the prompt: source line and file name."""
     facts = seen.facts
     values = {"model": facts.label, "dtype": facts.dtype, "policy": name_of(seen.all_words, read.policy)}
     return {"source": seen.words["prompt_source"].format(**values), "file": f"forget-{seen.part}-{read.policy.kind}"}
 
 
-def _lines(seen: Seen, read: Reading, last: str) -> str:
+def _lines(seen: Seen, read: PolicyReading, last: str) -> str:
     ids = "torch.tensor(run.tokens.ids)[None]"
     line = f"reading = read(lm.model, {ids}, {lines_of(read.policy)}, size=lm.tokenizer.vocab_size)"
     return script(seen.facts, [line, last], ["import torch", *_IMPORTS])
@@ -289,7 +289,7 @@ def forgetting(
     positions = tuple(places(scene, global_at)) if global_at else ()
     selected = replace(scene, picked=replace(scene.picked, tokens=positions))
     options = {"kind": kind, "budget": min(budget, len(scene.tokens)), "first": first, "dilation": dilation}
-    read: Reading = measured(VIEW, "main", selected, **options, seed=seed)
+    read: PolicyReading = measured(VIEW, "main", selected, **options, seed=seed)
     tokens = {
         name: [named(scene.model, i) | {"full": p, "less": less} for i, p, less in getattr(read, name)]
         for name in ("before", "after")

@@ -12,7 +12,7 @@ from viz.theme import HUES
 
 
 @dataclass(frozen=True)
-class Curve:
+class SavingsCurve:
     """A quantity by text length."""
 
     name: str
@@ -21,7 +21,7 @@ class Curve:
 
 
 def by_length(
-    curves: Sequence[Curve], lengths: Sequence[int], words: Mapping[str, str], beside: Curve | None = None
+    curves: Sequence[SavingsCurve], lengths: Sequence[int], words: Mapping[str, str], beside: SavingsCurve | None = None
 ) -> go.Figure:
     """Draw curves by text length on logarithmic axes.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from model.api import LanguageModel
-from model.forgetting.costs import LENGTHS, Cost, cost_of, other_operations
+from model.forgetting.costs import LENGTHS, ReadingCost, cost_of, other_operations
 from model.forgetting.policies import POLICIES, Policy
 from model.forgetting.sparse import SPARSE, Timed, computed, timed
 from model.progress import Progress
@@ -18,7 +18,7 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.cheaper.naming import lines_of, name_of
-from viz.views.cheaper.savings.figures import Curve, by_length
+from viz.views.cheaper.savings.figures import SavingsCurve, by_length
 from viz.words import joined
 from viz.work.playground import Playground
 
@@ -28,25 +28,25 @@ MOST_WORK = 4e11  # most operations of full attention at a timed length
 
 
 @dataclass(frozen=True)
-class Row:
+class SavingsRow:
     """The costs of one policy at every length."""
 
     policy: Policy | None  # None: full attention
-    costs: tuple[Cost, ...]  # one per length of LENGTHS
+    costs: tuple[ReadingCost, ...]  # one per length of LENGTHS
 
 
 @dataclass(frozen=True)
 class Counted:
     """The costs of all policies, and of the other matrices in the blocks."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[SavingsRow, ...]
     other: tuple[float, ...]  # operations of the blocks' other matrices, one per length of LENGTHS
 
 
 def measure(scene: Scene, settings: Settings) -> Counted:
     """Compute the costs of every policy by formula, without running the model."""
     model, policies = scene.model, [None, *(Policy(kind, settings.budget) for kind in POLICIES)]
-    rows = tuple(Row(each, tuple(cost_of(model.config, each, T) for T in LENGTHS)) for each in policies)
+    rows = tuple(SavingsRow(each, tuple(cost_of(model.config, each, T) for T in LENGTHS)) for each in policies)
     weights = sum(parameter.numel() for parameter in model.model.blocks.parameters())
     return Counted(rows, tuple(other_operations(weights, T) for T in LENGTHS))
 
@@ -110,14 +110,14 @@ def figure(seen: Seen) -> Payload:
     words, result = seen.here, seen.result
     shown = [row for row in result.rows if row.policy is None or row.policy.kind in ("window", "strided", "snapkv")]
     curves = [
-        Curve(_name(seen, row.policy), [each.operations for each in row.costs], thick=row.policy is None)
+        SavingsCurve(_name(seen, row.policy), [each.operations for each in row.costs], thick=row.policy is None)
         for row in shown
     ]
     full, window = shown[0].costs[-1].operations, shown[1].costs[-1].operations
     values = {"T": whole(LENGTHS[-1]), "times": factor(full / window)}
     values["share"] = percent(full / (full + result.other[-1]))
     return {
-        "figure": by_length(curves, LENGTHS, words.plain(), Curve(words["other"], result.other)),
+        "figure": by_length(curves, LENGTHS, words.plain(), SavingsCurve(words["other"], result.other)),
         "title": words["title"],
         "note": words["note"].format(**values),
         "source": words["source"].format(model=seen.facts.label),
@@ -138,12 +138,12 @@ def times(seen: Seen) -> Payload:
     """Draw the measured milliseconds of one layer's attention by length."""
     words, result, settings = seen.here, seen.result, seen.settings
     policy, lengths = Policy(settings.kind, settings.budget), [each.T for each in result]
-    curves = [Curve(words["full"], [1e3 * each.full for each in result], thick=True)]
-    curves.append(Curve(words["sparse"], [1e3 * each.sparse for each in result]))
+    curves = [SavingsCurve(words["full"], [1e3 * each.full for each in result], thick=True)]
+    curves.append(SavingsCurve(words["sparse"], [1e3 * each.sparse for each in result]))
     masked = [each for each in result if each.masked is not None]
     if masked:
         missing = [math.nan] * (len(result) - len(masked))  # a mask of all pairs would take too much memory
-        curves.append(Curve(words["masked"], [*(1e3 * each.masked for each in masked), *missing]))
+        curves.append(SavingsCurve(words["masked"], [*(1e3 * each.masked for each in masked), *missing]))
     last = result[-1]
     values = {"T": whole(last.T), "full": duration(last.full), "sparse": duration(last.sparse)}
     values |= {"ratio": factor(last.full / last.sparse), "pairs": whole(computed(policy, last.T))}

@@ -9,7 +9,7 @@ from model.checks.result import SEED, Finding, Subject
 from model.errors import InputError, say
 from model.progress import Progress, silent
 from viz.numbers import decimals, number, whole
-from viz.seam.jobs.background import Job as Work
+from viz.seam.jobs.background import BackgroundJob as Work
 from viz.seam.programs.arguments import got
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import done, measured
@@ -37,7 +37,7 @@ class Checked:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CheckPlan:
     """The cost of the checks that the button starts."""
 
     waiting: int  # number of checks that only the button starts
@@ -54,10 +54,10 @@ def text_of(prompt: Prompt) -> str | None:
     return None if prompt.turns or prompt.special else prompt.text
 
 
-def measure_plan(scene: Scene, settings: Settings) -> Plan:
+def measure_plan(scene: Scene, settings: Settings) -> CheckPlan:
     """Estimate the number of waiting checks and the time of all, from the sizes alone."""
     subject = subject_of(scene)
-    return Plan(len(CHECKS) - len(quick(subject)), seconds_of(subject))
+    return CheckPlan(len(CHECKS) - len(quick(subject)), seconds_of(subject))
 
 
 def measure_all(scene: Scene, settings: Settings, progress: Progress = silent) -> Checked:

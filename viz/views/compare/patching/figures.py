@@ -1,4 +1,4 @@
-"""The pictures of patching: the share of a gap that each vector or each head closes."""
+"""Figures of patching: the share of the gap that each vector or each head closes."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from viz.charts.layer_head_map import HeadWords, head_figure
 from viz.labels import plotly_text, tick_text
 from viz.theme import frame, scales
 
-_HEIGHT = 150, 20, 320, 700  # in pixels: of the axes, of a layer, least, most
+_HEIGHT = 150, 20, 320, 700  # pixels: of the axes, of a layer, minimum, maximum
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,7 @@ class MapWords:
 
 
 def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words: MapWords) -> go.Figure:
-    """Return the tokens across, layers up, signed around 0. A click on a cell selects the token. shares,
-    effects [L, T]
-    """
+    """Draw tokens across and layers up, colored around 0; clicking a cell selects its token. shares, effects [L, T]"""
     L, T = shares.shape
     names = token_names(tokens.pieces)
     place = f"{plotly_text(words.layer)} %{{y}}<br>{plotly_text(words.token)}: %{{x}}"
@@ -61,9 +59,9 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
 
 
 def head_patch_figure(shares: np.ndarray, effects: np.ndarray, words: HeadWords, raw: str) -> go.Figure:
-    """Return the layers across, heads down, signed around 0. A click on a cell selects the head. shares, effects [L, H]
+    """Draw layers across and heads down, colored around 0; clicking a cell selects its head. shares, effects [L, H]
 
-    `words`: the axes, and of the shares; `raw`: of the effects, in logits.
+    `words` names the axes and the shares, `raw` the effects in logits.
     """
     hover = f"{plotly_text(words.value)}: %{{z:.4f}}<br>{plotly_text(raw)}: %{{customdata:+.4f}}"
     return head_figure(shares, words, hover, signed=True, customdata=effects.T.astype(float).round(5).tolist())

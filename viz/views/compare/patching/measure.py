@@ -1,4 +1,4 @@
-"""Which tokens tell run A and run B apart, and what a vector or a head of one does to their difference in the other."""
+"""The tokens that distinguish run A from run B, and the effects of patching vectors or heads of one into the other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from viz.seam.settings import Choice, Settings
 from viz.seam.targets import OFFERED
 from viz.seam.view import Measure
 from viz.views.compare import run_b
-from viz.views.compare.run_b import Other, Refused
+from viz.views.compare.run_b import NoRunB, Other
 from viz.words import Words
 
-BY = ("position", "head")  # what is patched alone: a vector of one layer and token, or one head
+BY = ("position", "head")  # unit of a patch: the vector of one layer and token, or one head
 WHERE = ("all", "picked")  # the positions at which a head is patched
-INTO = ("b", "a")  # which run receives the other's vectors
+INTO = ("b", "a")  # the run that receives the other's vectors
 MOST_PLACES = 16_384  # layers x tokens of a map
-SMALLEST_GAP = 1e-3  # logits; shares of less say nothing
+SMALLEST_GAP = 1e-3  # logits; shares of a smaller gap are meaningless
 SETTINGS = (
     Choice("by", BY),
     Choice("site", PATCH_SITES, when={"by": ("position",)}),
@@ -36,7 +36,7 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Watched:
-    """The number that is watched: the difference of two tokens' logits after the last position."""
+    """The watched number: the difference of two tokens' logits after the last position."""
 
     token: int
     distractor: int
@@ -45,40 +45,40 @@ class Watched:
 
     @property
     def target(self) -> Target:
-        """The same for the model's code."""
+        """The watched number as a Target for the model's code."""
         return Target("difference", -1, self.token, self.distractor)
 
     def ends(self, into: str) -> tuple[float, float]:
-        """Return the difference in the run that vectors are taken from, and in the one that they are put into."""
+        """Return the number in the source run of the vectors, and in the run that receives them."""
         return (self.a, self.b) if into == "b" else (self.b, self.a)
 
 
 @dataclass(frozen=True)
 class Unfit:
-    """Why one run cannot be patched into the other: a word of the view, and what is filled in."""
+    """The reason why one run cannot be patched into the other: a word of the view, and its values."""
 
     word: str
     a: int = 0
     b: int = 0
 
     def sentence(self, words: Words) -> str:
-        """In the reader's words."""
+        """Format the reason in the reader's language, with a hint if it has one."""
         sentence = words[self.word].format(a=self.a, b=self.b, n=self.a)
         return f"{sentence} {words.get(f'{self.word}_hint') or ''}".strip()
 
 
 def first_difference(a: Tokens, b: Tokens) -> int | None:
-    """Return the first position at which two runs of one length have other tokens; None where all are the same."""
+    """Return the first position at which two runs of equal length have different tokens; None if all are the same."""
     differ = np.flatnonzero(a.ids != b.ids)
     return int(differ[0]) if len(differ) else None
 
 
 def question_of(scene: Scene, settings: Settings) -> Settings:
-    """Return the same for settings that mean the same: a site counts by position, where a head is patched by head.
+    """Drop the settings without effect: `site` if heads are patched, `where` if positions are.
 
-    `where` is then the picked position, None for all of them.
+    `where` becomes the selected position, or None for all of them.
     """
-    chosen = run_b.whole(scene, settings)
+    chosen = run_b.without_head(scene, settings)
     if chosen.by == "position":
         return chosen.but(where=None)
     chosen = chosen.but(where=scene.position if chosen.where == "picked" else None)
@@ -86,13 +86,13 @@ def question_of(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return two tokens that tell the runs apart: the likeliest next one of A and of B.
+    """Return the default tokens, which distinguish the runs: the most likely next token of A and of B.
 
-    Where that is the same one, those whose probability is highest in A against B, and in B against A. None without a
-    run B of the same model.
+    If both are the same token, take the ones with the largest gain in probability in A over B, and in B over A.
+    Returns None without a run B of the same model.
     """
-    other: Other | Refused = results["other"]
-    if isinstance(other, Refused) or not other.same_model:
+    other: Other | NoRunB = results["other"]
+    if isinstance(other, NoRunB) or not other.same_model:
         return None
     size = scene.model.tokenizer.vocab_size
     a, b = (softmax(trace.logits_at(-1)[:size]) for trace in _runs(scene, settings))
@@ -101,8 +101,8 @@ def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) 
 
 
 def measure_target(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Watched | Unfit:
-    """Return the number that is watched, or why there is none."""
-    other: Other | Refused = results["other"]
+    """Measure the watched number in both runs; return Unfit if they cannot be patched."""
+    other: Other | NoRunB = results["other"]
     if unfit := _unfit(scene, other, settings):
         return unfit
     a, b = _runs(scene, settings)
@@ -114,9 +114,9 @@ def measure_target(scene: Scene, settings: Settings, results: Mapping[str, Any])
     return Unfit("no_gap") if abs(ends[0] - ends[1]) < SMALLEST_GAP else Watched(*tokens, *ends)
 
 
-def _unfit(scene: Scene, other: Other | Refused, question: Settings) -> Unfit | None:
-    """Why vectors of the two runs cannot take each other's place."""
-    if isinstance(other, Refused):
+def _unfit(scene: Scene, other: Other | NoRunB, question: Settings) -> Unfit | None:
+    """Return the reason why vectors of the two runs cannot be exchanged; None if they can."""
+    if isinstance(other, NoRunB):
         return Unfit("no_b")
     if not other.same_model:
         return Unfit("other_model")
@@ -132,7 +132,7 @@ def _unfit(scene: Scene, other: Other | Refused, question: Settings) -> Unfit | 
 
 
 def watched(scene: Scene, usual: tuple[int, int]) -> tuple[int, int]:
-    """Target and distractor: those that were picked, beside one of them whichever usual one is another token."""
+    """Return target and distractor; a default token that differs from the other one replaces a missing selection."""
     target, other = scene.picked.target, scene.picked.distractor
     if target is None:
         target = next(token for token in usual if token != other)
@@ -140,10 +140,9 @@ def watched(scene: Scene, usual: tuple[int, int]) -> tuple[int, int]:
 
 
 def measure_patch(scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress) -> np.ndarray:
-    """Return the change of the watched number by each vector of one run, put into the other. float32 [L, T], by head
-    [L, H]
+    """Measure the change of the watched number by each patch. float32 [L, T] by position, [L, H] by head
 
-    Raises InputError where the runs do not fit.
+    Raises InputError if the runs cannot be patched.
     """
     target: Watched | Unfit = results["target"]
     if isinstance(target, Unfit):
@@ -156,7 +155,7 @@ def measure_patch(scene: Scene, settings: Settings, results: Mapping[str, Any], 
 
 
 def _runs(scene: Scene, settings: Settings) -> tuple[Trace, Trace]:
-    """Run A and run B."""
+    """Return run A and run B."""
     request = settings.run_b
     return scene.trace, scene.beside(request.model_id, request.prompt)
 
@@ -169,7 +168,7 @@ MEASURES = (
         settings=("run_b",),
         uses=("other",),
         beside=run_b.beside,
-        question=run_b.whole,
+        question=run_b.without_head,
     ),
     Measure(
         "target",

@@ -1,4 +1,4 @@
-"""Patching: which vectors and which heads carry what differs between run A and run B."""
+"""Patching: the vectors and heads that carry the difference between run A and run B."""
 
 from typing import Annotated
 
@@ -32,33 +32,33 @@ from viz.views.compare.patching.measure import (
     Watched,
     first_difference,
 )
-from viz.views.compare.run_b import Refused, Request
+from viz.views.compare.run_b import NoRunB, RunBRequest
 from viz.words import plot_words, some
 from viz.work.prompt import with_text
 
 
 def options(seen: Seen) -> Payload:
-    """Return the form of the patch; nothing where there is no run B of this model."""
+    """Build the form of the patch; it is empty without a run B of this model."""
     return {"controls": []} if seen.results["usual"] is None else form(SETTINGS, seen.words.within("settings"), None)
 
 
 def _roles(seen: Seen) -> tuple[str, ...]:
-    """Return both tokens, or none where there is no run B of this model."""
+    """Return the roles of both tokens; none without a run B of this model."""
     return () if seen.results["usual"] is None else WATCHED
 
 
 def _usual(seen: Seen) -> Usual:
-    """Return the two tokens that tell the runs apart."""
+    """Return the default tokens, which distinguish the runs."""
     return dict(zip(WATCHED, seen.results["usual"] or (), strict=False))
 
 
 def job(seen: Seen) -> Payload:
-    """How many runs it takes and about how long, or why there is nothing to patch.
+    """Estimate the number of runs and their time, or explain why nothing can be patched.
 
-    Raises InputError of a model that failed. A run starts at the layer it is patched in, and none is needed before the
-    first token that differs.
+    A run starts at the patched layer, and positions before the first different token need no run. Raises InputError
+    if the model of run B failed.
     """
-    if isinstance(seen.results["other"], Refused):
+    if isinstance(seen.results["other"], NoRunB):
         return run_b.problem(seen.all_words, seen.results["other"])
     target: Watched | Unfit = seen.results["target"]
     words, settings, facts = seen.here, seen.settings, seen.facts
@@ -74,17 +74,17 @@ def job(seen: Seen) -> Payload:
 
 
 def patch_map(seen: Seen) -> Payload:
-    """Return the share of the gap that each vector closes; nothing until it was measured."""
+    """Draw the share of the gap that each vector closes, once it is measured."""
     target, effects = seen.results["target"], seen.results["patch"]
     if effects is None or isinstance(target, Unfit) or seen.settings.by != "position":
         return {"absent": True}
     words, site, ends = seen.here, seen.settings.site, target.ends(seen.settings.into)
     labels = MapWords(words["layer"], words["token"], words["raw"], words["share"])
-    said = _said(seen, target)
+    values = _values(seen, target)
     return {
         "figure": patch_figure(recovered(effects, *ends), effects, _tokens(seen), labels),
-        "title": words["title"].format(site=seen.words[f"settings.site_{site}"], **said),
-        "note": words["note"].format(**said),
+        "title": words["title"].format(site=seen.words[f"settings.site_{site}"], **values),
+        "note": words["note"].format(**values),
         "file": f"patching-{site}",
         "columns": [words["layer"], words["token"], words["share"]],
         "python": _lines(seen, target, f"patch(clean, corrupted, target, {site!r})  # [L, T]"),
@@ -93,21 +93,19 @@ def patch_map(seen: Seen) -> Payload:
 
 
 def head_map(seen: Seen) -> Payload:
-    """Return the share of the gap that each head closes, and the heads that change most; nothing until it
-    was measured.
-    """
+    """Draw the share of the gap that each head closes, with a list of the strongest heads, once it is measured."""
     target, effects = seen.results["target"], seen.results["patch"]
     if effects is None or isinstance(target, Unfit) or seen.settings.by != "head":
         return {"absent": True}
     words, where = seen.here, seen.settings.where
     shares = recovered(effects, *target.ends(seen.settings.into))
     labels = HeadWords(words["layer"], words["head"], words["share"])
-    said = _said(seen, target) | _place(seen)
+    values = _values(seen, target) | _place(seen)
     place = f", {seen.facts.position}" if where == "picked" else ""
     return {
         "figure": head_patch_figure(shares, effects, labels, words["raw"]),
-        "title": words[f"title_{where}"].format(**said),
-        "note": words["note"].format(**said),
+        "title": words[f"title_{where}"].format(**values),
+        "note": words["note"].format(**values),
         "file": f"patching-heads-{where}",
         "columns": [words["head"], words["layer"], words["share"]],
         "python": _lines(seen, target, f"patch_heads(clean, corrupted, target{place})  # [layer, head]"),
@@ -120,19 +118,19 @@ def head_map(seen: Seen) -> Payload:
 
 
 def _tokens(seen: Seen) -> Tokens:
-    """Return the tokens of both runs, those that differ with both texts."""
+    """Return the tokens of both runs; different ones show both texts."""
     a, b = seen.facts.tokens, seen.results["other"].tokens
     return merged(a, b, by_position(a.ids.tolist(), b.ids.tolist()))
 
 
 def _place(seen: Seen) -> dict[str, object]:
-    """Return the picked position, as sentences name it."""
+    """Return the selected position and its token, to fill in sentences."""
     at = seen.facts.position
     return {"position": at, "at": quoted(_tokens(seen).pieces[at])}
 
 
-def _said(seen: Seen, target: Watched) -> dict[str, str]:
-    """What titles and notes name: both tokens, which run is which, and the watched number in either."""
+def _values(seen: Seen, target: Watched) -> dict[str, str]:
+    """Return the values for titles and notes: both tokens, the roles of A and B, and the watched number in each run."""
     into = seen.settings.into
     two = {name: quoted(seen.facts.piece(getattr(target, name))) for name in ("token", "distractor")}
     sides = dict(zip(("clean", "corrupted"), ("A", "B") if into == "b" else ("B", "A"), strict=True))
@@ -140,18 +138,18 @@ def _said(seen: Seen, target: Watched) -> dict[str, str]:
     return two | sides | {name: difference(end, places=2) for name, end in ends}
 
 
-def _lines(seen: Seen, target: Watched, patched: str) -> str:
-    """Return the Python lines of a map; `patched`: the call that measures it."""
-    request: Request = seen.results["other"].request
+def _lines(seen: Seen, target: Watched, call: str) -> str:
+    """Write the Python lines of a map; `call` measures it."""
+    request: RunBRequest = seen.results["other"].request
     clean, corrupted = ("run", "other") if seen.settings.into == "b" else ("other", "run")
     lines = [
         request.line,
         f"target = Target('difference', -1, {target.token}, {target.distractor})",
         f"clean, corrupted = {clean}, {corrupted}",
-        f"effects = {patched}",
+        f"effects = {call}",
         "recovered(effects, metric(clean, target), metric(corrupted, target))",
     ]
-    names = ", ".join(("Target", "metric", patched.partition("(")[0], "recovered"))
+    names = ", ".join(("Target", "metric", call.partition("(")[0], "recovered"))
     return script(seen.facts, lines, (f"from model.attention.effects import {names}",))
 
 
@@ -170,38 +168,38 @@ def patch(
     position: int = -1,
     most: Rows = 20,
 ) -> dict:
-    """Activation patching: which vectors or heads, put from one run into another, bring the first run's answer back.
+    """Patch activations: measure which vectors or heads of one run restore its prediction in the other run.
 
     Args:
-        other_prompt: The text of run B, as many tokens long as the prompt (run A).
-        site: What is put in by position: resid_pre (the stream before a block), attn_out or mlp_out.
-        into: Which run receives the other's vectors: b or a.
-        token: The token that speaks for run A. Empty: its likeliest next one.
-        distractor: The token that speaks for run B. Empty: its likeliest next one.
-        by: What is patched alone: position (one vector of a layer and token) or head (the output of one head).
-        where: The positions at which a head is patched: all, or picked, which is the one of `position`.
+        other_prompt: The text of run B, with as many tokens as the prompt (run A).
+        site: The vector to patch by position: resid_pre (the stream before a layer), attn_out or mlp_out.
+        into: The run that receives the other's vectors: b or a.
+        token: The token that represents run A. Empty: its most likely next token.
+        distractor: The token that represents run B. Empty: its most likely next token.
+        by: The unit of a patch: position (one vector of a layer and token) or head (the output of one head).
+        where: The positions at which a head is patched: all, or picked, that is, `position`.
 
     Returns:
-        effects: by layer and token, or by layer and head, what each alone changes in the difference of the two logits;
-        recovered: the same as a share of the gap between the runs; clean, corrupted: the difference in either run;
+        effects: by layer and token, or by layer and head, the change of the difference of the two logits by each patch
+        alone; recovered: the same as a share of the gap between the runs; clean, corrupted: the difference in each run;
         strongest: by head the heads with the largest shares in size, else null.
     """
     if not other_prompt:
-        raise InputError("An argument is missing.", "other_prompt", "Give it.")
-    request = Request("prompt", scene.model.id, with_text(scene.prompt, other_prompt))
+        raise InputError("An argument is missing.", "other_prompt", "Give this argument.")
+    request = RunBRequest("prompt", scene.model.id, with_text(scene.prompt, other_prompt))
     other = measured(VIEW, "other", scene, run_b=request)
-    if isinstance(other, Refused):
+    if isinstance(other, NoRunB):
         raise run_b.refusal(scene.words, other)
-    looked = watching(at(scene, position), token, distractor)
-    effects = measured(VIEW, "patch", looked, run_b=request, by=by, site=site, where=where, into=into)
-    target: Watched = measured(VIEW, "target", looked, run_b=request, by=by, where=where)
+    selected = watching(at(scene, position), token, distractor)
+    effects = measured(VIEW, "patch", selected, run_b=request, by=by, site=site, where=where, into=into)
+    target: Watched = measured(VIEW, "target", selected, run_b=request, by=by, where=where)
     clean, corrupted = target.ends(into)
     shares, heads = recovered(effects, clean, corrupted), by == "head"
     return {
         "by": by,
         "site": None if heads else site,
         "where": where if heads else None,
-        "position": looked.position if heads and where == "picked" else None,
+        "position": selected.position if heads and where == "picked" else None,
         "into": into,
         "tokens_a": list(scene.tokens.pieces),
         "tokens_b": list(other.tokens.pieces),

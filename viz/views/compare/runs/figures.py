@@ -1,4 +1,4 @@
-"""Pictures of two runs: maps of tokens on one scale, and a number of every head."""
+"""Figures of two runs: maps of tokens on a shared scale, and a number for every head."""
 
 import numpy as np
 import plotly.graph_objects as go
@@ -12,7 +12,7 @@ _MAP = 430  # height of a map of tokens
 
 
 def map_figure(z: np.ndarray, tokens: Tokens, words: PatternWords, kind: str, top: float) -> go.Figure:
-    """Return one map of tokens x tokens on a scale that ends at `top`, so that two of them can be compared. z [T, T]
+    """Draw one map of tokens x tokens on a scale that ends at `top`, so that two of them can be compared. z [T, T]
 
     `kind` as in viz.charts.heatmap.Look.
     """
@@ -27,18 +27,15 @@ def map_figure(z: np.ndarray, tokens: Tokens, words: PatternWords, kind: str, to
 
 
 def largest(*maps: np.ndarray) -> float:
-    """Return the largest absolute value of all, 1 where there is none but 0: the end of a color scale that
-    they share.
-    """
+    """Return the largest absolute value of all maps, the end of their shared color scale; 1 if it would be 0."""
     sizes = [float(np.nanmax(np.abs(z))) for z in maps if np.isfinite(z).any()]
     return max(sizes, default=0.0) or 1.0
 
 
 def heads_figure(z: np.ndarray, both: tuple[np.ndarray, np.ndarray] | None, words: HeadWords, number: str) -> go.Figure:
-    """Return a number for each head, layers across and heads down: A minus B of `both`, else a size from 0 up. [L, H]
-    each
+    """Draw a number per head, layers across and heads down: A minus B of `both`, else a size from 0 up. [L, H] each
 
-    NaN cells are blank. `number`: what the two are of. A click on a cell selects the head.
+    NaN cells are blank. `number` names the compared number. A click on a cell selects the head.
     """
     label, z = plotly_text(words.value), z.astype(np.float32)
     if both is None:
@@ -50,5 +47,5 @@ def heads_figure(z: np.ndarray, both: tuple[np.ndarray, np.ndarray] | None, word
 
 
 def _as_high(figure: go.Figure) -> go.Figure:
-    """As high as the map beside it; on a phone as high as its heads need."""
+    """Set the height to that of the map beside it; on a phone the heads determine it."""
     return figure.update_layout(meta={**figure.layout.meta, "height": _MAP})

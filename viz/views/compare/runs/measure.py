@@ -1,4 +1,4 @@
-"""Numbers of two runs: one head's maps, a number of every head, and the next tokens of both."""
+"""Numbers of two runs: the maps of one head, a number for every head, and the next tokens of both."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from viz.seam.settings import Choice, Settings
 from viz.seam.view import Measure
 from viz.views.compare import run_b
 from viz.views.compare.alignment import Alignment, gaps, nearest
-from viz.views.compare.run_b import Other, Refused, Request
+from viz.views.compare.run_b import NoRunB, Other, RunBRequest
 
 OF_HEADS = tuple(name for name, entry in OF_ATTENTION.items() if entry.of == "head")
 PATTERN = "pattern"
 METRICS = (*HEAD_METRICS, PATTERN)
 MOST_LIKELY = 10
-MOST_CELLS = 80_000_000  # of all heads' patterns together that are compared without an explicit request
-# The names of the measures are words of the whole page.
+MOST_CELLS = 80_000_000  # limit on the patterns of all heads together
+# The names of the measures are words that all views share.
 MEASURE = Choice(
     "measure",
     OF_HEADS,
@@ -46,10 +46,10 @@ class Maps:
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """A number of every head in both runs, and what they differ by; of patterns only how far they are apart."""
+    """A number of every head in both runs, and their differences; for patterns, only their distance."""
 
     both: tuple[np.ndarray, np.ndarray] | None  # [L, H] each
-    apart: np.ndarray  # [L, H] A minus B, or the mean |A - B| of the patterns
+    difference: np.ndarray  # [L, H] A minus B, or the mean |A - B| of the patterns
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +59,12 @@ class Next:
     at: tuple[int, int]  # position in A and in B
     a: np.ndarray  # [V] of A's model, float64
     b: np.ndarray  # [V] of B's model, float64
-    pieces_b: tuple[str, ...]  # texts of B's MOST_LIKELY likeliest tokens, in B's vocabulary
+    pieces_b: tuple[str, ...]  # texts of B's MOST_LIKELY top tokens, in B's vocabulary
 
 
 def measure_maps(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Maps | None:
-    """Return the maps of the picked head; None without a run B."""
-    if isinstance(results["other"], Refused):
+    """Compute the maps of the main head in both runs; return None without a run B."""
+    if isinstance(results["other"], NoRunB):
         return None
     b, name = _trace_b(scene, settings), settings.measure
     head = _head_of(scene, b, settings.run_b, results["other"])
@@ -75,8 +75,12 @@ def _trace_b(scene: Scene, settings: Settings) -> Trace:
     return scene.beside(settings.run_b.model_id, settings.run_b.prompt)
 
 
-def _head_of(scene: Scene, b: Trace, request: Request, other: Other) -> tuple[int, int]:
-    """Return the head of another model: the requested one, else the same one, else the one with the nearest numbers."""
+def _head_of(scene: Scene, b: Trace, request: RunBRequest, other: Other) -> tuple[int, int]:
+    """Return the counterpart in B of the main head.
+
+    In another model it is the requested head, else the head with the same indices. If the models' shapes differ, the
+    head with the nearest metrics replaces the latter.
+    """
     if other.same_model:
         return scene.head
     shares = [n for n, entry in enumerate(HEAD_METRICS.values()) if entry.high == 1]
@@ -89,9 +93,9 @@ def _head_of(scene: Scene, b: Trace, request: Request, other: Other) -> tuple[in
 
 
 def measure_heads(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Heads | None:
-    """Return a number of every head, A minus B; None where heads or their patterns cannot be compared one by one."""
-    other: Other | Refused = results["other"]
-    if isinstance(other, Refused) or not other.one_shape:
+    """Compare a number of every head; return None if the heads or their patterns cannot be compared one by one."""
+    other: Other | NoRunB = results["other"]
+    if isinstance(other, NoRunB) or not other.one_shape:
         return None
     b = _trace_b(scene, settings)
     if settings.metric != PATTERN:
@@ -104,12 +108,12 @@ def measure_heads(scene: Scene, settings: Settings, results: Mapping[str, Any]) 
 
 
 def too_many(config: ModelConfig, *lengths: int) -> bool:
-    """Whether the patterns of all heads are too large to compare."""
+    """Return whether the patterns of all heads are too large to compare."""
     return config.n_layer * config.n_head * max(lengths) ** 2 > MOST_CELLS
 
 
 def _pattern_gaps(a: Trace, b: Trace, alignment: Alignment) -> np.ndarray:
-    """Return the mean |A - B| of every head's weights over the aligned cells. float32 [L, H]"""
+    """Compute the mean |A - B| of every head's weights over the aligned cells. float32 [L, H]"""
 
     def patterns(trace: Trace, layer: int) -> np.ndarray:
         return attend_rows(trace, layer, range(len(trace.tokens))).numpy()
@@ -119,33 +123,36 @@ def _pattern_gaps(a: Trace, b: Trace, alignment: Alignment) -> np.ndarray:
 
 
 def measure_next(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Next | None:
-    """Return the next token's probabilities at the token picked last that has a counterpart, else after both ends."""
-    other: Other | Refused = results["other"]
-    if isinstance(other, Refused):
+    """Compute the next token's probabilities in both runs, after the positions that are compared."""
+    other: Other | NoRunB = results["other"]
+    if isinstance(other, NoRunB):
         return None
     trace, model = _trace_b(scene, settings), scene.playground.opened(other.request.model_id)
-    at = position(scene.picked.tokens, other, len(scene.tokens))
-    a = softmax(scene.trace.logits_at(at[0])[: scene.model.tokenizer.vocab_size])
-    b = softmax(trace.logits_at(at[1])[: model.tokenizer.vocab_size])
-    return Next(at, a, b, tuple(model.tokenizer.piece(i) for i in likeliest(b, MOST_LIKELY)))
+    places = position(scene.picked.tokens, other, len(scene.tokens))
+    a = softmax(scene.trace.logits_at(places[0])[: scene.model.tokenizer.vocab_size])
+    b = softmax(trace.logits_at(places[1])[: model.tokenizer.vocab_size])
+    return Next(places, a, b, tuple(model.tokenizer.piece(i) for i in likeliest(b, MOST_LIKELY)))
 
 
 def position(picked: tuple[int, ...], other: Other, n_tokens: int) -> tuple[int, int]:
-    """Where next tokens are compared, in A and in B."""
+    """Return the positions in A and in B after which next tokens are compared.
+
+    They are those of the last selected token that has a counterpart, else the ends of both runs.
+    """
     counterparts = dict(other.alignment.pairs)
     common = [t for t in picked if t in counterparts]
     return (common[-1], counterparts[common[-1]]) if common else (n_tokens - 1, len(other.tokens) - 1)
 
 
 def divergence(p: np.ndarray, q: np.ndarray) -> float:
-    """KL(p || q) in nats; 0 where both are the same. Source: Kullback & Leibler 1951. [V] each"""
-    held = p > 0
+    """Compute KL(p || q) in nats, 0 if both are the same. Source: Kullback & Leibler 1951. [V] each"""
+    possible = p > 0
     with np.errstate(divide="ignore"):
-        return max(float((p[held] * (np.log(p[held]) - np.log(q[held]))).sum()), 0.0)
+        return max(float((p[possible] * (np.log(p[possible]) - np.log(q[possible]))).sum()), 0.0)
 
 
 def likely_of_both(a: np.ndarray, b: np.ndarray, limit: int) -> list[int]:
-    """Return the likeliest tokens of either run, most likely in one of them first. [V] each, one vocabulary"""
+    """Return the top tokens of either run, sorted by their larger probability. [V] each, one vocabulary"""
     return sorted({*likeliest(a, limit), *likeliest(b, limit)}, key=lambda i: -max(a[i], b[i]))
 
 
@@ -154,9 +161,9 @@ def _measure(
     function: Any,
     settings: tuple[str, ...] = (),
     depends: tuple[Any, ...] = ("run",),
-    question: Any = run_b.whole,
+    question: Any = run_b.without_head,
 ) -> Measure:
-    """Return a measure of both runs."""
+    """Build a measure of both runs."""
     return Measure(
         name,
         function,
@@ -165,7 +172,7 @@ def _measure(
         uses=("other",),
         beside=run_b.beside,
         question=question,
-        keep=name != "maps",  # quick to read and large
+        keep=name != "maps",  # maps are quick to compute and large
     )
 
 

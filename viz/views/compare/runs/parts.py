@@ -1,4 +1,4 @@
-"""The parts of the page on two runs."""
+"""Parts of the page that show two runs."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from viz.seam.scene import Scene
 from viz.seam.settings import choice
 from viz.seam.view import Payload, Seen
 from viz.views.compare.alignment import Alignment, difference, merged
-from viz.views.compare.run_b import Other, Refused, problem
+from viz.views.compare.run_b import NoRunB, Other, problem
 from viz.views.compare.runs.figures import heads_figure, largest, map_figure
 from viz.views.compare.runs.measure import (
     METRICS,
@@ -34,14 +34,14 @@ from viz.views.compare.runs.measure import (
 from viz.words import Words, joined, plot_words, some
 
 KINDS = ("same", "replaced", "only_a", "only_b")
-ABSENT: Payload = {"absent": True}  # of parts that keep quiet where there is no run B: the alignment says why
+ABSENT: Payload = {"absent": True}  # for parts that are hidden without a run B; the alignment explains why
 _ALIGN = "from viz.views.compare.alignment import align"
 
 
 def _other(seen: Seen) -> Other | None:
-    """Run B, where there is one."""
+    """Return run B, None without one."""
     other = seen.results["other"]
-    return None if isinstance(other, Refused) else other
+    return None if isinstance(other, NoRunB) else other
 
 
 def _lines(seen: Seen, lines: list[str], imports: tuple[str, ...] = ()) -> str:
@@ -52,12 +52,12 @@ def _lines(seen: Seen, lines: list[str], imports: tuple[str, ...] = ()) -> str:
 
 
 def alignment(seen: Seen) -> Payload:
-    """The tokens of A above those of B, or why there is no run B; raises InputError of a model's error."""
+    """Show the tokens of A above those of B, or explain why run B is missing; raises InputError for a model's error."""
     other, words, facts = seen.results["other"], seen.here, seen.facts
-    if isinstance(other, Refused):
+    if isinstance(other, NoRunB):
         return problem(seen.all_words, other)
     result = other.alignment
-    # Of two vocabularies no token is equal: some have the same text.
+    # Tokens of different vocabularies are never the same, even if their texts are equal.
     counts = {kind: result.count(kind) for kind in KINDS} if other.one_vocabulary else None
     alike = result.count("same") == len(result.steps)
     notes = [words["alike"]] if alike and other.request.how == "prompt" else []
@@ -74,9 +74,7 @@ def alignment(seen: Seen) -> Payload:
 
 
 def steps_of(alignment: Alignment, a: Tokens, b: Tokens) -> list[list]:
-    """Return the steps for the page: [kind, position in A, its text, position in B, its text], None where there is no
-    token.
-    """
+    """Format the steps for the page: [kind, position in A, its text, position in B, its text], None without a token."""
 
     def text(tokens: Tokens, at: int | None) -> str | None:
         return None if at is None else visible(tokens.pieces[at])
@@ -88,7 +86,7 @@ def steps_of(alignment: Alignment, a: Tokens, b: Tokens) -> list[list]:
 
 
 def map_a(seen: Seen) -> Payload:
-    """Return the map of run A."""
+    """Draw the map of run A."""
     other, maps = _other(seen), seen.results["maps"]
     if other is None:
         return ABSENT
@@ -96,15 +94,15 @@ def map_a(seen: Seen) -> Payload:
 
 
 def map_b(seen: Seen) -> Payload:
-    """Return the map of run B, on the same scale."""
+    """Draw the map of run B, on the same scale."""
     other, maps, words = _other(seen), seen.results["maps"], seen.here
     if other is None:
         return ABSENT
     back = {j: i for i, j in other.alignment.pairs}
     milliseconds = round(other.seconds * 1000)
     notes = [words[f"note_{other.request.how}"].format(model=other.label)]
-    asked = seen.settings.run_b  # `other` is kept for every head
-    if not other.one_shape and asked.layer is None and asked.head is None:
+    request = seen.settings.run_b  # not other.request, which lacks the head
+    if not other.one_shape and request.layer is None and request.head is None:
         notes.append(words["nearest"].format(layer=seen.facts.head[0], head=seen.facts.head[1]))
     return _side(seen, maps, "other", joined(notes)) | {
         "file": _file("b", maps.head),
@@ -118,7 +116,7 @@ def _file(side: str, head: tuple[int, int]) -> str:
 
 
 def _side(seen: Seen, maps: Maps, variable: str, note: str) -> Payload:
-    """Return the map of one run; both end their scale at the same number."""
+    """Draw the map of one run; both runs share the end of their scale."""
     words, name, entry = seen.words, seen.settings.measure, OF_ATTENTION[seen.settings.measure]
     z, tokens, head = maps.a, seen.facts.tokens, seen.facts.head
     if variable == "other":
@@ -153,12 +151,12 @@ def _pooled(seen: Seen, figure: go.Figure) -> str:
 
 
 def map_difference(seen: Seen) -> Payload:
-    """Return a minus B on the aligned cells."""
+    """Draw A minus B on the aligned cells."""
     other, maps, words, name = _other(seen), seen.results["maps"], seen.here, seen.settings.measure
     if other is None:
         return ABSENT
     if not other.one_vocabulary:
-        return ABSENT  # said of the tokens
+        return ABSENT  # the alignment explains why
     z, measure = difference(maps.a, maps.b, other.alignment.pairs), seen.all_words[f"measure.{name}"]
     tokens, label = merged(seen.facts.tokens, other.tokens, other.alignment), seen.words["minus"].format(number=measure)
     figure = map_figure(z, tokens, _pattern_words(seen, label), "signed", largest(z))
@@ -184,12 +182,12 @@ def map_difference(seen: Seen) -> Payload:
 
 
 def read_metric(sent: object, scene: Scene) -> str:
-    """Return the requested number of a head."""
+    """Parse the requested metric."""
     return choice(sent, "metric", METRICS)
 
 
 def metrics(seen: Seen) -> Payload:
-    """Return the numbers to choose from."""
+    """Build the menu of metrics."""
     words, all_words = seen.here, seen.all_words
     options = [[key, all_words[f"metric.{key}"], all_words[f"metric_help.{key}"]] for key in HEAD_METRICS]
     options.append([PATTERN, words["metric_pattern"], words["metric_pattern_help"]])
@@ -202,7 +200,7 @@ def _metric_words(seen: Seen) -> Words:
 
 
 def heads(seen: Seen) -> Payload:
-    """Return a number of every head, A minus B; or how far the patterns are apart."""
+    """Draw A minus B of a metric for every head, or the distance between the patterns."""
     other, result, words, name = _other(seen), seen.results["heads"], seen.here, seen.settings.metric
     if other is None:
         return ABSENT
@@ -213,12 +211,12 @@ def heads(seen: Seen) -> Payload:
         if too_many(seen.facts.config, len(seen.facts.tokens), len(other.tokens)):
             return {"problem": {"text": words["too_many"], "hint": words["too_many_hint"]}}
         return {"problem": {"text": seen.words["no_difference"], "hint": seen.words["no_difference_hint"]}}
-    if not np.isfinite(result.apart).any():
+    if not np.isfinite(result.difference).any():
         return {"empty": {"text": words["no_numbers"], "hint": words["no_numbers_hint"].format(metric=metric)}}
     label = metric if name == PATTERN else seen.words["minus"].format(number=metric)
     lines, imports = _heads_lines(name)
     return {
-        "figure": heads_figure(result.apart, result.both, HeadWords(words["layer"], words["head"], label), metric),
+        "figure": heads_figure(result.difference, result.both, HeadWords(words["layer"], words["head"], label), metric),
         "title": words["title"].format(metric=label),
         "note": _metric_words(seen)["metric_pattern_help"] if name == PATTERN else words["note"],
         "file": f"compare-heads-{name}",
@@ -248,7 +246,7 @@ def _heads_lines(name: str) -> tuple[list[str], tuple[str, ...]]:
 
 
 def next_tokens(seen: Seen) -> Payload:
-    """Return the likeliest next tokens of both runs: one list where both have the same vocabulary, else two."""
+    """Build the table of the most likely next tokens of both runs: one list for a shared vocabulary, else two."""
     other, result, words, facts = _other(seen), seen.results["next"], seen.here, seen.facts
     if other is None:
         return ABSENT
@@ -272,33 +270,33 @@ def next_tokens(seen: Seen) -> Payload:
 
 
 def _tables(seen: Seen, other: Other, result: Next) -> Payload:
-    """Return one table of tokens with a probability in each run, or one table a run; and the lines of the file."""
+    """Build one table of tokens with a probability in each run, or one table per run, and the lines of the file."""
     words, piece = seen.here, seen.facts.piece
     if other.one_vocabulary:
-        found = [(i, piece(i), (result.a[i], result.b[i])) for i in likely_of_both(result.a, result.b, MOST_LIKELY)]
-        rows = [[*_cells(*each), signed(100 * (each[2][0] - each[2][1]), places=2)] for each in found]
+        tokens = [(i, piece(i), (result.a[i], result.b[i])) for i in likely_of_both(result.a, result.b, MOST_LIKELY)]
+        rows = [[*_cells(*each), signed(100 * (each[2][0] - each[2][1]), places=2)] for each in tokens]
         return {
             "columns": [words[name] for name in ("token", "in_a", "in_b", "change")],
             "rows": rows,
             "names": [words[name] for name in ("token", "in_a", "in_b")],
-            "lines": [[visible(text), *map(float, shares)] for _, text, shares in found],
+            "lines": [[visible(text), *map(float, shares)] for _, text, shares in tokens],
         }
     ours = [(i, piece(i), (result.a[i],)) for i in likeliest(result.a, MOST_LIKELY)]
-    likely = zip(result.pieces_b, likeliest(result.b, MOST_LIKELY), strict=True)
-    sides = {"a": ours, "b": [(None, text, (result.b[i],)) for text, i in likely]}
+    theirs = zip(result.pieces_b, likeliest(result.b, MOST_LIKELY), strict=True)
+    sides = {"a": ours, "b": [(None, text, (result.b[i],)) for text, i in theirs]}
     return {
         "tables": [
-            {"columns": [words["token"], words[f"in_{side}"]], "rows": [_cells(*each) for each in found]}
-            for side, found in sides.items()
+            {"columns": [words["token"], words[f"in_{side}"]], "rows": [_cells(*each) for each in tokens]}
+            for side, tokens in sides.items()
         ],
         "names": ["", words["token"], words["probability"]],
         "lines": [
-            [side.upper(), visible(text), float(share)] for side, found in sides.items() for _, text, (share,) in found
+            [side.upper(), visible(text), float(p)] for side, tokens in sides.items() for _, text, (p,) in tokens
         ],
     }
 
 
 def _cells(token: int | None, piece: str, shares: Sequence[float]) -> list:
-    """Return a token, which has a number where its model is the one that is loaded, and its probabilities with bars."""
+    """Build the cells of a row: a token, with its id only if the loaded model has it, and its probabilities as bars."""
     bars = [{"text": percent(share), "bar": float(share)} for share in shares]
     return [{"text": visible(piece), "token": token}, *bars]

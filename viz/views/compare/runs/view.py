@@ -13,7 +13,7 @@ from viz.seam.scene import Scene
 from viz.seam.view import Asking, Custom, Figure, Table, View
 from viz.views.compare import run_b
 from viz.views.compare.alignment import difference
-from viz.views.compare.run_b import Other, Refused, Request
+from viz.views.compare.run_b import NoRunB, Other, RunBRequest
 from viz.views.compare.runs.measure import (
     MEASURE,
     MEASURES,
@@ -39,28 +39,28 @@ from viz.work.prompt import with_text
 OfHead = Annotated[str, OneOf(OF_HEADS)]
 
 
-def _request(scene: Scene, prompt: str, model: str) -> Request:
-    """Run B: another prompt, or another model, or the run without edits; raises InputError."""
+def _request(scene: Scene, prompt: str, model: str) -> RunBRequest:
+    """Build the request for run B from the arguments of a call; raises InputError if they name two runs or none."""
     if prompt and model:
-        raise InputError("Two things differ at once.", "", "Give another prompt or another model, not both.")
+        raise InputError("Both the prompt and the model differ.", "", "Give another prompt or another model, not both.")
     if model:
-        return Request("model", model_of(scene.playground, model).id, scene.prompt)
+        return RunBRequest("model", model_of(scene.playground, model).id, scene.prompt)
     if not prompt and not scene.picked.edits:
         raise InputError("There is nothing to compare with.", "", "Give another prompt, another model, or edits.")
     other = with_text(scene.prompt, prompt) if prompt else scene.prompt
-    return Request("prompt" if prompt else "unedited", scene.model.id, other)
+    return RunBRequest("prompt" if prompt else "unedited", scene.model.id, other)
 
 
-def _other(scene: Scene, request: Request) -> Other:
-    """Run B; raises InputError where there is none."""
+def _other(scene: Scene, request: RunBRequest) -> Other:
+    """Return run B; raises InputError if it cannot be run."""
     other = measured(VIEW, "other", scene, run_b=request)
-    if isinstance(other, Refused):
+    if isinstance(other, NoRunB):
         raise run_b.refusal(scene.words, other)
     return other
 
 
 def _next(scene: Scene, other: Other, result: Next, limit: int) -> dict:
-    """Return the likeliest next tokens of both runs, and how far they are apart where their tokens are the same."""
+    """Build the answer about next tokens: the top tokens of both runs, and their divergence for a shared vocabulary."""
     a, b = result.a, result.b
     at = {"position_a": result.at[0], "position_b": result.at[1]}
     if other.one_vocabulary:
@@ -76,7 +76,7 @@ def _next(scene: Scene, other: Other, result: Next, limit: int) -> dict:
 
 
 def _heads(scene: Scene, other: Other, patterns: bool) -> list[dict] | None:
-    """Return a record a head; None where the models have other heads. Raises InputError for too many patterns."""
+    """Build one record per head; None if the models' shapes differ. Raises InputError for too many patterns."""
     if not other.one_shape:
         return None
     metrics = {name: measured(VIEW, "heads", scene, run_b=other.request, metric=name).both for name in HEAD_METRICS}
@@ -85,27 +85,27 @@ def _heads(scene: Scene, other: Other, patterns: bool) -> list[dict] | None:
         if too_many(scene.model.config, len(scene.tokens), len(other.tokens)):
             words = scene.words
             raise InputError(words["runs.heads.too_many"], "", words["runs.heads.too_many_hint"])
-        numbers["pattern"] = measured(VIEW, "heads", scene, run_b=other.request, metric=PATTERN).apart
+        numbers["pattern"] = measured(VIEW, "heads", scene, run_b=other.request, metric=PATTERN).difference
     return by_head(numbers)
 
 
 def compare_runs(
     scene: Scene, other_prompt: Prompt = "", other_model: str = "", patterns: bool = False, most: Few = 10
 ) -> dict:
-    """Return two runs side by side: this one (A) and another prompt, another model or the run without edits (B).
+    """Compare two runs: this one (A) and another prompt, another model or the run without edits (B).
 
     Args:
-        other_prompt: The text of run B; of a conversation, that of its last user message. Empty where the model or the
-            edits are what differs.
+        other_prompt: The text of run B; in a conversation, the text of its last user message. Empty if the model or
+            the edits differ instead.
         other_model: Id of the model of run B, which reads the same prompt. Empty: the same model; without another
             prompt, B is then this run without its edits.
-        patterns: Whether every head's patterns are compared as well.
-        most: Likeliest next tokens of each run.
+        patterns: Also compare the attention patterns of all heads.
+        most: Number of most likely next tokens.
 
     Returns:
         alignment: kind (same, replaced, only_a, only_b) and the position in A and in B. next: the next tokens after
-        both ends, and kl (nats). heads: a record a head with metric_a, metric_b of each metric and, where asked for,
-        pattern: mean difference of the weights; null where the models have other heads.
+        both ends, and kl (nats). heads: one record per head with metric_a, metric_b of each metric and, if requested,
+        pattern: the mean difference of the weights; null if the models' shapes differ.
     """
     other = _other(scene, _request(scene, other_prompt, other_model))
     return {
@@ -124,21 +124,21 @@ def compare_runs(
 def compare_head(
     scene: Scene, layer: int, head: int, other_prompt: Prompt = "", other_model: str = "", measure: OfHead = "weights"
 ) -> dict:
-    """Return one head's attention in two runs, and the difference where their tokens correspond.
+    """Compare one head's attention in two runs, with the difference where their tokens correspond.
 
     Args:
         other_prompt: As in compare_runs; may be empty.
-        other_model: As in compare_runs, may be empty; the head of the other model is the same one, or the one
-            with the nearest numbers where it has others.
+        other_model: As in compare_runs; may be empty. The head of the other model has the same indices; if the models'
+            shapes differ, it is the one with the nearest metrics.
         measure: As in attention.
 
     Returns:
-        a, b: matrices, a row a query, null for keys that it cannot see; difference: a minus b on the tokens of A, null
-        where there is no counterpart, and null as a whole where the two models cut text into other tokens.
+        a, b: matrices with one row per query, null for keys that it cannot see. difference: A minus B on the tokens of
+        A, null without a counterpart; null altogether if the two models have different vocabularies.
     """
-    looked = on(scene, layer, head)
-    other = _other(looked, _request(looked, other_prompt, other_model))
-    maps = measured(VIEW, "maps", looked, run_b=other.request, measure=measure)
+    selected = on(scene, layer, head)
+    other = _other(selected, _request(selected, other_prompt, other_model))
+    maps = measured(VIEW, "maps", selected, run_b=other.request, measure=measure)
     return {
         "measure": measure,
         "head_a": (layer, head),

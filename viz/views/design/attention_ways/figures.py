@@ -83,7 +83,7 @@ def _scores_above(
 
 
 @dataclass(frozen=True)
-class Curve:
+class ContextCurve:
     """One line over context length, with the interquartile range of each value if it was measured."""
 
     name: str
@@ -94,7 +94,7 @@ class Curve:
     dash: str = "solid"
 
 
-def times_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figure:
+def times_figure(curves: Sequence[ContextCurve], words: Mapping[str, str]) -> go.Figure:
     """Draw the time against context length on two logarithmic axes; whiskers show the interquartile range.
 
     `words`: "context", "time", "tokens", "spread".
@@ -120,7 +120,7 @@ def times_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figure
     return _growth(traces, curves, words["context"], words["time"])
 
 
-def memory_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figure:
+def memory_figure(curves: Sequence[ContextCurve], words: Mapping[str, str]) -> go.Figure:
     """Draw the memory in MB against context length on two logarithmic axes. `words`: "context", "memory", "tokens"."""
     traces = []
     for curve in curves:
@@ -132,7 +132,7 @@ def memory_figure(curves: Sequence[Curve], words: Mapping[str, str]) -> go.Figur
     return _growth(traces, curves, words["context"], words["memory"])
 
 
-def _line(curve: Curve, unit: float, hovers: Sequence[str], more: Mapping[str, Any]) -> go.Scatter:
+def _line(curve: ContextCurve, unit: float, hovers: Sequence[str], more: Mapping[str, Any]) -> go.Scatter:
     """Draw one curve with its values multiplied by `unit`."""
     solid = curve.dash == "solid"
     look = {"mode": "lines+markers" if solid else "lines", "marker": {"size": 8, "color": curve.color}}
@@ -148,7 +148,7 @@ def _line(curve: Curve, unit: float, hovers: Sequence[str], more: Mapping[str, A
     )
 
 
-def _growth(traces: Sequence[go.Scatter], curves: Sequence[Curve], x: str, y: str) -> go.Figure:
+def _growth(traces: Sequence[go.Scatter], curves: Sequence[ContextCurve], x: str, y: str) -> go.Figure:
     """Draw the curves on two logarithmic axes: ticks at the measured lengths on x, at powers of ten on y."""
     lengths = sorted({length for curve in curves for length in curve.lengths})
     across = axis(x, {"type": "log", "tickvals": lengths, "ticktext": list(map(whole, lengths))})

@@ -28,7 +28,7 @@ BLOCK = Choice("block", BLOCKS, default="2", label=_name_of_block)
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class QueryRow:
     """One query's row of attention, computed block by block over the keys."""
 
     at: int  # position of the query
@@ -58,7 +58,7 @@ def weights_at_once(scores: np.ndarray) -> np.ndarray:
     return powers / (powers.sum() or 1.0)
 
 
-def measure_row(scene: Scene, settings: Settings) -> Row:
+def measure_row(scene: Scene, settings: Settings) -> QueryRow:
     """Compute the selected token's row of the main head block by block, from the scores of the current run."""
     trace, at, width = scene.trace, scene.position, int(settings.block)
     n = at + 1
@@ -68,7 +68,7 @@ def measure_row(scene: Scene, settings: Settings) -> Row:
     steps = tuple(online_steps(scores, values, block))
     gap, output_gap = apart(steps[-1].weights, softmax), apart(steps[-1].output, (softmax[:, None] * values).sum(0))
     model_gap = apart(softmax, trace.pattern(*scene.head)[at, :n])
-    return Row(at, block, width, scores, steps, gap, output_gap, model_gap)
+    return QueryRow(at, block, width, scores, steps, gap, output_gap, model_gap)
 
 
 # --- accuracy ---
@@ -83,7 +83,7 @@ def measure_exact(scene: Scene, settings: Settings) -> tuple[Exact, ...]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TimingPlan:
     """Plan of the cost measurement. It runs on random numbers, so only the shape of the model's heads matters."""
 
     shape: tuple[int, int, int]  # query heads, KV heads, d_head
@@ -103,10 +103,10 @@ def question(scene: Scene, settings: Settings) -> Settings:
     return Settings((("shape", (config.n_head, config.n_kv_head, config.d_head)), ("limit", limit_of(scene))))
 
 
-def plan(scene: Scene, settings: Settings) -> Plan:
+def plan(scene: Scene, settings: Settings) -> TimingPlan:
     """Return the plan of the measurement that the button starts."""
     lengths = lengths_of(settings.limit)
-    return Plan(settings.shape, settings.limit, lengths, round(BUDGET * sum(lengths) / sum(LENGTHS)) + 2)
+    return TimingPlan(settings.shape, settings.limit, lengths, round(BUDGET * sum(lengths) / sum(LENGTHS)) + 2)
 
 
 def measure_costs(scene: Scene, settings: Settings, progress: Progress) -> Costs:

@@ -13,10 +13,10 @@ from viz.seam.programs.reading import at, measured, on, prompt_tokens
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
-from viz.views.design.attention_ways.figures import COLORS, Curve, memory_figure, steps_figure, times_figure
+from viz.views.design.attention_ways.figures import COLORS, ContextCurve, memory_figure, steps_figure, times_figure
 from viz.views.design.attention_ways.measure import (
     BLOCK,
-    Row,
+    QueryRow,
     measure_costs,
     measure_exact,
     measure_row,
@@ -162,7 +162,7 @@ def draw_times(seen: Seen) -> Payload:
     """Draw the time against context length, one line per way."""
     words, costs = seen.here, seen.result
     curves = [
-        Curve(
+        ContextCurve(
             way_name(seen.words, way),
             [cost.length for cost in rows],
             [cost.seconds.median for cost in rows],
@@ -202,10 +202,10 @@ def draw_memory(seen: Seen) -> Payload:
         if rows:
             peaks = [cost.peak for cost in rows]
             name = way_name(seen.words, way)
-            curves.append(Curve(name, [cost.length for cost in rows], peaks, color=COLORS[way]))
+            curves.append(ContextCurve(name, [cost.length for cost in rows], peaks, color=COLORS[way]))
     lengths = _lengths(costs)
     derived = [matrix_bytes("naive", costs.heads, length, costs.d_head) for length in lengths]
-    curves.append(Curve(words["matrix"], lengths, derived, dash="dot"))
+    curves.append(ContextCurve(words["matrix"], lengths, derived, dash="dot"))
     return _common(seen) | {
         "figure": memory_figure(curves, words),
         "note": words["note"],
@@ -291,7 +291,7 @@ def online_softmax(scene: Scene, layer: int = 0, head: int = 0, position: int = 
         largest score of the block, maximum, scale of the earlier sums, total, weights so far and output (norm of o /
         l); gap: largest difference between the last weights and the softmax of the full row.
     """
-    row: Row = measured(VIEW, "row", at(on(scene, layer, head), position), block=str(block))
+    row: QueryRow = measured(VIEW, "row", at(on(scene, layer, head), position), block=str(block))
     steps = [
         {
             "start": step.start,

@@ -51,7 +51,7 @@ class HeadRead:
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
+class HeadDistances:
     """The selected heads by distance."""
 
     buckets: Buckets
@@ -68,12 +68,12 @@ class LayerRead:
     weights: np.ndarray  # mean weight, NaN without a pair, float32 [H, K]
 
 
-def measure(scene: Scene, settings: Settings) -> Read:
+def measure(scene: Scene, settings: Settings) -> HeadDistances:
     """Pool the scores and weights of the selected heads by distance."""
     T, counted = len(scene.tokens), settings.first == "in"
     groups = buckets(T) if settings.axis == "log" else buckets(T, whole=T)
     heads = tuple(_read(scene, head, groups, counted) for head in scene.picked.heads)
-    return Read(groups, heads, uniform_weight(T, groups, first=counted))
+    return HeadDistances(groups, heads, uniform_weight(T, groups, first=counted))
 
 
 def _read(scene: Scene, head: tuple[int, int], groups: Buckets, counted: bool) -> HeadRead:

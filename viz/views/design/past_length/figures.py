@@ -19,7 +19,7 @@ REFERENCE = HUES[7]
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class SchemeCurve:
     """One scheme over the buckets of positions."""
 
     name: str
@@ -27,7 +27,9 @@ class Curve:
     error: np.ndarray  # [K] standard error, NaN for a single window
 
 
-def loss_figure(curves: Sequence[Curve], ends: Sequence[int], trained: int, words: Mapping[str, str]) -> go.Figure:
+def loss_figure(
+    curves: Sequence[SchemeCurve], ends: Sequence[int], trained: int, words: Mapping[str, str]
+) -> go.Figure:
     """Draw the loss against position with a band of one standard error, and a line at the end of the trained length.
 
     The first curve is the reference. `words`: "position", "loss" (the quantity), "positions", "trained", "error".
@@ -49,7 +51,7 @@ def loss_figure(curves: Sequence[Curve], ends: Sequence[int], trained: int, word
     return figure([*bands, *lines], x, axis(words["loss"]), height=HEIGHT, narrow=NARROW, meta=meta, more=more)
 
 
-def _hovers(curve: Curve, spans: Sequence[str], words: Mapping[str, str]) -> list[str]:
+def _hovers(curve: SchemeCurve, spans: Sequence[str], words: Mapping[str, str]) -> list[str]:
     return [
         f"{plotly_text(words['positions'])} {span}<br>{nats(loss)}"
         + (f" ± {decimals(error, 3)} ({plotly_text(words['error'])})" if decimals(error, 3) != NONE else "")

@@ -100,7 +100,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LengthPlan:
     """The schemes to evaluate, and the amount of text to read."""
 
     length: int  # tokens per window
@@ -113,21 +113,21 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredLengths:
     """A plan and its results."""
 
-    plan: Plan
+    plan: LengthPlan
     past: Past
 
 
-def plan(scene: Scene, settings: Settings) -> Plan:
+def plan(scene: Scene, settings: Settings) -> LengthPlan:
     """Choose the schemes, and the number of windows to read with each. `settings` are those of `question`."""
     model = scene.model.model
     schemes = schemes_of(scene.model.config, settings.length, settings.factor, settings.family)
     windows = windows_within(model, settings.length, len(schemes), WORK)
     seconds = windows * len(schemes) * cost(model, settings.length) / SPEED
     has_text = settings.own is not None
-    return Plan(settings.length, settings.family, settings.factor, has_text, schemes, windows, seconds)
+    return LengthPlan(settings.length, settings.family, settings.factor, has_text, schemes, windows, seconds)
 
 
 def text_of(text: str | None, limit: int) -> str:
@@ -141,10 +141,10 @@ def text_of(text: str | None, limit: int) -> str:
     return text
 
 
-def measure(scene: Scene, settings: Settings, progress: Progress) -> Measured:
+def measure(scene: Scene, settings: Settings, progress: Progress) -> MeasuredLengths:
     """Compute the loss of every token under every scheme, without edits. Raises InputError as `text_of` does."""
     planned, lm = plan(scene, settings), scene.model
     first = lm.tokenizer.begin_id
     ids = lm.tokenizer.encode_ids(text_of(settings.own, scene.playground.options.allowed.characters))
     windows = windows_of(ids, planned.length, planned.windows, first)
-    return Measured(planned, past_trained(lm.model, windows, planned.schemes, first, progress))
+    return MeasuredLengths(planned, past_trained(lm.model, windows, planned.schemes, first, progress))

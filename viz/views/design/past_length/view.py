@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from model.api import LanguageModel
-from model.design.past_length import FAMILIES, Part, Scheme, by_position, edges, parts_of
+from model.design.past_length import FAMILIES, MeanLoss, Scheme, by_position, edges, parts_of
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from viz.numbers import difference, nats, number, plain, whole
@@ -14,13 +14,13 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, unprompted
 from viz.seam.python_lines import script
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
-from viz.views.design.past_length.figures import Curve, loss_figure
+from viz.views.design.past_length.figures import SchemeCurve, loss_figure
 from viz.views.design.past_length.measure import (
     AUTO,
     MOST,
     QUESTION,
     SETTINGS,
-    Measured,
+    MeasuredLengths,
     lengths_of,
     measure,
     plan,
@@ -111,7 +111,7 @@ def figure(seen: Seen) -> Payload:
     ends = edges(past.length, past.trained)
     loss, error = by_position(past, ends, difference=apart)
     curves = [
-        Curve(scheme_name(seen.words, seen.facts.config, each), loss[n], error[n])
+        SchemeCurve(scheme_name(seen.words, seen.facts.config, each), loss[n], error[n])
         for n, each in enumerate(past.schemes)
     ]
     names = words.plain() | {
@@ -191,7 +191,7 @@ def past_trained_length(
     if length < LEAST:
         raise InputError("The windows are too short.", f"{length} tokens", say("Give at least {} tokens.", LEAST))
     chosen = {"length": str(length), "family": family, "factor": str(factor) if factor else AUTO}
-    reading: Measured = measured(VIEW, "main", scene, **chosen, text="own" if text else "bundled", own=text)
+    reading: MeasuredLengths = measured(VIEW, "main", scene, **chosen, text="own" if text else "bundled", own=text)
     past = reading.past
     ends = edges(past.length, past.trained)
     losses, errors = by_position(past, ends)
@@ -203,7 +203,7 @@ def past_trained_length(
     return {"trained": past.trained, "length": past.length, "windows": past.loss.shape[1], "edges": ends, "ways": ways}
 
 
-def _fields(part: Part | None) -> Mapping[str, float] | None:
+def _fields(part: MeanLoss | None) -> Mapping[str, float] | None:
     return None if part is None else dataclasses.asdict(part)
 
 

@@ -19,7 +19,7 @@ _CROWDED = 64  # pairs beyond which their markers merge into a line
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class SchemeLine:
     """One scheme in a figure of several. `scheme` is a key of COLORS."""
 
     name: str
@@ -85,7 +85,7 @@ def pairs_figure(cosines: np.ndarray, positions: Sequence[int], words: Mapping[s
     return _signed(_map(cosines, positions, positions, hover), 1.0, words["other"], words["position"])
 
 
-def similarity_figure(lines: Sequence[Line], bound: Line | None, words: Mapping[str, str]) -> go.Figure:
+def similarity_figure(lines: Sequence[SchemeLine], bound: SchemeLine | None, words: Mapping[str, str]) -> go.Figure:
     """Draw the cosine against distance, one line per scheme, and the bound in a panel below if given.
 
     `words`: "distance", "cosine", "bound", "band".

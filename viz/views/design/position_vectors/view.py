@@ -9,7 +9,7 @@ from viz.seam.settings import Choice
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
 from viz.views.design.position_vectors.api import position_vectors
 from viz.views.design.position_vectors.figures import (
-    Line,
+    SchemeLine,
     Waves,
     alternates,
     matrix_figure,
@@ -155,14 +155,14 @@ def alike(seen: Seen) -> Payload:
     for each in sorted(result.formulas, key=lambda each: each.scheme == result.scheme):
         bold = each.scheme == result.scheme
         name = scheme_name(seen.words, each.scheme) if bold else _beside(seen, each.scheme)
-        lines.append(Line(name, each.scheme, result.distances, each.kernel, bold=bold))
+        lines.append(SchemeLine(name, each.scheme, result.distances, each.kernel, bold=bold))
     note = words["note_none" if result.scheme == "learned" and not result.is_own else f"note_{result.scheme}"]
     if result.similarity:
         learned = learned_lines(seen.words, result.similarity)
         lines += learned
         note = note if len(learned) == 1 else f"{note} {words['apart']}"
     bound = next((each.bound for each in result.formulas if each.scheme == result.scheme == "rope"), None)
-    below = None if bound is None else Line(words["bound"], "rope", result.distances, bound)
+    below = None if bound is None else SchemeLine(words["bound"], "rope", result.distances, bound)
     return {
         "figure": similarity_figure(lines, below, words),
         "title": _title(seen),
@@ -186,7 +186,7 @@ def _alike_lines(seen: Seen) -> str:
     return _lines(seen, [*lines, f"decay_bound(theta, range({result.length}))"], "decay_bound, frequencies, kernel")
 
 
-def learned_lines(words: Words, result: Similarity) -> list[Line]:
+def learned_lines(words: Words, result: Similarity) -> list[SchemeLine]:
     """Return the curve of the learned table, or two curves if even and odd distances differ."""
     limit = max(1, 3 * len(result.distance) // 4)  # few pairs of positions have a longer distance
     name = scheme_name(words, "learned")
@@ -195,7 +195,7 @@ def learned_lines(words: Words, result: Similarity) -> list[Line]:
         even, odd = (words[f"alike.{kind}"].format(name=name) for kind in ("even", "odd"))
         curves = [(slice(0, limit, 2), even, False), (slice(1, limit, 2), odd, True)]
     return [
-        Line(label, "learned", result.distance[at], result.mean[at], (result.low[at], result.high[at]), pale=pale)
+        SchemeLine(label, "learned", result.distance[at], result.mean[at], (result.low[at], result.high[at]), pale=pale)
         for at, label, pale in curves
     ]
 

@@ -17,7 +17,7 @@ _PALE = "rgba(128,134,150,0.35)"
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class DistanceCurve:
     """The score by distance, of all pairs and of the slow ones alone."""
 
     score: np.ndarray  # [N], distances 0 .. N - 1
@@ -67,7 +67,7 @@ def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], wor
     return figure(traces, x_axis, axis(words["adds"], ZERO), height=HEIGHT, narrow=NARROW, more={"barmode": "overlay"})
 
 
-def distance_figure(curve: Curve, words: Mapping[str, str], slow_name: str) -> go.Figure:
+def distance_figure(curve: DistanceCurve, words: Mapping[str, str], slow_name: str) -> go.Figure:
     """Draw the score by distance as only the key moves. `words`: "distance", "score", "all", "here"."""
     x, hover = list(range(len(curve.score))), "d = %{x:,}: %{y:+.4f}"
     mode, score = {"mode": "lines"}, float(curve.score[curve.distance])

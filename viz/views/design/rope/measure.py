@@ -30,7 +30,7 @@ DRAWN = 256  # distances on the curve: more ripples would blur
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class HeadRotation:
     """Queries and keys of one head, and the key that each query reads most."""
 
     qk: HeadQK
@@ -82,14 +82,14 @@ class Turned:
         return abs(float((self.after if self.own else self.before).sum()) - self.model_score)
 
 
-def measure_head(scene: Scene, settings: Settings) -> Head:
+def measure_head(scene: Scene, settings: Settings) -> HeadRotation:
     """Compute the queries and keys of the main head, by running one block."""
     pattern = scene.trace.pattern(*scene.head)
     reads = [int(row[1:query].argmax()) + 1 if query > 1 else 0 for query, row in enumerate(pattern)]
-    return Head(head_qk(scene.trace, *scene.head), np.array(reads))
+    return HeadRotation(head_qk(scene.trace, *scene.head), np.array(reads))
 
 
-def measure_pair(scene: Scene, settings: Settings, results: Mapping[str, Head]) -> Turned:
+def measure_pair(scene: Scene, settings: Settings, results: Mapping[str, HeadRotation]) -> Turned:
     """Compute the contributions of the selected query and key. Raises InputError if edits drove them beyond float32."""
     config, head = scene.model.config, results["head"]
     query, key = cell_of(scene, head)
@@ -119,7 +119,7 @@ def measure_pair(scene: Scene, settings: Settings, results: Mapping[str, Head]) 
     )
 
 
-def cell_of(scene: Scene, result: Head) -> tuple[int, int]:
+def cell_of(scene: Scene, result: HeadRotation) -> tuple[int, int]:
     """Return the selected query and key: an edge, or two tokens, or one token and the key that it reads most.
 
     Without a selection the query is the last token.

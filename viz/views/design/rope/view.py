@@ -24,7 +24,7 @@ from viz.seam.programs.reading import measured, on, place, prompt_tokens
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
-from viz.views.design.rope.figures import Curve, Shifted, bars_figure, distance_figure, shift_figure
+from viz.views.design.rope.figures import DistanceCurve, Shifted, bars_figure, distance_figure, shift_figure
 from viz.views.design.rope.measure import (
     MOST_SHIFT,
     SHOWN,
@@ -152,7 +152,7 @@ def distance(seen: Seen) -> Payload:
     name = words["slow"].format(slow=slow, n=len(result.theta), context=whole(n_ctx))
     line = f"contributions(pair, range({len(result.by_distance)})).sum(1)  # the score at each distance"
     return {
-        "figure": distance_figure(Curve(result.by_distance, result.slow, result.distance), words, name),
+        "figure": distance_figure(DistanceCurve(result.by_distance, result.slow, result.distance), words, name),
         "title": words["title"],
         "note": words["note"],
         "source": _source(seen),

@@ -23,7 +23,7 @@ COLUMNS = ("column_id", "column_token", "csv_p_before", "csv_p_after", "csv_logi
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """The run's predictions at one position without its edits and with them."""
+    """The prediction at one position without the run's edits and with them."""
 
     before: np.ndarray  # logits [V]
     after: np.ndarray  # logits [V]
@@ -31,18 +31,18 @@ class Predictions:
 
     @property
     def entropies(self) -> list[float]:
-        """In nats, before and after."""
+        """Entropies before and after, in nats."""
         return [entropy(self.before), entropy(self.after)]
 
 
 def measure(scene: Scene, settings: Settings) -> Predictions:
-    """Return the logits of both runs, and how far the prediction moved."""
+    """Compute the logits of both runs at the selected position, and the KL divergence between them."""
     before, after, t = scene.unedited, scene.trace, scene.position
     return Predictions(before.logits_at(t), after.logits_at(t), metric(after, Target("kl", t), before))
 
 
 def editor(seen: Seen) -> Payload:
-    """Return the kinds of edits, and the layers, heads, neurons and tokens that they can be of."""
+    """Build the editor: the kinds of edits, and the layers, heads, neurons and tokens that they can apply to."""
     words, config = seen.here, seen.facts.config
     kinds = [
         {
@@ -76,7 +76,7 @@ def editor(seen: Seen) -> Payload:
 
 
 def next_table(seen: Seen) -> Payload:
-    """Return the likeliest next tokens of the run with and without its edits, and how far the prediction moved."""
+    """Build the table of the most likely next tokens with and without the edits, with the shift of the prediction."""
     words, facts, result = seen.here, seen.facts, seen.result
     edited, t = bool(facts.edits), facts.position
     table = next_rows(result.before, result.after)
@@ -101,18 +101,18 @@ def next_table(seen: Seen) -> Payload:
 
 
 def next_token(scene: Scene, position: int = -1, most: Rows = 10) -> dict:
-    """Return the likeliest next tokens, without edits and with them, and how far the edits moved the prediction.
+    """Compare the most likely next tokens without edits and with them, and measure the shift of the prediction.
 
     Returns:
         tokens: id, text, p_before, p_after, logit_before, logit_after; entropy before and after (nats); kl: KL(before
-        || after) in nats. Without edits both are the same.
+        || after) in nats. Without edits, both sides are the same.
     """
-    looked, size = at(scene, position), scene.model.tokenizer.vocab_size
-    result = measured(VIEW, "main", looked)
+    selected, size = at(scene, position), scene.model.tokenizer.vocab_size
+    result = measured(VIEW, "main", selected)
     table = next_rows(result.before[:size], result.after[:size], most)
     rows = [row | named(scene.model, row["id"]) for row in table.to_dict("records")]
-    undecided = dict(zip(("before", "after"), result.entropies, strict=True))
-    return {"position": looked.position, "tokens": rows, "entropy": undecided, "kl": result.kl}
+    entropies = dict(zip(("before", "after"), result.entropies, strict=True))
+    return {"position": selected.position, "tokens": rows, "entropy": entropies, "kl": result.kl}
 
 
 VIEW = View(

@@ -1,4 +1,4 @@
-"""The last token's weights in two orders, and how far its hidden state moves from block to block."""
+"""Figures of a shuffled prompt: the last token's weights in both orders, and the shift of its hidden state by layer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,12 +10,12 @@ from viz.charts.lines import bars, line, token_data
 from viz.labels import plotly_text
 from viz.numbers import exact
 
-FLOOR = 1e-8  # where a distance of exactly 0 stands on a logarithmic axis
+FLOOR = 1e-8  # stands in for a distance of exactly 0 on the logarithmic axis
 _HUES, _HEIGHT = {"model": RED, "no_positions": GREEN, "no_mask": BLUE}, 340
 
 
 def weights_figure(weights: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Return the weight of every token as written and in the new order. weights [2, T]
+    """Draw the weight of every token in the written and in the new order. weights [2, T]
 
     `words`: "written", "shuffled", "key", "weight".
     """
@@ -32,7 +32,7 @@ def weights_figure(weights: np.ndarray, pieces: Sequence[str], words: Mapping[st
 
 
 def distance_figure(distances: Mapping[str, np.ndarray], words: Mapping[str, str]) -> go.Figure:
-    """Return how far the last token's hidden state moves after each block. A way of WAYS -> [L], relative.
+    """Draw the relative distance that the last token's hidden state moves after each layer. Each way of WAYS -> [L]
 
     `words`: the names of the ways, "block", "distance".
     """

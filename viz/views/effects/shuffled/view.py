@@ -1,4 +1,4 @@
-"""The prompt in another order: what its last token makes of it, with positions, without them, without the mask."""
+"""The prompt in another order: its effect on the last token with positions, without them, and without the mask."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -25,40 +25,40 @@ WAY = Choice("way", lambda scene: ways_of(scene.model.config), default="no_posit
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
-    """The prompt in two orders, a `Shuffled` for each way in which positions are used; no ways for a short prompt."""
+class ShuffledOrders:
+    """The prompt in two orders, with a Shuffled for each way of using positions; no ways if the prompt is too short."""
 
-    order: np.ndarray  # the token that stands at each place, int64 [T]
-    first: int  # tokens at the beginning that stay
+    order: np.ndarray  # index of the token at each place, int64 [T]
+    first: int  # number of tokens at the beginning that keep their place
     ways: tuple[Shuffled, ...]
 
 
-def measure(scene: Scene, settings: Settings) -> Read:
-    """Return both orders through the model without edits. A token that every text begins with stays where it is."""
+def measure(scene: Scene, settings: Settings) -> ShuffledOrders:
+    """Run both orders through the model without edits. A token that begins every text keeps its place."""
     lm, ids = scene.model, scene.tokens.ids.tolist()
     first = int(ids[0] == lm.tokenizer.begin_id)
     if len(ids) - first < LEAST:
-        return Read(np.arange(len(ids)), first, ())
+        return ShuffledOrders(np.arange(len(ids)), first, ())
     order = new_order(len(ids), settings.seed, first)
-    return Read(order, first, tuple(shuffled(lm.model, ids, order, way) for way in ways_of(lm.config)))
+    return ShuffledOrders(order, first, tuple(shuffled(lm.model, ids, order, way) for way in ways_of(lm.config)))
 
 
 def chosen(seen: Seen) -> Shuffled:
-    """Return the way that the form asks for."""
+    """Return the result for the way that the form selects."""
     return next(each for each in seen.result.ways if each.way == seen.settings.way)
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:
-    """Return the softmax of the last axis, in float64."""
+    """Compute the softmax over the last axis, in float64."""
     e = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
 
 
-# --- what is drawn ---
+# --- for the page ---
 
 
 def _python(seen: Seen, last: str) -> str:
-    """Return the lines that read both orders, then `last`."""
+    """Write the Python lines that run both orders, followed by `last`."""
     lines = [
         "ids = run.tokens.ids.tolist()",
         f"order = new_order(len(ids), {seen.settings.seed}, {seen.result.first})",
@@ -73,7 +73,7 @@ def _empty(seen: Seen) -> Payload:
 
 
 def orders(seen: Seen) -> Payload:
-    """Return the prompt as it was written and as it is read."""
+    """Show the prompt as written and as the model reads it."""
     words, pieces, order = seen.here, seen.facts.pieces, seen.result.order
     if not seen.result.ways:
         return _empty(seen)
@@ -89,7 +89,7 @@ def orders(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """What changed with the order, in a few numbers: a row a way."""
+    """Build the table of changes due to the order, with one row per way."""
     words, result = seen.here, seen.result
     if not result.ways:
         return _empty(seen)
@@ -102,8 +102,8 @@ def table(seen: Seen) -> Payload:
         ]
         gaps = each.gaps
         numbers = [number(float(gaps[0]), 2), number(each.distance[1], 2), number(each.distance[-1], 2)]
-        apart = divergence_at(*each.logits)
-        rows.append([{"text": seen.words[f"ways.{each.way}"]}, *best, nats(apart), *numbers])
+        kl = divergence_at(*each.logits)
+        rows.append([{"text": seen.words[f"ways.{each.way}"]}, *best, nats(kl), *numbers])
     names = ("way", "written", "shuffled", "apart", "weights", "first", "last")
     return {
         "title": words["title"],
@@ -116,7 +116,7 @@ def table(seen: Seen) -> Payload:
 
 
 def weights(seen: Seen) -> Payload:
-    """The last token's weights of the picked head in both orders, each at the token it is on."""
+    """Draw the last token's weights of the main head in both orders, each at the token that it is on."""
     if not seen.result.ways:
         return _empty(seen)
     words, (layer, head), each = seen.here, seen.facts.head, chosen(seen)
@@ -135,21 +135,21 @@ def weights(seen: Seen) -> Payload:
 
 
 def distance(seen: Seen) -> Payload:
-    """Return how far the hidden state of the last token moves, block after block."""
+    """Draw the distance that the hidden state of the last token moves, layer by layer."""
     if not seen.result.ways:
         return _empty(seen)
     words, note = seen.here, "note" if seen.facts.config.n_layer > 1 else "note_one"
-    far = {each.way: each.distance[1:] for each in seen.result.ways}
-    mask = far.get("no_positions", far["model"])
+    distances = {each.way: each.distance[1:] for each in seen.result.ways}
+    mask = distances.get("no_positions", distances["model"])
     return {
-        "figure": distance_figure(far, words.plain() | {way: seen.words[f"ways.{way}"] for way in far}),
+        "figure": distance_figure(distances, words.plain() | {way: seen.words[f"ways.{way}"] for way in distances}),
         "title": words["title"].format(token=quoted(seen.facts.pieces[-1])),
         "note": words[note].format(
-            first=number(mask[0], 2), last=number(mask[-1], 2), free=number(float(far["no_mask"].max()), 2)
+            first=number(mask[0], 2), last=number(mask[-1], 2), free=number(float(distances["no_mask"].max()), 2)
         ),
         "columns": [words["way"], words["block"], words["distance"]],
         "source": seen.facts.source,
-        "python": _python(seen, "[way.distance[1:] for way in ways]  # after each block"),
+        "python": _python(seen, "[way.distance[1:] for way in ways]  # after each layer"),
     }
 
 
@@ -157,31 +157,31 @@ def distance(seen: Seen) -> Payload:
 
 
 def shuffled_prompt(scene: Scene, seed: Annotated[int, Within(0, MOST_SEED)] = 0) -> dict:
-    """What the last token makes of the same tokens in another order: with positions, without, and without the mask.
+    """Shuffle the prompt, and measure the effect on its last token with positions, without them, and without the mask.
 
     Args:
-        seed: Of the order; the last token stays where it is.
+        seed: Seed of the order; the last token keeps its place.
 
     Returns:
-        order: the token that stands at each place; ways: way (model, no_positions, no_mask), first_written and
-        first_shuffled (the likeliest next token with its id, text and probability), kl (as written to shuffled, nats),
-        gaps (the largest change of a weight of the last query, a layer) and distance (of its hidden state, relative to
-        its length, after each block). No ways for a prompt that is too short.
+        order: the index of the token at each place; ways: way (model, no_positions, no_mask), first_written and
+        first_shuffled (the most likely next token with its id, text and probability), kl (written to shuffled, nats),
+        gaps (the largest change of a weight of the last query, by layer) and distance (of its hidden state, relative to
+        its length, after each layer). No ways for a prompt that is too short.
     """
-    result: Read = measured(VIEW, "main", scene, seed=seed)
-    return {"order": result.order, "ways": [_said(scene, each) for each in result.ways]}
+    result: ShuffledOrders = measured(VIEW, "main", scene, seed=seed)
+    return {"order": result.order, "ways": [_record(scene, each) for each in result.ways]}
 
 
-def _said(scene: Scene, each: Shuffled) -> dict:
+def _record(scene: Scene, each: Shuffled) -> dict:
     firsts = [
         named(scene.model, at) | {"probability": float(p[at])}
         for p in probabilities(each.logits)
         for at in likeliest(p, 1)
     ]
-    found = dict(zip(("first_written", "first_shuffled"), firsts, strict=True))
+    next_tokens = dict(zip(("first_written", "first_shuffled"), firsts, strict=True))
     return {
         "way": each.way,
-        **found,
+        **next_tokens,
         "kl": divergence_at(*each.logits),
         "gaps": each.gaps,
         "distance": each.distance[1:],

@@ -1,4 +1,4 @@
-"""Every head in turn: the number that is watched, and what it changes by when a head is replaced."""
+"""A sweep over all heads: the watched number, and its change when each head is replaced."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ _NAMES = tuple(each.name for each in SETTINGS)
 
 @dataclass(frozen=True)
 class Unfit:
-    """Why there is no number to watch: a word of the view."""
+    """The reason why no number can be watched: a word of the view."""
 
     word: str
 
     def sentence(self, words: Words) -> str:
-        """In the reader's words, which are those of the view."""
+        """Return the reason in the reader's language. `words` are those of the view."""
         return words[self.word]
 
 
@@ -41,13 +41,13 @@ class Swept:
 
 
 def roles(kind: str) -> tuple[str, ...]:
-    """Return the picked tokens that a number reads."""
+    """Return the roles of the selected tokens that a kind of number depends on."""
     needs = TARGETS[kind].needs
     return tuple(role for role, name in zip(WATCHED, ("token", "distractor"), strict=True) if name in needs)
 
 
 def question_of(scene: Scene, settings: Settings) -> Settings:
-    """Return the target of the number: the position and the picked tokens that its kind reads."""
+    """Reduce the settings to the watched number: its kind, and the position and selected tokens that it depends on."""
     shown = roles(settings.kind)
     tokens = tuple((role, getattr(scene.picked, role) if role in shown else None) for role in WATCHED)
     position = -1 if settings.kind == "loss" else scene.position
@@ -55,14 +55,14 @@ def question_of(scene: Scene, settings: Settings) -> Settings:
 
 
 def sweep_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the same, and what every head is replaced by."""
+    """Reduce the settings to the watched number and the replacement of the heads."""
     return Settings((("how", settings.how), *question_of(scene, settings).items_))
 
 
 def measure_target(scene: Scene, question: Settings) -> Target | Unfit:
-    """Return the number that is watched, or why there is none.
+    """Return the watched number, or the reason why it cannot be watched.
 
-    Without a target it is the likeliest next token without edits, without a distractor the likeliest other one.
+    The default target is the most likely next token without edits, the default distractor the most likely other one.
     """
     needs = TARGETS[question.kind].needs
     if question.kind == "loss":
@@ -80,7 +80,7 @@ def measure_target(scene: Scene, question: Settings) -> Target | Unfit:
 
 
 def measure_sweep(scene: Scene, question: Settings, results: Mapping[str, Any], progress: Progress) -> Swept:
-    """Return every head replaced in turn; raises InputError where there is no number to watch."""
+    """Replace every head in turn; raises InputError if no number can be watched."""
     target: Target | Unfit = results["target"]
     if isinstance(target, Unfit):
         raise InputError(target.sentence(Words(scene.words, "sweep")))

@@ -1,4 +1,4 @@
-"""Every head in turn: what the absence of each one does to one number of the output."""
+"""A sweep over all heads: the effect of each one's absence on a number of the output."""
 
 from typing import Annotated
 
@@ -25,7 +25,7 @@ _WRITTEN = {"logit": logit, "difference": logit, "probability": number, "kl": na
 
 
 def job(seen: Seen) -> Payload:
-    """Return the watched number and how many heads there are, or why there is nothing to watch."""
+    """Name the watched number and the number of heads, or explain why nothing can be watched."""
     target: Target | Unfit = seen.results["target"]
     if isinstance(target, Unfit):
         return {"unready": True, "text": target.sentence(seen.words)}
@@ -35,13 +35,13 @@ def job(seen: Seen) -> Payload:
 
 
 def _usual(seen: Seen) -> Usual:
-    """Return the tokens that are watched where none were picked."""
+    """Return the default tokens, which are watched without a selection."""
     target: Target | Unfit = seen.results["target"]
     return {} if isinstance(target, Unfit) else {"target": target.token, "distractor": target.distractor}
 
 
 def _named(seen: Seen, target: Target) -> dict[str, object]:
-    """Return the values of a sentence about a target."""
+    """Return the values that fill in a sentence about a target."""
     values: dict[str, object] = {"position": target.position}
     for name in ("token", "distractor"):
         token = getattr(target, name)
@@ -51,33 +51,33 @@ def _named(seen: Seen, target: Target) -> dict[str, object]:
 
 
 def _watching(seen: Seen, target: Target) -> str:
-    """Return the number that is watched, with the ids of its tokens."""
+    """Describe the watched number, with the ids of its tokens."""
     return seen.words[f"watching_{target.kind}"].format(**_named(seen, target))
 
 
 def effect_map(seen: Seen) -> Payload:
-    """Return the map of all heads' effects, and the strongest ones; before they are measured, what it will show."""
+    """Draw the map of all heads' effects with a list of the strongest; before the sweep, explain what it will show."""
     target, swept, words = seen.results["target"], seen.results["sweep"], seen.here
     if swept is None or isinstance(target, Unfit):
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
     kind, how = target.kind, seen.settings.how
-    moves, unit = kind != "kl", words[f"unit_{kind}"]
-    labels = EffectWords(words["layer"], words["head"], words["value_adds" if moves else "value_kl"], unit)
-    shown = added(swept.effects) if moves else swept.effects
+    signed_effects, unit = kind != "kl", words[f"unit_{kind}"]
+    labels = EffectWords(words["layer"], words["head"], words["value_adds" if signed_effects else "value_kl"], unit)
+    shown = added(swept.effects) if signed_effects else swept.effects
     read = {"kl": "read_size", "loss": "read_loss"}.get(kind, "read_signed")
     notes = [words[read], _watching(seen, target)]
-    if moves:
+    if signed_effects:
         notes.append(words["now"].format(value=_WRITTEN[kind](swept.start), unit=unit))
     return {
-        "figure": effect_figure(shown, labels, signed=moves),
+        "figure": effect_figure(shown, labels, signed=signed_effects),
         "title": words[f"title_{kind}"].format(how=words[f"by_{how}"], **_named(seen, target)),
         "note": joined(notes),
         "source": _source(seen),
         "file": f"effects-{kind}-{how}",
         "columns": [labels.head, labels.layer, f"{labels.value} ({unit})"],
         "python": _lines(seen, target),
-        "ranked": strongest(shown, signed if moves else nats),
-        "signed": moves,
+        "ranked": strongest(shown, signed if signed_effects else nats),
+        "signed": signed_effects,
         "unit": unit,
         "hues": HUES,
         "words": plot_words(seen.all_words) | {key: words[key] for key in ("ranked", "ranked_about", "head_effect")},
@@ -85,7 +85,7 @@ def effect_map(seen: Seen) -> Payload:
 
 
 def added(effects: np.ndarray) -> np.ndarray:
-    """What each head adds to the number: the opposite of the change by its absence, and 0 for none. [L, H]"""
+    """Compute what each head adds to the number: minus the change in its absence, without negative zeros. [L, H]"""
     return 0 - effects
 
 
@@ -120,24 +120,24 @@ def sweep(
     distractor: str = "",
     most: Rows = 20,
 ) -> dict:
-    """What the absence of each head does to one number of the output, one head after the other.
+    """Measure the effect of each head's absence on one number of the output, one head at a time.
 
     Args:
-        how: What each head's output is replaced by: zero, or its mean over the prompt.
-        watch: The number: logit or probability of the token, difference of two logits, kl (how far the prediction
-            moves, nats), loss of the whole prompt (nats a token).
-        distractor: The second token of a difference. Empty: the likeliest other one.
+        how: The replacement of each head's output: zero, or its mean over the prompt.
+        watch: The number: logit or probability of the token, difference of two logits, kl (divergence from the
+            prediction with all heads, nats), loss of the whole prompt (nats per token).
+        distractor: The second token of a difference. Empty: the most likely other one.
 
     Returns:
-        start: the number without the change; effects: by layer and head what it changes by (kl: the divergence);
-        strongest: heads with the largest effects in size.
+        start: the number with all heads in place; effects: its change by layer and head (kl: the divergence);
+        strongest: the heads with the largest effects in size.
     """
     shown = roles(watch)
-    looked = watching(at(scene, position), token if shown else "", distractor if len(shown) > 1 else "")
-    target = measured(VIEW, "target", looked, kind=watch)
+    selected = watching(at(scene, position), token if shown else "", distractor if len(shown) > 1 else "")
+    target = measured(VIEW, "target", selected, kind=watch)
     if isinstance(target, Unfit):
         raise InputError(target.sentence(Words(scene.words, "sweep")))
-    swept = measured(VIEW, "sweep", looked, how=how, kind=watch)
+    swept = measured(VIEW, "sweep", selected, how=how, kind=watch)
     ids = {name: getattr(target, name) for name in ("token", "distractor")}
     return {
         "how": how,

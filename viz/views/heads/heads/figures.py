@@ -1,4 +1,4 @@
-"""Pictures of what heads do: all of them in numbers, one metric against another, and which heads work together."""
+"""Figures of what heads do: all heads in numbers, one metric against another, and the wiring between heads."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,34 +17,34 @@ from viz.theme import HUES, RAMPS, colorscale, frame, scales
 
 Head = tuple[int, int]  # layer, head
 KINDS = ("q", "k", "v")
-_BETWEEN = 48  # pixels between two maps, for the name of the lower one
+_BETWEEN = 48  # pixels between two maps, with room for the title of the lower one
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A column of the table and an axis of the plot."""
+    """A metric of heads: a column of the table and an axis of the plot."""
 
     key: str
     label: str
     help: str
-    unit: str  # as it stands on an axis
+    unit: str  # as an axis shows it
     kind: str  # "share" 0 to 1, "size" 0 and up, "signed" -1 to 1
-    missing: str = ""  # why there may be no number
+    missing: str = ""  # why some heads may lack a number
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """Numbers of every head. The frames are indexed (layer, head) and have a column a metric, by its key."""
+class HeadNumbers:
+    """Numbers of every head. The frames are indexed (layer, head) and have one column per metric, named by its key."""
 
     values: pd.DataFrame
     spread: pd.DataFrame | None  # standard deviation between sequences; None for one prompt
     names: Mapping[Head, Sequence[tuple[str, float, float]]] | None
-    # What heads are called: (name, score, baseline), the strongest first; None before that was measured.
+    # Names of heads as (name, score, baseline), the strongest first; None before the survey.
 
 
 @dataclass(frozen=True, eq=False)
 class Color:
-    """The color of a point: a number of each head, or which of its names is the first."""
+    """The color of points: a number per head, or each head's strongest name."""
 
     label: str
     values: np.ndarray | None = None  # [N], in the order of the heads
@@ -55,21 +55,21 @@ class Color:
 
 @dataclass(frozen=True, eq=False)
 class Wiring:
-    """How strongly one head is wired to the others, by "q", "k", "v". NaN where two heads cannot be wired."""
+    """The wiring scores between one head and the others, by "q", "k", "v". NaN if two heads cannot be wired."""
 
     head: Head
-    reads: Mapping[str, np.ndarray]  # [L, H], of earlier heads
-    feeds: Mapping[str, np.ndarray]  # [L, H], of later heads
+    reads: Mapping[str, np.ndarray]  # [L, H], scores of the earlier heads that it reads
+    feeds: Mapping[str, np.ndarray]  # [L, H], scores of the later heads that read it
     baseline: float
     baseline_sd: float
 
     def scores(self, kind: str) -> np.ndarray:
-        """Return those of earlier and of later heads in one map. [L, H], NaN at the head's own layer."""
+        """Combine the scores of earlier and of later heads in one map. [L, H], NaN at the head's own layer"""
         return np.where(np.isnan(self.reads[kind]), self.feeds[kind], self.reads[kind]).astype(np.float64)
 
 
-def head_table(measured: Measured, metrics: Sequence[Metric]) -> dict:
-    """Return all heads for the page's table: the numbers of `metrics`, their spread, and what heads are called."""
+def head_table(measured: HeadNumbers, metrics: Sequence[Metric]) -> dict:
+    """Build the page's table of all heads: the numbers of `metrics`, their spread, and the heads' names."""
     keys = [metric.key for metric in metrics]
     index, names = measured.values.index, measured.names
     return {
@@ -82,7 +82,7 @@ def head_table(measured: Measured, metrics: Sequence[Metric]) -> dict:
 
 
 def named(labels: pd.DataFrame) -> dict[Head, list[tuple[str, float, float]]]:
-    """Return the names of heads, the strongest name first. `labels`: label, score and baseline by (layer, head)."""
+    """Collect the names of each head, the strongest first. `labels`: label, score and baseline by (layer, head)"""
     names: dict[Head, list[tuple[str, float, float]]] = {}
     for (layer, head), row in labels.sort_values("score", ascending=False, kind="stable").iterrows():
         entry = (row["label"], float(row["score"]), float(row["baseline"]))
@@ -95,24 +95,25 @@ def named(labels: pd.DataFrame) -> dict[Head, list[tuple[str, float, float]]]:
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Heads as points: which numbers lie across and up, and what their color says."""
+    """Heads as points: the metrics across and up, and the meaning of the color."""
 
-    measured: Measured
+    measured: HeadNumbers
     x: Metric
     y: Metric
     color: Color
     named: str  # a template such as "head {layer}.{head}"
 
     def places(self, heads: pd.MultiIndex) -> pd.DataFrame:
-        """Return those of the heads that have both numbers."""
+        """Return x and y of those heads that have both numbers."""
         places = self.measured.values.loc[heads, [self.x.key, self.y.key]].dropna()
         places.columns = ["x", "y"]
         return places
 
 
 def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
-    """Return a point a head that has both numbers; picked heads are ringed and, over a probe set, have bars
-    of +- 1 sd.
+    """Draw one point per head that has both numbers, with a ring around each selected head.
+
+    Over a probe set, the rings have error bars of one standard deviation.
     """
     color = plane.color
     ramps = scales("signed", "linear") if color.signed else _visible_scales()
@@ -134,15 +135,13 @@ def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
 
 
 def _metric_axis(metric: Metric) -> dict:
-    """Return an axis with the name and the unit of a metric, and a line at zero where numbers lie on both
-    sides of it.
-    """
+    """Build an axis with the name and unit of a metric, and with a line at zero if it is signed."""
     signed = metric.kind == "signed"
     return axis(f"{metric.label} ({metric.unit})", ZERO if signed else None)
 
 
 def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
-    """Return some heads as one trace."""
+    """Draw some heads as points, in one trace."""
     places, values = plane.places(heads), plane.color.values
     index = [(int(layer), int(head)) for layer, head in places.index]
     marker = {"size": 9, "opacity": 0.9, "line": {"width": 0.6, "color": "rgba(128,128,128,0.9)"}}
@@ -161,13 +160,13 @@ def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
 
 
 def _hover(plane: Plane, head: Head) -> str:
-    """Return the hover of a point: the head, both numbers with their spread, its names or the number of its color."""
+    """Format the hover of a point: the head, both numbers with their spread, and its names or its color's number."""
     measured, color = plane.measured, plane.color
     lines = [plane.named.format(layer=head[0], head=head[1])]
     for metric in dict.fromkeys((plane.x, plane.y)):
         spread = math.nan if measured.spread is None else measured.spread.at[head, metric.key]
-        near = "" if math.isnan(spread) else f" ± {number(spread)}"
-        lines.append(f"{metric.label}: {exact(float(measured.values.at[head, metric.key]))}{near}")
+        error = "" if math.isnan(spread) else f" ± {number(spread)}"
+        lines.append(f"{metric.label}: {exact(float(measured.values.at[head, metric.key]))}{error}")
     if color.values is None:
         texts, names = dict(color.names), (measured.names or {}).get(head, ())
         lines += [f"{texts[name]}: {number(score)}" for name, score, _ in names] or [color.nameless]
@@ -177,7 +176,7 @@ def _hover(plane: Plane, head: Head) -> str:
 
 
 def _by_name(plane: Plane) -> list[go.Scatter]:
-    """Return one trace a name, that which is the head's strongest; the nameless heads first and so below the others."""
+    """Draw one trace for each strongest name; heads without a name come first and so lie below the others."""
     color, heads = plane.color, plane.measured.values.index
     first = np.array([_first_name(plane.measured, head) for head in heads])
     named = [(name, text, HUES[n % len(HUES)]) for n, (name, text) in enumerate(color.names)]
@@ -190,13 +189,13 @@ def _by_name(plane: Plane) -> list[go.Scatter]:
     return traces
 
 
-def _first_name(measured: Measured, head: Head) -> str:
+def _first_name(measured: HeadNumbers, head: Head) -> str:
     names = (measured.names or {}).get(head, ())
     return names[0][0] if names else ""
 
 
 def _rings(plane: Plane, picked: Sequence[Head]) -> go.Scatter:
-    """Return a ring in each picked head's hue, its number, and bars of one standard deviation where there is one."""
+    """Draw a ring and a label in each selected head's hue, with bars of one standard deviation over a probe set."""
     order = {head: n for n, head in enumerate(picked)}
     places = plane.places(pd.MultiIndex.from_tuples(order, names=["layer", "head"]))
     ring = go.Scatter(
@@ -224,12 +223,12 @@ def _rings(plane: Plane, picked: Sequence[Head]) -> go.Scatter:
 
 
 def _visible_scales() -> dict[str, list[list]]:
-    """Return the ramp without the end that is the page's own color: a point of value 0 must be seen."""
+    """Return the ramps without the end in the page's own color, so that points of value 0 are visible."""
     return {name: colorscale(stops[2:], "linear") for name, stops in RAMPS.items()}
 
 
 def _point_scale(color: Color) -> dict:
-    """Return the color axis of points that are colored by a number."""
+    """Build the color axis of points that are colored by a number."""
     bar = {"thickness": 10, "outlinewidth": 0, "title": {"text": plotly_text(color.label), "side": "right"}}
     return {"colorbar": bar} | ({"cmin": -1, "cmax": 1} if color.signed else {})
 
@@ -238,11 +237,10 @@ def _point_scale(color: Color) -> dict:
 
 
 def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -> go.Figure:
-    """Return three maps of layers and heads on one signed ramp: how far above random heads of these shapes each one is
-    wired.
+    """Draw three maps of layers and heads on one signed ramp: each head's wiring score above that of random heads.
 
-    `across` puts the maps side by side, else below one another; only the layouts of the two differ. `words`: q,
-    reads_q, feeds_q and so on for k and v, score, random, layer, head, above.
+    `across` puts the maps side by side, else below one another; only the two layouts differ. `words`: q, reads_q,
+    feeds_q and so on for k and v, score, random, layer, head, above.
     """
     (L, H), names = wiring.reads["q"].shape, [plotly_text(words[kind]) for kind in KINDS]
     low, each = (200, 22) if across else (84, 14)  # pixels of a map, and of a head in it
@@ -266,9 +264,9 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
         )
         maps.add_trace(heat, row=1 if across else n + 1, col=n + 1 if across else 1)
     frame(maps, meta={"scales": scales("signed", "linear"), "heads": True, "height": height, "narrow": height})
-    maps.update_xaxes(axis(words["layer"], _whole(L, 12))).update_yaxes(axis(words["head"], _whole(H, 6)))
+    maps.update_xaxes(axis(words["layer"], _count_ticks(L, 12))).update_yaxes(axis(words["head"], _count_ticks(H, 6)))
     maps.update_yaxes(autorange="reversed")
-    if across:  # the name of the axis once
+    if across:  # one title for all three axes
         maps.update_yaxes(title=None, col=2).update_yaxes(title=None, col=3)
     else:
         maps.update_xaxes(title=None, row=1).update_xaxes(title=None, row=2)
@@ -278,22 +276,22 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
     return maps.update_annotations(font_size=12).update_layout(coloraxis=colors, showlegend=False, margin={"t": 26})
 
 
-def _whole(count: int, limit: int) -> dict:
-    """Whole numbers on an axis, a label on about so many of them."""
+def _count_ticks(count: int, limit: int) -> dict:
+    """Return the options of an axis of whole numbers with about `limit` labels."""
     return {"showgrid": False, "dtick": max(1, count // limit), "tick0": 0}
 
 
 def _wired(wiring: Wiring, kind: str, words: Mapping[str, str]) -> list[list[str]]:
-    """Return the hover of each cell: who reads whom, the score, and what random heads score. [H][L]"""
+    """Format the hover of each cell: which head reads the other, the score, and the score of random heads. [H][L]"""
     scores, (layer, head) = wiring.scores(kind), wiring.head
     random = words["random"].format(mean=number(wiring.baseline), sd=number(wiring.baseline_sd))
     texts = []
     for h in range(scores.shape[1]):
         row = []
-        for at in range(scores.shape[0]):
-            side = "reads" if at < layer else "feeds"
-            who = words[f"{side}_{kind}"].format(this=f"{layer}.{head}", other=f"{at}.{h}")
-            score = words["score"].format(score=exact(float(scores[at, h])))
-            row.append("<br>".join(plotly_text(line) for line in (who, score, random)))
+        for other_layer in range(scores.shape[0]):
+            side = "reads" if other_layer < layer else "feeds"
+            reading = words[f"{side}_{kind}"].format(this=f"{layer}.{head}", other=f"{other_layer}.{h}")
+            score = words["score"].format(score=exact(float(scores[other_layer, h])))
+            row.append("<br>".join(plotly_text(line) for line in (reading, score, random)))
         texts.append(row)
     return texts

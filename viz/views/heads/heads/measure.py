@@ -12,42 +12,42 @@ from model.progress import Progress
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Measure
-from viz.views.heads.heads.figures import Measured, Wiring, named
+from viz.views.heads.heads.figures import HeadNumbers, Wiring, named
 
 SOURCES = ("prompt", "random", "sentences")
-LEAST = 0.25  # share of the weight that a name needs
+LEAST = 0.25  # minimum share of the weight for a name
 
 
 @dataclass(frozen=True, eq=False)
-class Prompt:
-    """Every head on this prompt."""
+class PromptMetrics:
+    """Metrics of every head on this prompt."""
 
-    metrics: pd.DataFrame  # indexed (layer, head), a column a metric
+    metrics: pd.DataFrame  # indexed (layer, head), one column per metric
 
 
 @dataclass(frozen=True, eq=False)
 class Surveyed:
-    """The measured numbers of a model, independent of the visitor's prompt."""
+    """Measurements of a model that do not depend on the visitor's prompt."""
 
     random: Survey
     sentences: Survey
     names: dict[tuple[int, int], list[tuple[str, float, float]]]  # of heads: (name, score, baseline), strongest first
-    copying: np.ndarray  # [L, H], NaN where a head writes nothing
+    copying: np.ndarray  # [L, H], NaN for a head that writes nothing
 
 
 def run_of(scene: Scene, settings: Settings) -> Settings:
-    """Return the run, where its numbers are requested: those of a probe outlive it."""
+    """Reduce the settings to the run whose metrics are requested, or None for a probe set, which needs no run."""
     return Settings((("run", scene.trace.key if settings.source == "prompt" else None),))
 
 
-def prompt(scene: Scene, settings: Settings) -> Prompt | None:
-    """Return the numbers of the run; None where those of a probe are requested."""
-    return Prompt(scene.trace.head_metrics()) if settings.run else None
+def prompt(scene: Scene, settings: Settings) -> PromptMetrics | None:
+    """Return the metrics of the run, None if those of a probe set are requested."""
+    return PromptMetrics(scene.trace.head_metrics()) if settings.run else None
 
 
 def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
-    """Return both probes, the names they give, and the copying scores."""
-    lm, before = scene.model, [0]  # sequences of the first probe
+    """Measure all heads on both probe sets, name them, and compute their copying scores."""
+    lm, before = scene.model, [0]  # number of sequences in the first probe set
 
     def random(done: int, total: int | None, what: str) -> None:
         before[0] = total or 0
@@ -62,19 +62,19 @@ def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
 
 
 def wiring(scene: Scene, settings: Settings) -> Wiring:
-    """Return the composition scores of the main head."""
+    """Compute the composition scores of the main head."""
     scores = composition(scene.model.model, *scene.head)
     return Wiring(scene.head, scores.reads, scores.feeds, scores.baseline, scores.baseline_sd)
 
 
-# The trace holds the numbers of the prompt; those of the weights take a second in a large model.
+# The trace keeps the numbers of the prompt, so PROMPT does not; those of the weights take a second in a large model.
 PROMPT = Measure("prompt", prompt, depends=(), settings=("source",), question=run_of, locks=False, keep=False)
 SURVEY = Measure("survey", survey, depends=("model",), slow=True)
 WIRING = Measure("wiring", wiring, depends=("model", "head"))
 
 
-def measured_heads(source: str, run: Prompt | None, surveyed: Surveyed | None) -> Measured | None:
-    """Return the numbers of all heads from the chosen source; None for a probe set that was not measured yet."""
+def measured_heads(source: str, run: PromptMetrics | None, surveyed: Surveyed | None) -> HeadNumbers | None:
+    """Return the numbers of all heads from the selected source; None for a probe set that has not been measured yet."""
     if source == "prompt":
         values, spread = run.metrics, None
     elif surveyed is None:
@@ -83,6 +83,6 @@ def measured_heads(source: str, run: Prompt | None, surveyed: Surveyed | None) -
         chosen = getattr(surveyed, source)
         values, spread = chosen.mean, chosen.spread
     if surveyed is None:
-        return Measured(values, None, None)
+        return HeadNumbers(values, None, None)
     values = values.assign(copying=surveyed.copying.ravel())
-    return Measured(values, spread if spread is None else spread.assign(copying=math.nan), surveyed.names)
+    return HeadNumbers(values, spread if spread is None else spread.assign(copying=math.nan), surveyed.names)

@@ -1,4 +1,4 @@
-"""Every head in numbers, on this prompt or over a probe set, and which heads work together."""
+"""Every head in numbers, on this prompt or over a probe set, and the wiring between heads."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from viz.seam.view import Custom, Facts, Figure, Job, Payload, Seen, View
 from viz.theme import HUES
 from viz.views.heads.heads.figures import (
     Color,
-    Measured,
+    HeadNumbers,
     Metric,
     Plane,
     composition_figure,
@@ -29,9 +29,9 @@ from viz.words import Words, joined
 from viz.work.playground import Playground
 
 METRICS = (*HEAD_METRICS, "copying")
-UP = ("induction", *(key for key in METRICS if key != "induction"))  # the first one is the default
+UP = ("induction", *(key for key in METRICS if key != "induction"))  # the first is the default
 COLORS = ("layer", "label", "first_token", "entropy", "copying")
-INSTEAD = ("first_token", "entropy", "self", "distance")  # metrics that every prompt of two tokens has
+INSTEAD = ("first_token", "entropy", "self", "distance")  # metrics that are defined on any prompt of two tokens or more
 
 
 def name_of(words: Words, key: str) -> str:
@@ -40,12 +40,12 @@ def name_of(words: Words, key: str) -> str:
 
 
 def help_of(words: Words, key: str) -> str:
-    """Return the help of a metric."""
+    """Return the help text of a metric."""
     return words.catalogue["heads.copying.help" if key == "copying" else f"metric_help.{key}"]
 
 
 def metrics(seen: Seen) -> dict[str, Metric]:
-    """All metrics in the reader's language, with why one may have no number here."""
+    """Build all metrics in the reader's language, each with the reason why some heads may lack it."""
     words, missing = seen.words, _missing(seen)
     result = {}
     for key, metric in HEAD_METRICS.items():
@@ -57,7 +57,7 @@ def metrics(seen: Seen) -> dict[str, Metric]:
 
 
 def _missing(seen: Seen) -> dict[str, str]:
-    """Why a metric may have no number, by its key."""
+    """Return the reasons why heads may lack a metric, by its key."""
     words = seen.words.within("missing")
     if seen.settings.source != "prompt":
         return {}
@@ -66,20 +66,20 @@ def _missing(seen: Seen) -> dict[str, str]:
     return {key: words[key] for key in ("duplicate_token", "induction")}
 
 
-def shown_heads(seen: Seen) -> Measured | None:
-    """Return the numbers of all heads from the chosen source; None for a probe set that was not measured yet."""
+def shown_heads(seen: Seen) -> HeadNumbers | None:
+    """Return the numbers of all heads from the selected source; None for a probe set that has not been measured yet."""
     return measured_heads(seen.settings.source, seen.results["prompt"], seen.results["survey"])
 
 
 def unmeasured(seen: Seen) -> Payload:
-    """Instead of a picture of the probe set that was not measured yet."""
+    """Build the placeholder for a probe set that has not been measured yet."""
     words = seen.words
     hint = words["unmeasured_hint"].format(button=words["survey.start"])
     return {"empty": {"text": words["unmeasured"], "hint": hint}}
 
 
 def caption(seen: Seen) -> str:
-    """Return the subject of the numbers: one run of this prompt, or means over a probe set."""
+    """Name the source of the numbers: one run of this prompt, or means over a probe set."""
     words, source = seen.words.within("caption"), seen.settings.source
     if source == "prompt":
         n = len(seen.facts.tokens)
@@ -88,7 +88,7 @@ def caption(seen: Seen) -> str:
 
 
 def source_line(seen: Seen) -> str:
-    """Whose numbers these are; edits change the run of the prompt only."""
+    """Name the model behind the numbers, and the time of the survey; edits affect only the numbers on the prompt."""
     if seen.settings.source == "prompt":
         return seen.facts.source
     time = duration(seen.seconds["survey"])
@@ -96,18 +96,18 @@ def source_line(seen: Seen) -> str:
 
 
 def python_of(facts: Facts, source: str, axes: tuple[str, ...] = ()) -> str:
-    """Return the lines that make the frame of the chosen source, or its columns that are `axes`."""
-    copied = "copying" in axes
-    columns = f"[{list(dict.fromkeys(axes))}]" if axes and not copied else ""
-    imports = ["from model.attention.circuits import copying"] if copied else []
-    last = ["copying(lm.model)  # [L, H]"] if copied else []
+    """Write the Python lines that compute the frame of the selected source, or only its columns `axes`."""
+    with_copying = "copying" in axes
+    columns = f"[{list(dict.fromkeys(axes))}]" if axes and not with_copying else ""
+    imports = ["from model.attention.circuits import copying"] if with_copying else []
+    last = ["copying(lm.model)  # [L, H]"] if with_copying else []
     if source == "prompt":
         return script(facts, [f"run.head_metrics(){columns}  # indexed (layer, head)", *last], imports)
-    both = [f"found.mean{columns}, found.spread{columns}  # indexed (layer, head)", *last]
+    statistics = [f"survey.mean{columns}, survey.spread{columns}  # indexed (layer, head)", *last]
     if source == "sentences":
-        lines = ["found = sentence_survey(lm.model, lm.encode)", *both]
+        lines = ["survey = sentence_survey(lm.model, lm.encode)", *statistics]
         return model_script(facts, lines, ["from model.attention.surveys import sentence_survey", *imports])
-    lines = ["found = random_survey(lm.model, pool=lm.tokenizer.vocab_size)", *both, f"labels(found, {LEAST})"]
+    lines = ["survey = random_survey(lm.model, pool=lm.tokenizer.vocab_size)", *statistics, f"labels(survey, {LEAST})"]
     return model_script(facts, lines, ["from model.attention.surveys import labels, random_survey", *imports])
 
 
@@ -115,7 +115,7 @@ def python_of(facts: Facts, source: str, axes: tuple[str, ...] = ()) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Return all heads in numbers."""
+    """Build the table of all heads in numbers."""
     words, texts, result = seen.here, seen.all_words, shown_heads(seen)
     if result is None:
         return unmeasured(seen)
@@ -133,7 +133,7 @@ def table(seen: Seen) -> Payload:
 
 
 def names_only(seen: Seen) -> dict[str, str]:
-    """Return the title of a column of names, and the text for none."""
+    """Return the header of a column of names, and the text for heads without a name."""
     return {key: seen.words[key] for key in ("names", "nameless")}
 
 
@@ -141,18 +141,18 @@ def names_only(seen: Seen) -> dict[str, str]:
 
 
 def scatter(seen: Seen) -> Payload:
-    """Return every head as a point."""
-    words, settings, result, known = seen.here, seen.settings, shown_heads(seen), seen.results["survey"] is not None
-    if result is None or (not known and "copying" in (settings.x, settings.y)):
+    """Draw every head as a point."""
+    words, settings, result, surveyed = seen.here, seen.settings, shown_heads(seen), seen.results["survey"] is not None
+    if result is None or (not surveyed and "copying" in (settings.x, settings.y)):
         return unmeasured(seen)
-    every = metrics(seen)
-    (x, y), notes = axes_of(seen, result, every)
+    all_metrics = metrics(seen)
+    (x, y), notes = axes_of(seen, result, all_metrics)
     if result.values[[x.key, y.key]].isna().all(axis=None):
-        return {"empty": {"text": words["no_numbers"], "hint": every[x.key].missing}}
-    color = settings.colour if known or settings.colour not in ("label", "copying") else "layer"
+        return {"empty": {"text": words["no_numbers"], "hint": all_metrics[x.key].missing}}
+    color = settings.colour if surveyed or settings.colour not in ("label", "copying") else "layer"
     if color != settings.colour:
         notes.append(words["colour_later"])
-    plane = Plane(result, x, y, color_of(seen, color, result, every), seen.words["named"])
+    plane = Plane(result, x, y, color_of(seen, color, result, all_metrics), seen.words["named"])
     picture = scatter_figure(plane, seen.facts.heads)
     return {
         "figure": picture.update_layout(uirevision=f"{seen.facts.model_id} {settings.source} {x.key} {y.key}"),
@@ -166,44 +166,46 @@ def scatter(seen: Seen) -> Payload:
     }
 
 
-def axes_of(seen: Seen, result: Measured, every: Mapping[str, Metric]) -> tuple[tuple[Metric, Metric], list[str]]:
-    """Return the two metrics; one without numbers on this prompt is replaced by another, with a note."""
+def axes_of(
+    seen: Seen, result: HeadNumbers, all_metrics: Mapping[str, Metric]
+) -> tuple[tuple[Metric, Metric], list[str]]:
+    """Return the two metrics of the axes and notes; another metric replaces one without numbers on this prompt."""
     chosen, notes = [], []
     for key in (seen.settings.x, seen.settings.y):
         taken = {seen.settings.x, seen.settings.y, *(metric.key for metric in chosen)}
         other = next(each for each in INSTEAD if each not in taken)
         if result.values[key].isna().all() and result.values[other].notna().any():
-            names = {"metric": every[key].label, "other": every[other].label}
-            notes.append(f"{every[key].missing} {seen.here['instead'].format(**names)}")
+            names = {"metric": all_metrics[key].label, "other": all_metrics[other].label}
+            notes.append(f"{all_metrics[key].missing} {seen.here['instead'].format(**names)}")
             key = other
-        chosen.append(every[key])
+        chosen.append(all_metrics[key])
     return tuple(chosen), notes
 
 
-def color_of(seen: Seen, name: str, result: Measured, every: Mapping[str, Metric]) -> Color:
-    """Return the meaning of a point's color."""
+def color_of(seen: Seen, name: str, result: HeadNumbers, all_metrics: Mapping[str, Metric]) -> Color:
+    """Return the color of the points by its name."""
     words = seen.words
     if name == "layer":
         return Color(words["layer"], result.values.index.get_level_values("layer").to_numpy(float))
     if name == "label":
         names = tuple((label, seen.all_words[f"label.{label}"]) for label in LABELS)
         return Color(words["names"], names=names, nameless=words["nameless"])
-    return Color(every[name].label, result.values[name].to_numpy(float), every[name].kind == "signed")
+    return Color(all_metrics[name].label, result.values[name].to_numpy(float), all_metrics[name].kind == "signed")
 
 
 # --- which heads work together ---------------------------------------------------------------------
 
 
 def together(seen: Seen) -> Payload:
-    """How strongly the main head is wired to each head of other layers."""
+    """Draw how strongly the main head is wired to each head of other layers."""
     words, facts, (layer, head) = seen.here, seen.facts, seen.facts.head
     if facts.config.n_layer == 1:
         return {"empty": {"text": words["one_layer"], "hint": words["one_layer_hint"]}}
     names = words.plain() | {"head": words["head"], "layer": words["layers"].format(head=f"{layer}.{head}")}
     lines = [
-        f"found = composition(lm.model, {layer}, {head})",
-        "found.reads, found.feeds  # by q, k, v: [L, H] each",
-        "found.baseline, found.baseline_sd",
+        f"scores = composition(lm.model, {layer}, {head})",
+        "scores.reads, scores.feeds  # by q, k, v: [L, H] each",
+        "scores.baseline, scores.baseline_sd",
         f"copying(lm.model)[{layer}, {head}]",
     ]
     return {
@@ -218,7 +220,7 @@ def together(seen: Seen) -> Payload:
 
 
 def _notes(seen: Seen) -> list[str]:
-    """How to read the maps, what was left out, and whether the head copies."""
+    """Explain how to read the maps, what they omit, and how much the head copies."""
     words, (layer, head), surveyed = seen.here, seen.facts.head, seen.results["survey"]
     notes = [words["note"].format(layer=layer, head=head), words["caveat"]]
     if surveyed is None:
@@ -233,12 +235,12 @@ def _notes(seen: Seen) -> list[str]:
 
 
 def head_survey(playground: Playground, model: LanguageModel) -> dict:
-    """What every head does without a prompt of one's own: on repeated random tokens and on sentences, with the names
-    that this gives to heads (previous token, induction ...) and copying scores.
+    """Measure what every head does without a prompt, on repeated random tokens and on sentences, and name the heads.
 
     Returns:
-        random, sentences: a record a head with the metrics of head_metrics, means over the sequences; names: layer,
-        head, name, score and baseline of the heads that have one; copying: by layer and head, -1 to 1.
+        random, sentences: one record per head with the metrics of head_metrics, means over the sequences; names: layer,
+        head, name (previous token, induction ...), score and baseline of the heads that have a name; copying: scores by
+        layer and head, -1 to 1.
     """
     result = measured(VIEW, "survey", unprompted(playground, model))
     names = [
@@ -256,7 +258,7 @@ def head_survey(playground: Playground, model: LanguageModel) -> dict:
 
 
 def composition(playground: Playground, model: LanguageModel, layer: int, head: int, most: Rows = 10) -> dict:
-    """How strongly one head is wired to the others, by its weights alone: which heads it reads, and which read it.
+    """Compute how strongly one head is wired to the others, by weights alone: the heads that it reads and that read it.
 
     Returns:
         reads: for its query, key and value (q, k, v) the heads whose output it reads most; feeds: the heads whose

@@ -1,4 +1,4 @@
-"""Tokens followed through a prompt, as lines."""
+"""The figure of tokens followed through a prompt."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,14 @@ from viz.charts.lines import MARKED, line, token_data
 from viz.labels import plotly_text
 from viz.numbers import logit, percent, whole
 from viz.theme import HUES
-from viz.views.predictions.figures import HOVERTEXT, filled, token_texts
+from viz.views.predictions.figures import HOVERTEXT, fill_template, token_texts
 
-SHOWN = ("probability", "logit", "rank")  # what can be drawn of a token that is followed
+SHOWN = ("probability", "logit", "rank")  # quantities of a followed token that can be drawn
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """A token that is followed: its name, and its chances after every position. [T] each"""
+class FollowedToken:
+    """A followed token: its name, and its logit, probability and rank after every position. [T] each"""
 
     name: str
     token: int
@@ -29,29 +29,34 @@ class Line:
 
 
 def follow_figure(
-    lines: Sequence[Line], shown: str, pieces: Sequence[str], ids: np.ndarray, words: Mapping[str, str]
+    lines: Sequence[FollowedToken], shown: str, pieces: Sequence[str], ids: np.ndarray, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return a line a token: one of SHOWN after every position, diamonds where the token really comes next. ids [T]
+    """Draw one line per token: the quantity `shown` after every position, with diamonds where the token comes next.
 
-    Words: axis_after, axis_<shown>, hover with {token}, {position}, {after}, {share}, {logit}, {rank}; next.
+    `shown` is one of SHOWN. ids [T]. Words: axis_after, axis_<shown>, next, and hover with {token}, {position},
+    {after}, {share}, {logit}, {rank}.
     """
     T, names = len(pieces), token_texts(pieces)
     traces: list[go.Scatter] = []
     for n, each in enumerate(lines):
-        comes = [*(ids[1:] == each.token).tolist(), False]
-        hue, more = HUES[n % len(HUES)], {"hovertext": _hovers(each, names, comes, words), "hovertemplate": HOVERTEXT}
+        is_next = [*(ids[1:] == each.token).tolist(), False]
+        hue, more = HUES[n % len(HUES)], {"hovertext": _hovers(each, names, is_next, words), "hovertemplate": HOVERTEXT}
         more |= {"customdata": token_data(T)}
         y = getattr(each, shown)
         width = 2 if T <= MARKED else 1.2
         traces.append(line(each.name, range(T), y, hue, hover="", text=names, width=width, more=more))
-        there = [t for t in range(T) if comes[t]]
+        positions = [t for t in range(T) if is_next[t]]
         mark = {"color": hue, "size": 13, "symbol": "diamond"}
         marks = {"mode": "markers", "hoverinfo": "skip", "hovertemplate": None, "showlegend": False, "marker": mark}
-        traces.append(line("", there, y[there], hue, hover="", more=marks))
-    last = math.log10(max(10, *(int(each.rank.max()) for each in lines)))
+        traces.append(line("", positions, y[positions], hue, hover="", more=marks))
+    power = math.log10(max(10, *(int(each.rank.max()) for each in lines)))
     scale = {
         "probability": {"rangemode": "tozero", "tickformat": ".3~p"},
-        "rank": {"type": "log", "range": [1.05 * last, -0.05 * last], "dtick": 1},  # the first place at the top
+        "rank": {
+            "type": "log",
+            "range": [1.05 * power, -0.05 * power],  # rank 1 at the top
+            "dtick": 1,
+        },
         "logit": {},
     }[shown]
     x, y_axis = token_axis(words["axis_after"], pieces), axis(words[f"axis_{shown}"], scale)
@@ -59,12 +64,14 @@ def follow_figure(
     return figure(traces, x, y_axis, height=400, narrow=340, meta={"places": True}, more=more)
 
 
-def _hovers(each: Line, names: Sequence[str], comes: Sequence[bool], words: Mapping[str, str]) -> list[str]:
-    """Return the hover of each point of a line."""
+def _hovers(each: FollowedToken, names: Sequence[str], is_next: Sequence[bool], words: Mapping[str, str]) -> list[str]:
+    """Format the hover of each point of a line. is_next [T]: whether the token comes next."""
     rows = zip(each.probability.tolist(), each.rank.tolist(), each.logit.tolist(), strict=True)
     hovers = []
     for t, (share, rank, value) in enumerate(rows):
         values = {"token": plotly_text(each.name), "after": names[t], "position": t}
         values |= {"share": percent(share), "rank": whole(rank), "logit": logit(value)}
-        hovers.append(filled(words["hover"], values) + (f"<br>{plotly_text(words['next'])}" if comes[t] else ""))
+        hovers.append(
+            fill_template(words["hover"], values) + (f"<br>{plotly_text(words['next'])}" if is_next[t] else "")
+        )
     return hovers

@@ -14,33 +14,32 @@ from viz.seam.settings import Choice, Settings, Text
 from viz.seam.targets import OFFERED, Usual, fields
 from viz.seam.typed import typed_token
 from viz.seam.view import Figure, Measure, Payload, Seen, View
-from viz.views.predictions.follow.figures import SHOWN, Line, follow_figure
+from viz.views.predictions.follow.figures import SHOWN, FollowedToken, follow_figure
 from viz.words import joined
 
-MOST = 16  # tokens that a program may follow at once
+MOST = 16  # tokens that one API call may follow
 
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """The tokens that are followed, each once, and their chances after every position."""
+    """The followed tokens, without duplicates, and their numbers after every position."""
 
     tokens: tuple[int, ...]
     followed: tuple[Followed, ...]
-    at: int | None  # where the first one is the likeliest next token; None where it was typed
+    at: int | None  # position at which the first one is the most likely next token; None if a target is selected
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the tokens, and the position looked at where it decides the first one."""
+    """Add the selected tokens to the settings, and the position if the default or the typed token depends on it."""
     ids = scene.picked.target, scene.picked.distractor
     at = scene.position if ids[0] is None else None
     return Settings((*settings.items(), ("ids", ids), ("at", at), ("near", scene.position if settings.more else None)))
 
 
 def measure(scene: Scene, settings: Settings) -> Lines:
-    """Return the chances of target, distractor and the token that was typed; without a target, of the likeliest next
-    token.
+    """Follow target, distractor and the typed token; without a target, the most likely next token.
 
-    Raises InputError, in the reader's language, where a text is not one token.
+    Raises InputError, in the reader's language, if a text is not one token.
     """
     first = [] if settings.at is None else likeliest(scene.trace.logits_at(settings.at), 1)
     tokens = tuple(
@@ -52,16 +51,16 @@ def measure(scene: Scene, settings: Settings) -> Lines:
 
 
 def plot(seen: Seen) -> Payload:
-    """Return the lines of the tokens."""
+    """Draw the followed tokens as lines."""
     words, facts, result, shown = seen.here, seen.facts, seen.result, seen.settings.measure
     lines = [
-        Line(quoted(facts.piece(token)), token, each.logit, each.probability, each.rank)
+        FollowedToken(quoted(facts.piece(token)), token, each.logit, each.probability, each.rank)
         for token, each in zip(result.tokens, result.followed, strict=True)
     ]
     names = [f"“{line.name}”" for line in lines]
     python = [
         f"tokens = {list(result.tokens)}  # {', '.join(names)}",
-        f"[found.{shown} for found in follow_all(run, tokens)]  # after each position",
+        f"[followed.{shown} for followed in follow_all(run, tokens)]  # after each position",
     ]
     note = [words["note"]]
     if result.at is not None:
@@ -77,7 +76,7 @@ def plot(seen: Seen) -> Payload:
 
 
 def _usual(seen: Seen) -> Usual:
-    """Return the token that is followed where none was picked."""
+    """Return the token that is followed by default."""
     return {"target": None if seen.results["main"].at is None else seen.results["main"].tokens[0]}
 
 
@@ -85,17 +84,17 @@ def _usual(seen: Seen) -> Usual:
 
 
 def follow_tokens(scene: Scene, tokens: list[str]) -> dict:
-    """Return the chances of some tokens after every position of the prompt.
+    """Measure the logit, probability and rank of some tokens after every position of the prompt.
 
     Args:
-        tokens: One to sixteen tokens, each as its text with its space in front (' Paris'), or as 'id:1234'.
+        tokens: One to sixteen tokens, each as its text with its leading space (' Paris'), or as 'id:1234'.
 
     Returns:
-        followed: for each token id, text, and one number a position of logit, probability and rank (1 is the
-        likeliest).
+        followed: for each token id, text, and the lists logit, probability and rank (1 is the most likely), with one
+        number per position.
     """
     if not 1 <= len(tokens) <= MOST:
-        raise InputError("This is not a number of tokens that can be followed.", str(len(tokens)), "Give 1 to 16.")
+        raise InputError("This number of tokens cannot be followed.", str(len(tokens)), "Give 1 to 16.")
     ids = list(dict.fromkeys(token_id(scene.model, text) for text in tokens))
     with scene.playground.computing:
         followed = follow_all(scene.trace, ids)

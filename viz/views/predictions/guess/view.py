@@ -1,6 +1,6 @@
-"""Guess first: a person guesses the next token, then sees what the model expected.
+"""Guess first: the reader guesses the next token, then sees what the model expected.
 
-The page is sent the text before the guess and nothing of what follows; each answer is asked for one by one.
+The page receives only the text before the guess; it requests each answer separately.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ from viz.views.predictions.expected import (
 from viz.views.predictions.surprise.figures import breaks
 from viz.words import translate
 
-SHOWN = 5  # likeliest tokens in an answer
+SHOWN = 5  # most likely tokens in an answer
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A request: the token to guess, and what was typed, None before the guess, "" for no guess."""
+    """A request: the position to guess, and the typed text; None before the guess, "" for a skipped one."""
 
     at: int
     typed: str | None = None
@@ -49,7 +49,7 @@ class Chances:
 
 @dataclass(frozen=True)
 class Guess:
-    """A typed text as a guess: its first token, how many tokens it is, and what the model gave the first one."""
+    """A typed text as a guess: its first token, its number of tokens, and the model's numbers for the first one."""
 
     token: int
     n: int
@@ -57,64 +57,65 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Refused:
-    """Why a text cannot be read as tokens."""
+class RefusedText:
+    """The reason why a text cannot be read as tokens."""
 
     what: str
     hint: str
 
 
 def turn_of(sent: object, scene: Scene) -> Turn:
-    """Return the turn that the page sent, if it is of this run; else the first turn."""
+    """Parse the turn that the page sent; return the first turn if it is invalid or belongs to another run."""
     values, T = sent if isinstance(sent, Mapping) else {}, len(scene.tokens)
     at, typed = values.get("at"), values.get("typed")
-    fits = isinstance(at, int) and not isinstance(at, bool) and 0 < at < T and values.get("run") == scene.run
-    if not fits:
+    valid = isinstance(at, int) and not isinstance(at, bool) and 0 < at < T and values.get("run") == scene.run
+    if not valid:
         return Turn(1)
     return Turn(at, typed[:MOST_TYPED] if isinstance(typed, str) else None)
 
 
-def measure_guess(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Guess | Refused | None:
-    """Return the typed text as a token; None where there is none."""
+def measure_guess(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Guess | RefusedText | None:
+    """Read the typed text as a token; return None without a text, and Refused if it cannot be read."""
     if not settings.board.typed:
         return None
     try:
         return guess_of(scene, settings.board, results["main"])
-    except PlaygroundError as error:  # the person can type another text
-        return Refused(error.what, error.hint)
+    except PlaygroundError as error:  # the reader can type another text
+        return RefusedText(error.what, error.hint)
 
 
 def guess_of(scene: Scene, turn: Turn, expected: Predictions) -> Guess:
-    """Return a typed text as the next token.
+    """Read a typed text as the next token.
 
-    A space in front need not be typed: the text counts with or without one, whichever is right, else whichever is fewer
-    tokens, else whichever is likelier. Of several tokens the first counts. Raises InputError.
+    The leading space is optional. Of the readings with and without it, the one that begins with the actual token wins,
+    else the one with fewer tokens, else the more likely one. Only the first token counts. Raises InputError if the text
+    cannot be tokenized.
     """
     texts = [turn.typed, " " + turn.typed]
     readings = [ids_of(scene.model, text) for text in texts[: 1 if turn.typed[0] in " ·↵⇥\n" else 2]]
-    real, before = int(scene.tokens.ids[turn.at]), turn.at - 1
+    actual, before = int(scene.tokens.ids[turn.at]), turn.at - 1
     ids = min(
         readings,
-        key=lambda ids: (ids[0] != real, len(ids), chances_of(scene, before, ids[0], expected).rank),
+        key=lambda ids: (ids[0] != actual, len(ids), chances_of(scene, before, ids[0], expected).rank),
     )
     return Guess(ids[0], len(ids), chances_of(scene, before, ids[0], expected))
 
 
 def chances_of(scene: Scene, before: int, token: int, expected: Predictions) -> Chances:
-    """Return the model's numbers for a token after a position; for a likely one, those in its row."""
+    """Return the model's numbers for a token after position `before`, from its row if it is among the top tokens."""
     likely = expected.ids[before].tolist()
     if token in likely:
         at = likely.index(token)
         return Chances(at + 1, float(expected.probabilities[before, at]), float(expected.logits[before, at]))
-    (one,) = follow_all(scene.trace, [token], slice(before, before + 1))
-    return Chances(int(one.rank[0]), float(one.probability[0]), float(one.logit[0]))
+    (followed,) = follow_all(scene.trace, [token], slice(before, before + 1))
+    return Chances(int(followed.rank[0]), float(followed.probability[0]), float(followed.logit[0]))
 
 
 # --- the board ---
 
 
 def board(seen: Seen) -> Payload:
-    """Return the text before the guess, and the answer once there is a guess."""
+    """Build the board: the text before the guess, and the answer once the reader has guessed."""
     words, turn, pieces = seen.here, seen.settings.board, seen.facts.pieces
     T = len(pieces)
     if T < 2:
@@ -130,7 +131,7 @@ def board(seen: Seen) -> Payload:
     }
     if turn.typed is None:
         return payload
-    if isinstance(guess, Refused):
+    if isinstance(guess, RefusedText):
         language = seen.facts.language
         text = f"{translate(guess.what, language)} {translate(guess.hint, language)}"
         return payload | {"refused": text, "typed": turn.typed}
@@ -138,12 +139,12 @@ def board(seen: Seen) -> Payload:
 
 
 def answer(seen: Seen, turn: Turn, guess: Guess | None) -> dict:
-    """Return the token that comes next, what the model expected, and how good the guess was."""
+    """Build the answer: the actual next token, the model's prediction and a verdict on the guess."""
     expected, tokens, before = seen.results["main"], seen.facts.tokens, turn.at - 1
-    real, rank = int(tokens.ids[turn.at]), int(expected.rank[before])
+    actual, rank = int(tokens.ids[turn.at]), int(expected.rank[before])
     rows = likely_rows(expected, before, seen.facts)[:SHOWN]
     others = [actual_row(expected, before, tokens)] if rank > SHOWN else []
-    if guess and guess.token != real and guess.chances.rank > SHOWN:
+    if guess and guess.token != actual and guess.chances.rank > SHOWN:
         chances = guess.chances
         others.append(row(guess.token, seen.facts.piece(guess.token), chances.rank, (chances.share, chances.logit)))
     surprisal = float(expected.surprisal[before])
@@ -151,11 +152,11 @@ def answer(seen: Seen, turn: Turn, guess: Guess | None) -> dict:
     return {
         "text": visible(tokens.pieces[turn.at]),
         "said": _verdict(seen, turn, guess),
-        "right": None if guess is None else guess.token == real,
+        "right": None if guess is None else guess.token == actual,
         "model": rank == 1,
         "bits": surprisal,
         "rows": rows + sorted(others, key=lambda row: row["rank"]),
-        "real": real,
+        "real": actual,
         "guess": guess.token if guess else None,
         "facts": [
             [seen.here["surprisal"], value, seen.here["surprisal_help"]],
@@ -165,7 +166,7 @@ def answer(seen: Seen, turn: Turn, guess: Guess | None) -> dict:
 
 
 def _verdict(seen: Seen, turn: Turn, guess: Guess | None) -> list[str]:
-    """Whether the guess was right, its token, and the model's prediction."""
+    """Describe whether the guess was right, and how likely the model considered both tokens."""
     words, tokens, expected, before = seen.here, seen.facts.tokens, seen.results["main"], turn.at - 1
     actual = actual_row(expected, before, tokens)
     named = {"real": quoted(tokens.pieces[turn.at]), "rank": whole(actual["rank"]), "share": actual["percent"]}

@@ -1,4 +1,4 @@
-"""The lens for programs."""
+"""The API of the lens."""
 
 from typing import Annotated
 
@@ -12,26 +12,26 @@ from viz.seam.scene import Scene
 from viz.views.predictions.lens.measure import LENSES, translator
 
 Lens = Annotated[str, OneOf(LENSES)]
-MOST = 16  # tokens that are followed at once
+MOST = 16  # tokens that one call may follow
 
 
 def _tops(scene: Scene, ids: list, shares: list, limit: int) -> list[dict]:
-    """Return the likeliest tokens of one cell."""
+    """Return the most likely tokens of one cell, with their probabilities."""
     return [named(scene.model, n) | {"probability": p} for n, p in list(zip(ids, shares, strict=True))[:limit]]
 
 
 def lens(scene: Scene, lens: Lens = "plain", positions: list[int] = (), most: Few = 1) -> dict:
-    """What the model would predict if it stopped at an earlier layer: the logit lens at every layer and position.
+    """Compute the logit lens at every layer and position: the model's prediction if it stopped after that layer.
 
     Args:
-        lens: plain: the final norm and the output head alone. tuned: a trained translation first, where the model has
-            one.
-        positions: The tokens after which one looks; all where none are given, which may take a while.
-        most: Likeliest tokens told for each cell.
+        lens: plain: the final norm and the output head alone. tuned: a trained translation first, if the model has one.
+        positions: The positions to read; all if empty, which may take a while.
+        most: Number of most likely tokens per cell.
 
     Returns:
-        layers: blocks passed, 0 to the number of layers. For each layer and, within it, each position: likeliest,
-        entropy (nats), kl to the final prediction (nats), rank and probability of the final answer (answers).
+        layers: layers passed, 0 to the number of layers. For each of them and each position: likeliest (the most
+        likely tokens), entropy (nats), kl to the final prediction (nats), and rank and probability of the final
+        prediction's top token (answers).
     """
     chosen = tuple(place(scene, each) for each in positions) or tuple(range(len(scene.tokens)))
     tuned = translator(scene, lens)
@@ -39,7 +39,7 @@ def lens(scene: Scene, lens: Lens = "plain", positions: list[int] = (), most: Fe
     def work(progress: Progress) -> object:
         return read_layers(scene.trace, chosen, top=5, lens=tuned, progress=progress)
 
-    reading = done(scene.playground, background.Job(("lens", scene.trace.key, lens, chosen), work))
+    reading = done(scene.playground, background.BackgroundJob(("lens", scene.trace.key, lens, chosen), work))
     ids, shares = reading.ids.tolist(), reading.probabilities.tolist()
     cells = [[_tops(scene, *cell, most) for cell in zip(*row, strict=True)] for row in zip(ids, shares, strict=True)]
     return {
@@ -57,20 +57,21 @@ def lens(scene: Scene, lens: Lens = "plain", positions: list[int] = (), most: Fe
 
 
 def lens_at(scene: Scene, position: int = -1, lens: Lens = "plain", tokens: list[str] = (), most: Few = 5) -> dict:
-    """Return the logit lens at one position, between attention and MLP of every block too, with tokens followed.
+    """Compute the logit lens at one position, also between attention and MLP of every layer, and follow tokens.
 
     Args:
-        lens: plain or tuned, as in lens; the tuned one has no points inside a block.
-        tokens: Up to sixteen tokens whose rank and probability are told at each point, each as its text or 'id:1234';
-            the final answer where none are given.
+        lens: plain or tuned, as in lens; the tuned one has no points inside a layer.
+        tokens: Up to sixteen tokens to follow, each as its text or 'id:1234'. Empty: the final prediction's top token.
+        most: Number of most likely tokens per point.
 
     Returns:
-        points: for each point of the stream blocks passed (l + 0.5: between attention and MLP of block l), the
-        likeliest tokens, entropy and kl to the final prediction (nats), and rank and probability of the followed.
+        points: for each point of the stream blocks, the number of layers passed (l + 0.5: between attention and MLP of
+        layer l), likeliest (the most likely tokens), entropy and kl to the final prediction (nats), and rank and
+        probability of the followed tokens.
     """
     t = place(scene, position)
     if len(tokens) > MOST:
-        raise InputError("This is not a number of tokens that can be followed.", str(len(tokens)), "Give 1 to 16.")
+        raise InputError("This number of tokens cannot be followed.", str(len(tokens)), "Give 1 to 16.")
     ids = list(dict.fromkeys(token_id(scene.model, text) for text in tokens)) or None
     tuned = translator(scene, lens)
     with scene.playground.computing:

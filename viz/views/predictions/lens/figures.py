@@ -1,4 +1,4 @@
-"""Pictures of the lens: the table of layers x positions, the same as a heat map, and curves of single tokens."""
+"""Figures of the lens: the table of layers x positions, the same as a heat map, and curves at one position."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,16 +14,17 @@ from viz.labels import axis_name, plotly_text, shorten, tick_text, visible
 from viz.numbers import BIT, whole
 from viz.theme import HUES, RAMPS, colorscale, frame_layout, ramp_at, scales
 
-COLORS = ("probability", "entropy", "kl", "rank")  # what a cell's color says
-CURVES = ("probability", "rank", "entropy", "kl")  # what is followed from block to block
+COLORS = ("probability", "entropy", "kl", "rank")  # quantities that color a cell
+CURVES = ("probability", "rank", "entropy", "kl")  # quantities that are drawn from layer to layer
 _CURVE_OF = {"probability": "sqrt", "entropy": "linear", "kl": "log1p", "rank": "rank"}
-_ROW, _MAP = 17, 290  # pixels of a layer in the heat map, and the least of all of them
-# Positions up to which a cell of the heat map has room for its token, cut so long; and cells, for text is slow to draw.
+_ROW, _MAP = 17, 290  # pixels of a layer in the heat map, and the minimum height of the whole map
+# The heat map shows tokens up to this many positions, cut to this many characters. Text is slow to draw, so the number
+# of cells is limited, too.
 _TEXT_COLUMNS, _CELL_TEXT, _TEXT_CELLS = 14, 6, 200
 
 
-class Read(Protocol):
-    """The drawn part of a model.tracing.logit_lens.Reading: K points, P positions, k likeliest tokens, C followed."""
+class LensGrid(Protocol):
+    """The drawn part of a logit_lens.LensReading: K points, P positions, k top tokens, C followed tokens."""
 
     places: np.ndarray  # [K]
     positions: np.ndarray  # [P]
@@ -43,24 +44,22 @@ Texts = Callable[[int], str]  # the text of a token
 class LensWords:
     """The words on a figure of the lens, in the reader's language."""
 
-    place: str  # blocks passed, as an axis
+    place: str  # axis label: layers passed
     position: str
-    value: str  # what is drawn, with its unit
+    value: str  # the drawn quantity, with its unit
     likeliest: str
 
 
-def table_payload(reading: Read, text: Texts) -> dict:
-    """Return the numbers of the table: arrays [K, P, ...] as the page reads them, entropy in bits; each token's text
-    once.
-    """
+def table_payload(reading: LensGrid, text: Texts) -> dict:
+    """Build the numbers of the table: arrays [K, P, ...] for the page, entropy in bits, and each token's text once."""
     ids = reading.ids.ravel().tolist()
-    every = {*ids, *reading.candidates[:, 0].tolist()}
+    shown = {*ids, *reading.candidates[:, 0].tolist()}
     return {
         "layers": reading.places.astype(int).tolist(),
         "positions": reading.positions.tolist(),
         "ids": ids,
         "final": reading.candidates[:, 0].tolist(),
-        "names": {number: visible(text(number)) for number in sorted(every)},
+        "names": {number: visible(text(number)) for number in sorted(shown)},
         "probabilities": packed(reading.probabilities),
         "entropy": packed(reading.entropy / BIT),
         "kl": packed(reading.kl),
@@ -68,12 +67,12 @@ def table_payload(reading: Read, text: Texts) -> dict:
     }
 
 
-def color_scale(color: str, reading: Read, vocab: int) -> dict:
-    """How a cell's number becomes a place on the ramp: the page computes the same from `top` and `curve`.
+def color_scale(color: str, reading: LensGrid, vocab: int) -> dict:
+    """Describe how a cell's value maps to the color ramp; the page computes the same from `top` and `curve`.
 
-    Probability is drawn from 0 to 1, entropy up to log2 V, a uniform guess, KL up to the largest that is shown,
-    by ln(1 + KL), since the embedding's is far beyond all others, and the rank on a logarithmic scale from V, at the
-    ramp's beginning, to 1.
+    Probability runs from 0 to 1, and entropy to log2 V, that of a uniform guess. KL runs to the largest value shown,
+    by ln(1 + KL), because the embedding's KL far exceeds all others. Rank runs on a logarithmic scale from V, at the
+    start of the ramp, to 1.
     """
     top = {"probability": 1.0, "entropy": float(np.log2(vocab)), "kl": float(reading.kl.max()) or 1.0, "rank": vocab}
     return {
@@ -84,20 +83,23 @@ def color_scale(color: str, reading: Read, vocab: int) -> dict:
     }
 
 
-def values_of(reading: Read, name: str) -> np.ndarray:
-    """Return the numbers that a color stands for; entropy in bits, of ranks the decimal logarithm. [K, P]"""
+def values_of(reading: LensGrid, name: str) -> np.ndarray:
+    """Return the values of a quantity, entropy in bits and ranks as log10. [K, P]"""
     if name == "rank":
         return np.log10(reading.ranks[..., 0]).astype(np.float32)
     return {"probability": reading.probabilities[..., 0], "entropy": reading.entropy / BIT, "kl": reading.kl}[name]
 
 
 def map_figure(
-    reading: Read, color: str, text: Texts, pieces: Sequence[str], words: LensWords, vocab: int
+    reading: LensGrid, color: str, text: Texts, pieces: Sequence[str], words: LensWords, vocab: int
 ) -> go.Figure:
-    """Return all positions across, blocks passed up, a cell's color one number. `pieces` are the prompt's tokens."""
+    """Draw the heat map: positions across, layers passed upward, each cell colored by the quantity `color`.
+
+    `pieces` are the prompt's tokens.
+    """
     z, (K, P) = values_of(reading, color), reading.entropy.shape
     firsts = reading.ids[..., 0]
-    roomy = P <= _TEXT_COLUMNS and K * P <= _TEXT_CELLS
+    with_text = P <= _TEXT_COLUMNS and K * P <= _TEXT_CELLS
     x = [axis_name(int(at), pieces[at]) for at in reading.positions]
     shown = ticks(P)
     rank = color == "rank"
@@ -107,8 +109,8 @@ def map_figure(
         x=x,
         y=reading.places.astype(int),
         hovertext=_texts(firsts, text, 24),
-        text=_texts(firsts, text, _CELL_TEXT) if roomy else None,
-        texttemplate="%{text}" if roomy else None,
+        text=_texts(firsts, text, _CELL_TEXT) if with_text else None,
+        texttemplate="%{text}" if with_text else None,
         textfont={"size": 11},
         coloraxis="coloraxis",
         customdata=reading.ranks[..., 0] if rank else None,
@@ -126,7 +128,7 @@ def map_figure(
         "narrow": height,
         "block": 1,
         "whole": True,
-        # No row is ever marked: rows are counted from P on, where there is no token.
+        # Rows are numbered from P up, beyond the tokens, so that a selected token never marks a row.
         "window": [P, P + K, 0, P],
     }
     marks = {"tickvals": [x[n] for n in shown], "ticktext": [tick_text(pieces[reading.positions[n]]) for n in shown]}
@@ -141,24 +143,24 @@ def map_figure(
 
 
 def _texts(ids: np.ndarray, text: Texts, limit: int) -> list[list[str]]:
-    """Return the tokens as Plotly draws them, cut to `limit` characters. [K, P]"""
+    """Format the tokens for Plotly, cut to `limit` characters. [K, P]"""
     labels = {number: plotly_text(shorten(visible(text(number)), limit)) for number in np.unique(ids).tolist()}
     return [[labels[number] for number in row] for row in ids.tolist()]
 
 
 def _map_scales(color: str, largest: float) -> dict[str, list[list]]:
-    """Color scales of the light and the dark page; `largest` is the KL at the ramp's end."""
+    """Build the color scales of the light and the dark page; `largest` is the KL at the end of the ramp."""
     if color == "kl":
         shares = np.concatenate([[0], np.geomspace(1e-4, 1, 32)])
         places = np.log1p(shares * largest) / np.log1p(largest)
         each = [*zip(shares.tolist(), places.tolist(), strict=True)]
         return {name: [[at, ramp_at(stops, place)] for at, place in each] for name, stops in RAMPS.items()}
-    if color == "rank":  # backwards: the first place is where a probability of 1 is
+    if color == "rank":  # reversed, so that rank 1 has the color of probability 1
         return {name: colorscale(stops[::-1], "linear") for name, stops in RAMPS.items()}
     return scales("size", _CURVE_OF[color])
 
 
-def _coloraxis(color: str, reading: Read, words: LensWords, vocab: int) -> dict:
+def _coloraxis(color: str, reading: LensGrid, words: LensWords, vocab: int) -> dict:
     top = color_scale(color, reading, vocab)["top"]
     bar = {
         "thickness": 10,
@@ -175,26 +177,25 @@ def _coloraxis(color: str, reading: Read, words: LensWords, vocab: int) -> dict:
 
 
 def curve_figure(
-    reading: Read, curve: str, names: Sequence[str], typed: int, words: LensWords, place: Callable[[float], str]
+    reading: LensGrid, curve: str, names: Sequence[str], typed: int, words: LensWords, place: Callable[[float], str]
 ) -> go.Figure:
-    """Return the points of the stream at one position across, one line a token that is followed, or one of entropy or
-    KL.
+    """Draw curves along the stream at one position: one line per followed token, or a single one of entropy or KL.
 
-    `names` are the texts of the reading's candidates, the last `typed` of which a person asked for; they are dashed.
-    `place` says in words where a point lies. Hollow points lie inside a block.
+    `names` are the texts of the reading's candidates; the last `typed` of them, which the reader added, are dashed.
+    `place` describes a point in words. Hollow points lie inside a layer.
     """
     x = reading.places.tolist()
     numbers = {"probability": reading.shares, "rank": reading.ranks}
     lines = numbers[curve][:, 0].T if curve in numbers else values_of(reading, curve)[:, 0][None]  # [lines, K]
-    called, typed = (list(names), typed) if curve in numbers else ([words.value], 0)
-    form = "%{y:,}" if curve == "rank" else "%{y:.4f}"
+    labels, typed = (list(names), typed) if curve in numbers else ([words.value], 0)
+    number_format = "%{y:,}" if curve == "rank" else "%{y:.4f}"
     marks = {"size": 6, "symbol": ["circle-open" if at % 1 else "circle" for at in x]}
     more = {"mode": "lines+markers", "customdata": [plotly_text(place(at)) for at in x], "marker": marks}
     traces = []
-    for n, (name, y) in enumerate(zip(called, lines, strict=True)):
+    for n, (name, y) in enumerate(zip(labels, lines, strict=True)):
         dash, template = (
-            "dot" if n >= len(called) - typed else "solid",
-            f"%{{customdata}}<br>{plotly_text(name)}: {form}",
+            "dot" if n >= len(labels) - typed else "solid",
+            f"%{{customdata}}<br>{plotly_text(name)}: {number_format}",
         )
         style = more | {"hovertemplate": f"{template}<extra></extra>"}
         traces.append(line(name, x, y, HUES[n % len(HUES)], hover="", dash=dash, more=style))

@@ -1,4 +1,4 @@
-"""Readings of the lens: of a page of the table, of the whole prompt, and of single tokens at one position."""
+"""Readings of the lens: of one page of the table, of the whole prompt, and of followed tokens at one position."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,24 +9,24 @@ import numpy as np
 from model.errors import InputError
 from model.predictions.tuned_lens import TunedLens, load_lens
 from model.progress import Progress, silent
-from model.tracing.logit_lens import Reading, lens_gap, read_layers, read_position, some_positions
+from model.tracing.logit_lens import LensReading, lens_gap, read_layers, read_position, some_positions
 from viz.charts.distribution import likeliest
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.typed import typed_token
 
 LENSES = ("plain", "tuned")
-FOLLOWING = ("probability", "rank")  # curves of single tokens; the others are of the whole prediction
-BUDGET = 30_000_000_000  # multiply-adds of the output head that a drawing may take: about half a second
-_FOLLOWED = 5  # of the final prediction's tokens
-_TOP = 5  # tokens a cell tells of
-_MOST_CELLS = 1200  # of the table, beside its most columns: each is a button
+FOLLOWING = ("probability", "rank")  # curves of single tokens; the others describe the whole prediction
+BUDGET = 30_000_000_000  # multiply-adds of the output head to spend without a request: about half a second
+_FOLLOWED = 5  # top tokens of the final prediction that are followed
+_TOP = 5  # tokens per cell
+_MOST_CELLS = 1200  # of the table; each is a button
 _MOST_COLUMNS = 64
 
 
 @dataclass(frozen=True)
-class There:
-    """Whether the model has the lens, and how well it was fitted."""
+class Availability:
+    """Availability of the lens for a model, and the quality of its fit."""
 
     missing: bool
     kl: Mapping[str, float] | None = None  # mean KL to the final prediction of the plain and of the tuned lens, nats
@@ -34,16 +34,17 @@ class There:
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """The points of the stream at one position, with the tokens that are followed."""
+    """The points of the stream at one position, with the followed tokens."""
 
-    reading: Reading  # [K, 1, ...]; candidates are the tokens
-    typed: int  # the last ones, which were picked or typed
-    settled: float  # blocks passed from which on the first choice is the final one
+    reading: LensReading  # [K, 1, ...]; candidates are the tokens
+    typed: int  # number of tokens at the end that the reader selected or typed
+    settled: float  # layers passed after which the top token stays the final one
 
 
 def translator(scene: Scene, kind: str) -> TunedLens | None:
-    """Return the tuned lens where it is requested; raises InputError, in the reader's language, where the model has
-    none.
+    """Load the tuned lens if requested; return None for the plain one.
+
+    Raises InputError, in the reader's language, if the model has no tuned lens.
     """
     if kind == "plain":
         return None
@@ -53,78 +54,77 @@ def translator(scene: Scene, kind: str) -> TunedLens | None:
     return lens
 
 
-def has(scene: Scene, kind: str) -> bool:
-    """Whether the model has the lens."""
+def has_lens(scene: Scene, kind: str) -> bool:
+    """Return whether the model has this kind of lens."""
     return kind == "plain" or load_lens(scene.model.id, scene.model.config) is not None
 
 
-def measure_there(scene: Scene, settings: Settings) -> There:
-    """Whether the model has the lens, and what was measured of it when it was fitted."""
+def measure_availability(scene: Scene, settings: Settings) -> Availability:
+    """Check whether the model has the lens, and average its KL on held-out text over the layers."""
     if settings.lens == "plain":
-        return There(False)
+        return Availability(False)
     lens = load_lens(scene.model.id, scene.model.config)
     if lens is None:
-        return There(True)
-    kl = lens.about.get("kl", {})  # of each layer, on text that it was not fitted to
-    known = {"plain", "tuned"} <= set(kl)
-    return There(False, {name: sum(each) / len(each) for name, each in kl.items()} if known else None)
+        return Availability(True)
+    kl = lens.about.get("kl", {})  # by layer, on held-out text
+    measured = {"plain", "tuned"} <= set(kl)
+    return Availability(False, {name: sum(each) / len(each) for name, each in kl.items()} if measured else None)
 
 
 # --- the whole prompt and the table ---
 
 
-def at_once(scene: Scene) -> bool:
-    """Whether the whole prompt is read by itself."""
+def is_cheap(scene: Scene) -> bool:
+    """Return whether the whole prompt is cheap enough to read without a request."""
     return len(scene.tokens) * _cost(scene) <= BUDGET
 
 
 def _cost(scene: Scene) -> int:
-    """Multiply-adds of the output head for one position."""
+    """Count the multiply-adds of the output head for one position at all layers."""
     config = scene.model.config
     return (config.n_layer + 1) * config.d_model * config.vocab_size
 
 
 def columns_of(scene: Scene, read: bool) -> int:
-    """How many positions a page of the table has; `read`: the whole prompt was read already."""
+    """Return the number of positions on a page of the table; `read`: the whole prompt has been read already."""
     room = min(_MOST_COLUMNS, max(4, _MOST_CELLS // (scene.model.config.n_layer + 1)))
-    if read or at_once(scene):
+    if read or is_cheap(scene):
         return room
-    return max(1, min(room, BUDGET // 2 // _cost(scene)))  # half, for the curves take their time as well
+    return max(1, min(room, BUDGET // 2 // _cost(scene)))  # half, because the curves take time, too
 
 
 def page_of(T: int, position: int, columns: int) -> tuple[int, int]:
-    """Return the page of at most `columns` positions that holds `position`, counted from the end, so that the last is
-    full.
+    """Return start and end of the page that holds `position`.
+
+    Pages of `columns` positions are counted from the end of the prompt, so that the last one is full.
     """
     end = T - (T - 1 - position) // columns * columns
     return max(0, end - columns), end
 
 
-def measure_all(scene: Scene, settings: Settings) -> Reading | None:
-    """Return the lens on the whole prompt; None where that takes too long to be done by itself."""
-    if not at_once(scene) or not has(scene, settings.lens):
+def measure_all(scene: Scene, settings: Settings) -> LensReading | None:
+    """Read the lens on the whole prompt; return None if that is too expensive without a request, or without a lens."""
+    if not is_cheap(scene) or not has_lens(scene, settings.lens):
         return None
     return measure_whole(scene, settings)
 
 
-def measure_whole(scene: Scene, settings: Settings, progress: Progress = silent) -> Reading:
-    """The same however long it takes; raises InputError for a lens that is not there."""
+def measure_whole(scene: Scene, settings: Settings, progress: Progress = silent) -> LensReading:
+    """Read the lens on the whole prompt, however long it takes; raises InputError if the model lacks the lens."""
     lens = translator(scene, settings.lens)
     return read_layers(scene.trace, range(len(scene.tokens)), top=_TOP, lens=lens, progress=progress)
 
 
 def page_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the page with the position that is looked at: as it is read by itself, and as it is cut out of what was
-    read.
-    """
+    """Add the page that holds the selected position: narrow if read by itself, wide if cut from a full reading."""
     T, at = len(scene.tokens), scene.position
     pages = (("narrow", page_of(T, at, columns_of(scene, False))), ("wide", page_of(T, at, columns_of(scene, True))))
     return Settings((*settings.items(), *pages))
 
 
-def measure_page(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Reading | None:
-    """Return the lens on the positions that the table shows; None for a lens that is not there."""
-    if not has(scene, settings.lens):
+def measure_page(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> LensReading | None:
+    """Return the lens on the positions that the table shows; None if the model lacks the lens."""
+    if not has_lens(scene, settings.lens):
         return None
     read = results["all"] or results["whole"]
     if read is not None:
@@ -137,20 +137,18 @@ def measure_page(scene: Scene, settings: Settings, results: Mapping[str, Any]) -
 
 
 def curves_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the question of the curves; target, distractor and a typed token count only where single tokens are
-    followed.
-    """
+    """Reduce the settings of the curves: selected and typed tokens matter only if single tokens are followed."""
     single = settings.curve in FOLLOWING
     picked = (scene.picked.target, scene.picked.distractor) if single else ()
     return Settings((("lens", settings.lens), ("picked", picked), ("more", settings.more if single else "")))
 
 
 def measure_curves(scene: Scene, settings: Settings) -> Curves | None:
-    """Return the tokens of the final prediction and those that were picked or typed, at every point of the stream.
+    """Follow the final prediction's top tokens and those that the reader added through the stream.
 
-    None for a lens that is not there; raises InputError, in the reader's language, for a text that is not one token.
+    Returns None if the model lacks the lens. Raises InputError, in the reader's language, if a text is not one token.
     """
-    if not has(scene, settings.lens):
+    if not has_lens(scene, settings.lens):
         return None
     tokens, typed = followed(scene, settings)
     lens = translator(scene, settings.lens)
@@ -159,21 +157,22 @@ def measure_curves(scene: Scene, settings: Settings) -> Curves | None:
 
 
 def followed(scene: Scene, settings: Settings) -> tuple[list[int], int]:
-    """Return the final prediction's tokens, then those that were picked or typed and are none of them, of which how
-    many.
+    """Return the tokens to follow, and the number of those that the reader added.
+
+    The final prediction's top tokens come first, then the selected and typed tokens that are not among them.
     """
     final = likeliest(scene.trace.logits_at(scene.position), _FOLLOWED)
-    asked = dict.fromkeys((*settings.picked, typed_token(scene, settings, "more")))
-    more = [token for token in asked if token is not None and token not in final]
-    return [*final, *more], len(more)
+    added = dict.fromkeys((*settings.picked, typed_token(scene, settings, "more")))
+    new = [token for token in added if token is not None and token not in final]
+    return [*final, *new], len(new)
 
 
-def settled(reading: Reading) -> float:
-    """Blocks passed from which on the likeliest token at the first position is the final one."""
-    wrong = np.flatnonzero(reading.ids[:, 0, 0] != reading.ids[-1, 0, 0])
-    return float(reading.places[0 if not len(wrong) else wrong[-1] + 1])
+def settled(reading: LensReading) -> float:
+    """Return the number of layers after which the top token at the first position stays the final one."""
+    differing = np.flatnonzero(reading.ids[:, 0, 0] != reading.ids[-1, 0, 0])
+    return float(reading.places[0 if not len(differing) else differing[-1] + 1])
 
 
 def measure_gap(scene: Scene, settings: Settings) -> float:
-    """Return the largest difference between the lens after the last block and the model's own logits."""
+    """Measure the largest difference between the lens after the last layer and the model's own logits."""
     return float(lens_gap(scene.trace, scene.position))

@@ -1,8 +1,8 @@
-"""When the answer appears: the lens on every block at every position, and tokens followed at one position."""
+"""When the answer appears: the lens on every layer at every position, and tokens followed at one position."""
 
 from collections.abc import Sequence
 
-from model.tracing.logit_lens import Reading
+from model.tracing.logit_lens import LensReading
 from viz.labels import quoted, visible
 from viz.numbers import nats, number, whole
 from viz.seam.programs.endpoint import Endpoint
@@ -26,10 +26,10 @@ from viz.views.predictions.lens.measure import (
     LENSES,
     curves_question,
     measure_all,
+    measure_availability,
     measure_curves,
     measure_gap,
     measure_page,
-    measure_there,
     measure_whole,
     page_question,
 )
@@ -37,8 +37,8 @@ from viz.words import joined, plot_words
 
 
 def _missing(seen: Seen) -> bool:
-    """Whether the model has no such lens."""
-    return seen.results["there"].missing
+    """Return whether the model lacks the selected lens."""
+    return seen.results["availability"].missing
 
 
 def _nothing(seen: Seen) -> Payload:
@@ -54,11 +54,11 @@ def _figure_words(seen: Seen, value: str) -> LensWords:
 
 
 def table(seen: Seen) -> Payload:
-    """Return the table of blocks passed x positions."""
+    """Build the table of layers passed x positions."""
     words, pieces, kind, color = seen.here, seen.facts.pieces, seen.settings.lens, seen.settings.colour
     if _missing(seen):
         return {"empty": {"text": seen.words["no_tuned"], "hint": seen.words["no_tuned_hint"]}}
-    reading: Reading = seen.result
+    reading: LensReading = seen.result
     T, start, end = len(pieces), int(reading.positions[0]), int(reading.positions[-1]) + 1
     shows = seen.words["shows_all" if end - start == T else "shows_some"]
     columns = [
@@ -81,8 +81,8 @@ def table(seen: Seen) -> Payload:
 
 
 def _tuned_notes(seen: Seen) -> list[str]:
-    """Return the notes on a tuned lens, and on one on an edited run."""
-    words, kl = seen.here, seen.results["there"].kl
+    """Return the notes on a tuned lens: its points, its fit, and a warning if the run is edited."""
+    words, kl = seen.here, seen.results["availability"].kl
     if seen.settings.lens == "plain":
         return []
     notes = [words["tuned_note"]]
@@ -95,7 +95,7 @@ def _tuned_notes(seen: Seen) -> list[str]:
 
 
 def curve(seen: Seen) -> Payload:
-    """Single tokens, or the whole prediction's entropy or KL, at the position looked at."""
+    """Draw the followed tokens, or the prediction's entropy or KL, at the selected position."""
     if _missing(seen):
         return _nothing(seen)
     words, facts, shown, kind = seen.here, seen.facts, seen.settings.curve, seen.settings.lens
@@ -115,12 +115,12 @@ def curve(seen: Seen) -> Payload:
 
 
 def _roles(seen: Seen) -> tuple[str, ...]:
-    """Target and distractor are followed where the curves are of single tokens."""
+    """Return the roles of the selected tokens that the curves follow; none if they show entropy or KL."""
     return WATCHED if seen.settings.curve in FOLLOWING else ()
 
 
 def _place(seen: Seen, place: float) -> str:
-    """Where a point of the stream lies, in words."""
+    """Describe in words where a point of the stream lies."""
     words, L = seen.words.within("curve"), seen.facts.config.n_layer
     if place == 0:
         return words["place_embedding"]
@@ -130,7 +130,7 @@ def _place(seen: Seen, place: float) -> str:
 
 
 def check(seen: Seen) -> Payload:
-    """That the lens after the last block is the model's own output head."""
+    """State how closely the lens after the last layer matches the model's own output."""
     values = {"position": seen.facts.position, "blocks": seen.facts.config.n_layer}
     return {"text": seen.here["text"].format(gap=number(seen.result, 2), **values)}
 
@@ -139,7 +139,7 @@ def check(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """Return the cost of reading the whole prompt, or that it is done by itself."""
+    """Describe the cost of reading the whole prompt, or report that it has been read already."""
     words, T = seen.here, len(seen.facts.tokens)
     if _missing(seen):
         return {"text": seen.words["nothing"], "unready": True}
@@ -149,7 +149,7 @@ def job(seen: Seen) -> Payload:
 
 
 def whole_map(seen: Seen) -> Payload:
-    """Return the heat map of all positions, or that it is not there yet."""
+    """Draw the heat map of all positions, or explain that it has not been measured yet."""
     words, facts, color, kind = seen.here, seen.facts, seen.settings.colour, seen.settings.lens
     if _missing(seen):
         return _nothing(seen)
@@ -184,7 +184,7 @@ def _lines(seen: Seen, request: str, then: Sequence[str]) -> str:
 
 
 def table_lines(seen: Seen, start: int, end: int) -> str:
-    """Of the table."""
+    """Write the Python lines of the table."""
     then = [
         "reading.ids, reading.probabilities  # [layer, position, rank]",
         "reading.entropy / np.log(2), reading.kl  # [layer, position], bits and nats",
@@ -194,17 +194,17 @@ def table_lines(seen: Seen, start: int, end: int) -> str:
 
 
 def curve_lines(seen: Seen, tokens: Sequence[int]) -> str:
-    """Of the curves."""
+    """Write the Python lines of the curves."""
     shown = seen.settings.curve
     followed = {"probability": "shares[:, 0]  # [point, token]", "rank": "ranks[:, 0]  # [point, token]"}
     followed |= {"entropy": "entropy[:, 0] / np.log(2)  # [point], bits", "kl": "kl[:, 0]  # [point], nats"}
-    then = ["reading.places  # blocks passed", f"reading.{followed[shown]}"]
+    then = ["reading.places  # layers passed", f"reading.{followed[shown]}"]
     argument = f", candidates={list(tokens)}" if tokens else ""
     return _lines(seen, f"read_position(run, {seen.facts.position}{argument})", then)
 
 
 def map_lines(seen: Seen) -> str:
-    """Of the heat map."""
+    """Write the Python lines of the heat map."""
     color = seen.settings.colour
     named = {"probability": "probabilities[..., 0]", "rank": "ranks[..., 0]", "entropy": "entropy / np.log(2)"}
     shown = named.get(color, color)
@@ -220,7 +220,7 @@ VIEW = View(
         Text("more", when={"curve": FOLLOWING}),
     ),
     measures=(
-        Measure("there", measure_there, depends=("model",), settings=("lens",), locks=False),
+        Measure("availability", measure_availability, depends=("model",), settings=("lens",), locks=False),
         Measure("all", measure_all, settings=("lens",)),
         Measure("whole", measure_whole, settings=("lens",), slow=True),
         Measure("page", measure_page, settings=("lens",), question=page_question, uses=("all", "whole")),
@@ -236,12 +236,12 @@ VIEW = View(
     ),
     layout=("form", "table", (("targets", "curve", "check"), ("job", "map"))),
     parts={
-        "table": Custom("lenstable", table, of=("page", "there"), settings=("lens", "colour")),
+        "table": Custom("lenstable", table, of=("page", "availability"), settings=("lens", "colour")),
         "targets": fields(_roles, settings=("curve",)),
-        "curve": Figure(curve, of=("curves", "there"), depends=("token",), settings=("lens", "curve")),
+        "curve": Figure(curve, of=("curves", "availability"), depends=("token",), settings=("lens", "curve")),
         "check": Custom("about", check, of="gap", settings=()),
-        "job": Job("whole", job, also=("there", "all"), settings=("lens",)),
-        "map": Figure(whole_map, of="there", also=("all", "whole"), settings=("lens", "colour")),
+        "job": Job("whole", job, also=("availability", "all"), settings=("lens",)),
+        "map": Figure(whole_map, of="availability", also=("all", "whole"), settings=("lens", "colour")),
     },
     api=(Endpoint(lens, long=True), Endpoint(lens_at)),
 )

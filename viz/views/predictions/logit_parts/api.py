@@ -1,4 +1,4 @@
-"""Who wrote a logit, for programs."""
+"""The API of "Who wrote it": the parts of a logit."""
 
 from model.errors import InputError
 from model.predictions.attribution import Components, attribute, by_source, components, promoted
@@ -14,23 +14,23 @@ from viz.views.predictions.logit_parts.measure import Watched
 
 
 def _watched(scene: Scene, position: int, token: str, distractor: str) -> Watched:
-    """Return the watched logit; raises InputError."""
+    """Parse the logit that a request names; raises InputError if token and distractor are the same."""
     t = place(scene, position)
     target = token_or_likeliest(scene, token, t)
     other = token_id(scene.model, distractor) if distractor else None
     if other == target:
-        raise InputError("The token and the other one are the same.", "", "Choose two different tokens.")
+        raise InputError("The two tokens are the same.", "", "Choose two different tokens.")
     return Watched(t, target, other)
 
 
 def _written(scene: Scene, position: int) -> Components:
-    """Return the output of every part at a position."""
+    """Compute the output of every part of the model at a position."""
     with scene.playground.computing:
         return components(scene.trace, position)
 
 
 def _named(scene: Scene, watched: Watched) -> dict:
-    """Return the watched tokens."""
+    """Return the position and the tokens of the logit, as answers name them."""
     other = watched.distractor
     return {
         "position": watched.position,
@@ -40,14 +40,14 @@ def _named(scene: Scene, watched: Watched) -> dict:
 
 
 def logit_parts(scene: Scene, position: int = -1, token: str = "", distractor: str = "", most: Rows = 30) -> dict:
-    """Who wrote a logit: what each head, MLP, embedding and bias adds to it, the norms' scales frozen.
+    """Decompose a logit: what each head, MLP, embedding and bias adds to it, with the norms' scales frozen.
 
     Args:
-        distractor: A second token: then the difference of the two logits is taken apart. Empty: none.
+        distractor: A second token, to decompose the difference of the two logits. Empty: none.
 
     Returns:
-        strongest: parts with kind, layer, head (null where it has none) and value in logits, the largest in size first.
-        heads, mlps: all of them by layer. total: what all parts add up to; logit: the model's own; gap: the rounding.
+        strongest: parts with kind, layer, head (null for other parts) and value in logits, the largest magnitude first.
+        heads, mlps: all of them by layer. total: the sum of all parts; logit: the model's own; gap: the rounding error.
     """
     watched = _watched(scene, position, token, distractor)
     parts = attribute(_written(scene, watched.position), scene.model.model, watched.token, watched.distractor)
@@ -70,16 +70,15 @@ def part_tokens(
     distractor: str = "",
     most: Rows = 10,
 ) -> dict:
-    """Return one head or MLP from inside: the tokens that it promotes and suppresses most, and, of a head, from which
-    tokens of the prompt its part of a logit came.
+    """Compute the tokens that one head or MLP promotes and suppresses most, and a head's contribution by key token.
 
     Args:
-        head: Head of the layer, counted from 0; not given: the layer's MLP.
-        distractor: A second token: then the difference of the two logits is taken apart. Empty: none.
+        head: Head of the layer, counted from 0; omitted: the layer's MLP.
+        distractor: A second token, to decompose the difference of the two logits. Empty: none.
 
     Returns:
-        promoted, suppressed: tokens with their value in logits. sources: for a head one number a token of the prompt,
-        which add up to its part; null for an MLP.
+        promoted, suppressed: tokens with their value in logits. sources: for a head, one number per token of the
+        prompt; they sum to the head's contribution. Null for an MLP.
     """
     watched = _watched(scene, position, token, distractor)
     check_head(scene.model, layer, 0 if head is None else head)
@@ -103,20 +102,20 @@ def part_tokens(
 
 
 def _valued(scene: Scene, ids: object, values: object) -> list[dict]:
-    """Return the tokens with their numbers."""
+    """List tokens with their values."""
     return [named(scene.model, n) | {"value": v} for n, v in zip(ids, values, strict=True)]
 
 
 def gradients(scene: Scene, position: int = -1, token: str = "", distractor: str = "") -> dict:
-    """What each token of the prompt contributes to a logit by gradients: gradient times activation, and integrated
-    gradients.
+    """Compute each prompt token's contribution to a logit by gradient times activation and by integrated gradients.
 
     Args:
-        distractor: A second token: then the difference of the two logits is taken. Empty: none.
+        distractor: A second token, to explain the difference of the two logits. Empty: none.
 
     Returns:
-        gradient_x_activation, integrated: one number a token up to the position, in logits; value and baseline: the
-        logit here and where all embeddings are the baseline; gap: how far integrated gradients are from adding up.
+        gradient_x_activation, integrated: one number per token up to the position, in logits. value, baseline: the
+        logit of the prompt, and with every embedding replaced by the baseline. gap: the error in the sum of the
+        integrated gradients.
     """
     watched = _watched(scene, position, token, distractor)
     trace, limit = scene.trace, affordable(watched.position + 1)
@@ -124,7 +123,7 @@ def gradients(scene: Scene, position: int = -1, token: str = "", distractor: str
     def work(progress: Progress) -> Gradients:
         return take_gradients(trace, watched.position, watched.token, watched.distractor, limit, progress)
 
-    result = done(scene.playground, background.Job(("gradients of a logit", trace.key, watched, limit), work))
+    result = done(scene.playground, background.BackgroundJob(("gradients of a logit", trace.key, watched, limit), work))
     return _named(scene, watched) | {
         "tokens": prompt_tokens(scene)[: watched.position + 1],
         **vars(result),

@@ -1,4 +1,4 @@
-"""Pictures of who wrote a logit: every part on a map, the logit being built, sources of a head, and gradients."""
+"""Figures of the parts of a logit: all parts on a map, the logit being built, a head's sources, and gradients."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,9 +14,9 @@ from viz.numbers import signed
 from viz.theme import HUES, SIGNED, frame_layout
 
 _LAYERS = 16  # layers named on an axis
-_STRIP = 34  # pixels of the MLPs' strip and the space below it
-_PLAIN = {"template": {}}  # Plotly adds its own, several kilobytes, to a figure made of a dictionary without one
-_DOWN, _UP = SIGNED[1], SIGNED[-2]  # orange and purple, on light and on dark
+_STRIP = 34  # pixels of the MLPs' strip with the gap below it
+_PLAIN = {"template": {}}  # else Plotly adds several kilobytes of its own to a figure built from a dictionary
+_DOWN, _UP = SIGNED[1], SIGNED[-2]  # orange and purple, on light and dark pages
 _PATTERNS = {"mlp": "/", "bias": ".", "embedding": "x", "position": "x"}  # attention is plain
 
 
@@ -24,10 +24,9 @@ _PATTERNS = {"mlp": "/", "bias": ".", "embedding": "x", "position": "x"}  # atte
 
 
 def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Return the layers across, heads down, and a strip of the MLPs above, all on one signed scale. heads [L, H], mlps
-    [L]
+    """Draw layers across and heads down, with a strip of the MLPs above, on one signed scale. heads [L, H], mlps [L]
 
-    words: axis_layer, axis_head, value, unit, mlp.
+    Words: axis_layer, axis_head, value, unit, mlp.
     """
     L, H = heads.shape
     names = EffectWords(words["axis_layer"], words["axis_head"], words["value"], words["unit"])
@@ -60,7 +59,7 @@ def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) ->
 def strongest(parts: pd.DataFrame, limit: int = 6) -> dict[str, list[dict]]:
     """Return the parts that raise and lower the logit most: {"up": [...], "down": [...]}, the strongest first.
 
-    Each {"kind", "layer", "head", "value"}; `parts` is that of model.predictions.attribution.Attribution.parts.
+    Each part is {"kind", "layer", "head", "value"}. `parts` comes from model.predictions.attribution.Attribution.parts.
     """
     rows = parts.to_dict("records")
     up = sorted((row for row in rows if row["value"] > 0), key=lambda row: -row["value"])
@@ -72,9 +71,9 @@ def strongest(parts: pd.DataFrame, limit: int = 6) -> dict[str, list[dict]]:
 
 
 def steps_of(parts: pd.DataFrame) -> list[dict]:
-    """Return the parts summed by layer and kind, in the order in which they are written, with the total so far.
+    """Sum the parts by layer and kind, in the order in which they are written, with the running total.
 
-    Each {"kind", "layer", "value", "total"}; kinds are embedding, position, attention, mlp, bias and edit.
+    Each step is {"kind", "layer", "value", "total"}; kinds are embedding, position, attention, mlp, bias and edit.
     """
     kinds = {"head": "attention", "embedding": "embedding", "position": "position", "mlp": "mlp", "edit": "edit"}
     summed: dict[tuple[int, str], float] = {}
@@ -90,26 +89,26 @@ def steps_of(parts: pd.DataFrame) -> list[dict]:
 
 
 def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) -> go.Figure:
-    """Return each step as a bar from the total before it to the total after it, purple up and orange down.
+    """Draw each step as a bar from the total before it to the total after it, purple up and orange down.
 
-    words: kind_<kind>, kind_final, axis_layer, value, unit, total, axis_total.
+    Words: kind_<kind>, kind_final, axis_layer, value, unit, total, axis_total.
     """
     names = [_step_name(step, layers, words) for step in steps]
     value, unit, total = (plotly_text(words[key]) for key in ("value", "unit", "total"))
     traces = []
     for kind in dict.fromkeys(step["kind"] for step in steps):
-        here = [(name, step) for name, step in zip(names, steps, strict=True) if step["kind"] == kind]
+        steps_of_kind = [(name, step) for name, step in zip(names, steps, strict=True) if step["kind"] == kind]
         traces.append(
             {
                 "type": "bar",
                 "name": plotly_text(words[f"kind_{kind}"]),
-                "x": [name for name, _ in here],
-                "y": [step["value"] for _, step in here],
-                "base": [step["total"] - step["value"] for _, step in here],
-                "hovertext": [signed(step["value"], 6) for _, step in here],
+                "x": [name for name, _ in steps_of_kind],
+                "y": [step["value"] for _, step in steps_of_kind],
+                "base": [step["total"] - step["value"] for _, step in steps_of_kind],
+                "hovertext": [signed(step["value"], 6) for _, step in steps_of_kind],
                 "hovertemplate": f"%{{x}}<br>{value}: %{{hovertext}} {unit}<br>{total}: %{{y:.5f}}<extra></extra>",
                 "marker": {
-                    "color": [_UP if step["value"] >= 0 else _DOWN for _, step in here],
+                    "color": [_UP if step["value"] >= 0 else _DOWN for _, step in steps_of_kind],
                     "pattern": {
                         "shape": _PATTERNS.get(kind, ""),
                         "size": 5,
@@ -157,7 +156,7 @@ def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) 
 
 
 def _step_name(step: dict, layers: int, words: Mapping[str, str]) -> str:
-    """Return a unique name of a step on the axis."""
+    """Format the unique name of a step on the axis."""
     if step["layer"] == layers:
         return plotly_text(words["kind_final"])
     kind = words[f"kind_{step['kind']}"]
@@ -165,7 +164,7 @@ def _step_name(step: dict, layers: int, words: Mapping[str, str]) -> str:
 
 
 def _named_on_axis(step: dict, layers: int) -> bool:
-    """Return the first step of at most 16 layers."""
+    """Return whether the axis names a step: the attention of every layer, or of every n-th in a deep model."""
     return step["kind"] == "attention" and step["layer"] % -(-layers // _LAYERS) == 0
 
 
@@ -175,33 +174,35 @@ def _named_on_axis(step: dict, layers: int) -> bool:
 def tokens_figure(
     series: Mapping[str, np.ndarray], pieces: Sequence[str], position: int, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return a bar a token for each series [n], n = position + 1: one alone is colored by sign, several by series.
+    """Draw one bar per token for each series [n], n = position + 1; a single series is colored by sign.
 
-    A click selects the token together with the position, which stays the one that is looked at. words: axis_token,
-    value, unit.
+    A click selects the token together with `position`, which stays selected. Words: axis_token, value, unit.
     """
     shown = pieces[: position + 1]
     texts = [plotly_text(visible(piece)) for piece in shown]
     clicks = [{"tokens": [position] if s == position else [position, s]} for s in range(len(shown))]
-    value, unit, alone, traces = words["value"], plotly_text(words["unit"]), len(series) == 1, []
+    value, unit, single, traces = words["value"], plotly_text(words["unit"]), len(series) == 1, []
     for n, (name, values) in enumerate(series.items()):
-        label = plotly_text(value if alone else name)
+        label = plotly_text(value if single else name)
         template = f"%{{x}} %{{text}}<br>{label}: %{{y:+.5f}} {unit}<extra></extra>"
         more: dict = {"customdata": clicks, "hovertemplate": template}
-        if alone:
+        if single:
             more["marker"] = {"color": [_UP if x >= 0 else _DOWN for x in values], "line": {"width": 0}}
         traces.append(bars(name, range(len(shown)), values, HUES[n], hover="", text=texts, more=more))
-    y, look = axis(f"{value} ({words['unit']})"), {"barmode": "group", "bargap": 0.15, "showlegend": not alone}
-    return figure(traces, token_axis(words["axis_token"], shown), y, height=300, more=_PLAIN | look)
+    y, layout = axis(f"{value} ({words['unit']})"), {"barmode": "group", "bargap": 0.15, "showlegend": not single}
+    return figure(traces, token_axis(words["axis_token"], shown), y, height=300, more=_PLAIN | layout)
 
 
 def _from_middle(share: float) -> dict:
-    """Return a bar from the middle of its room, where 0 is, to the side of its sign."""
+    """Return a bar from the middle of its cell, where 0 is, toward the side of its sign. `share`: -1 to 1"""
     return {"from": 0.5 + min(share, 0.0) / 2, "to": 0.5 + max(share, 0.0) / 2, "hue": _UP if share >= 0 else _DOWN}
 
 
 def token_rows(ids: np.ndarray, values: np.ndarray, pieces: Sequence[str], top: float) -> list[list]:
-    """Tokens, each with a bar from the middle and a number. ids and values [n]; `top`: the value of the longest bar."""
+    """Build the rows of tokens, each with a bar from the middle and a number. ids and values [n]
+
+    `top`: the value of the longest bar.
+    """
     return [
         [{"text": visible(piece), "token": int(number)}, {"bars": [_from_middle(value / top)]}, signed(value)]
         for number, value, piece in zip(ids, values, pieces, strict=True)

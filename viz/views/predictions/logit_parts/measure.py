@@ -1,4 +1,4 @@
-"""The output of every part of the model at one position, as parts of one logit, and gradients beside them."""
+"""The output of every part of the model at one position, its contributions to a logit, and gradients for comparison."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from viz.charts.distribution import likeliest
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 
-TOP = 10  # tokens promoted, and as many suppressed
+TOP = 10  # number of promoted tokens, and of suppressed tokens
 
 
 @dataclass(frozen=True)
 class Watched:
-    """The logit that is taken apart; with a distractor, the difference of two."""
+    """The logit to decompose; with a distractor, the difference of two logits."""
 
     position: int
     token: int
@@ -36,49 +36,50 @@ class Watched:
 
     @property
     def arguments(self) -> str:
-        """The tokens as the arguments of a call."""
+        """The tokens as arguments of a Python call."""
         return f"{self.token}" if self.distractor is None else f"{self.token}, {self.distractor}"
 
 
 @dataclass(frozen=True)
-class Refused:
-    """There is no such logit: target and distractor are the same token."""
+class SameTokens:
+    """The result for a target and a distractor that are the same token."""
 
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """The numbers of model.predictions.attribution.Components. float32"""
+    """The numbers of a model.predictions.attribution.Components as arrays. float32"""
 
     position: int
     embed: np.ndarray  # [D]
     pos_embed: np.ndarray | None  # [D]
-    z: tuple[np.ndarray, ...]  # a layer each, [H, E]
+    z: tuple[np.ndarray, ...]  # one per layer, [H, E]
     mlp: np.ndarray  # [L, D]
     scales: dict[tuple[str, int], float]
     logits: np.ndarray  # [V]
-    whole: tuple[int, ...]
-    added: dict[int, np.ndarray]  # [D] each
+    edited_mlps: tuple[int, ...]  # layers with an edited MLP output
+    added: dict[int, np.ndarray]  # [D] by layer
 
     def components(self) -> Components:
-        """Return the same for the model's code."""
+        """Convert the arrays back to Components."""
         position = None if self.pos_embed is None else torch.from_numpy(self.pos_embed)
         embed, mlp, logits, *z = (torch.from_numpy(each) for each in (self.embed, self.mlp, self.logits, *self.z))
         added = {layer: torch.from_numpy(each) for layer, each in self.added.items()}
-        return Components(self.position, embed, position, tuple(z), mlp, self.scales, logits, self.whole, added)
+        return Components(self.position, embed, position, tuple(z), mlp, self.scales, logits, self.edited_mlps, added)
 
 
-def measure_target(scene: Scene, settings: Settings) -> Watched | Refused:
-    """Return the logit of the target, without one of the likeliest next token without edits; less that of a
-    distractor.
+def measure_target(scene: Scene, settings: Settings) -> Watched | SameTokens:
+    """Return the logit of the target, less that of the distractor if one is selected.
+
+    Without a target, it is the logit of the most likely next token in the unedited run.
     """
     token, other = scene.picked.target, scene.picked.distractor
     if token is None:
         token = likeliest(scene.unedited.logits_at(scene.position), 1)[0]
-    return Refused() if other == token else Watched(scene.position, token, other)
+    return SameTokens() if other == token else Watched(scene.position, token, other)
 
 
 def measure_written(scene: Scene, settings: Settings) -> Written:
-    """Return the output of every part at the position that is looked at, for whichever token."""
+    """Compute the output of every part at the selected position, independent of the target."""
     written = components(scene.trace, scene.position)
     position = None if written.pos_embed is None else written.pos_embed.numpy()
     embed, mlp, logits, *z = (each.numpy() for each in (written.embed, written.mlp, written.logits, *written.z))
@@ -87,16 +88,15 @@ def measure_written(scene: Scene, settings: Settings) -> Written:
 
 
 def measure_parts(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Attribution | None:
-    """Return the parts of the logit; None where there is none to take apart."""
+    """Decompose the logit; return None if target and distractor are the same token."""
     watched = results["target"]
-    if isinstance(watched, Refused):
+    if isinstance(watched, SameTokens):
         return None
     return attribute(results["written"].components(), scene.model.model, watched.token, watched.distractor)
 
 
 def measure_sources(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> np.ndarray | None:
-    """Return the main head's part of the logit by the token it reads; None for an MLP, which reads its own. [position +
-    1]
+    """Split the main head's contribution by key token, [position + 1]; None for an MLP, which reads one position only.
 
     Raises InputError for a head whose output is edited.
     """
@@ -109,28 +109,27 @@ def measure_sources(scene: Scene, settings: Settings, results: Mapping[str, Any]
 
 
 def measure_promoted(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Promoted:
-    """Return the tokens that the main head, or the MLP that is looked into, promotes and suppresses most."""
+    """Compute the tokens that the main head, or the opened MLP, promotes and suppresses most."""
     layer, head = scene.head if settings.map is None else (settings.map, None)
     written, vocab = results["written"].components(), scene.model.tokenizer.vocab_size
     return promoted(written, scene.model.model, layer, head, TOP, vocab)
 
 
 def measure_gradients(scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress) -> Gradients:
-    """Return the gradient times activation and integrated gradients of the logit; raises InputError where there is
-    none.
+    """Compute gradient times activation and integrated gradients of the logit.
+
+    Raises InputError if target and distractor are the same token.
     """
     watched = results["target"]
-    if isinstance(watched, Refused):
+    if isinstance(watched, SameTokens):
         raise InputError(scene.words["logit_parts.no_target"])
     limit = affordable(watched.position + 1)
     return gradients(scene.trace, watched.position, watched.token, watched.distractor, limit, progress)
 
 
 def inside_of(sent: object, scene: Scene) -> int | None:
-    """Return the layer whose MLP is looked into, None for the main head: an MLP gives way once another head
-    is picked.
-    """
+    """Return the layer of the opened MLP, or None for the main head. Selecting another head closes the MLP."""
     values = sent if isinstance(sent, Mapping) else {}
     mlp, head = values.get("mlp"), values.get("head")
-    fits = type(mlp) is int and 0 <= mlp < scene.model.config.n_layer
-    return mlp if fits and head == list(scene.head) else None
+    valid = type(mlp) is int and 0 <= mlp < scene.model.config.n_layer
+    return mlp if valid and head == list(scene.head) else None

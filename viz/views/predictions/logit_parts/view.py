@@ -1,4 +1,4 @@
-"""Who wrote it: the parts of the model whose outputs add up to a token's logit, and what gradients say beside them."""
+"""Who wrote it: the parts of the model whose outputs sum to a token's logit, and gradients for comparison."""
 
 from model.predictions.attribution import Attribution
 from model.predictions.gradients import affordable
@@ -20,7 +20,7 @@ from viz.views.predictions.logit_parts.figures import (
 )
 from viz.views.predictions.logit_parts.measure import (
     TOP,
-    Refused,
+    SameTokens,
     Watched,
     inside_of,
     measure_gradients,
@@ -32,30 +32,30 @@ from viz.views.predictions.logit_parts.measure import (
 )
 from viz.words import Words, joined, plot_words
 
-_HUES = [SIGNED[1], SIGNED[-2]]  # of what lowers the logit, and of what raises it
+_HUES = [SIGNED[1], SIGNED[-2]]  # of parts that lower the logit, and of parts that raise it
 
 
-def _target(seen: Seen) -> Watched | Refused:
-    """Return the requested logit."""
+def _target(seen: Seen) -> Watched | SameTokens:
+    """Return the logit to decompose."""
     return seen.results["target"]
 
 
 def _refused(seen: Seen) -> bool:
-    return isinstance(_target(seen), Refused)
+    return isinstance(_target(seen), SameTokens)
 
 
 def _empty(seen: Seen) -> Payload:
-    """Return a part where there is no logit to take apart: the first one says why."""
+    """Build the placeholder of a part without a logit; the first part gives the reason."""
     return {"empty": {"text": seen.words["no_target"], "hint": seen.words["no_target_hint"]}}
 
 
 def _why(seen: Seen) -> str:
-    """Why there is no such logit."""
+    """Explain why the logit cannot be decomposed."""
     return seen.words["same_token"]
 
 
 def _usual(seen: Seen) -> Usual:
-    """Return the token that is watched where none was picked."""
+    """Return the default target."""
     return {} if _refused(seen) else {"target": _target(seen).token}
 
 
@@ -65,13 +65,13 @@ def _figure_words(seen: Seen) -> Words:
 
 
 def _column(seen: Seen) -> str:
-    """Return the name of a column of contributions."""
+    """Format the header of a column of contributions."""
     words = _figure_words(seen)
     return f"{words['value']} ({words['unit']})"
 
 
 def _logit(seen: Seen) -> str:
-    """Return the logit as a title names it."""
+    """Format the logit for a title."""
     target, words, piece = _target(seen), seen.words, seen.facts.piece
     names = {"token": quoted(piece(target.token)), "position": target.position}
     if target.distractor is None:
@@ -80,15 +80,18 @@ def _logit(seen: Seen) -> str:
 
 
 def _python(seen: Seen, lines: list[str], imports: tuple[str, ...] = ()) -> str:
-    """Return the lines that take the logit apart and go on from there."""
+    """Write the Python lines that decompose the logit, followed by `lines`."""
     target = _target(seen)
-    first = [f"found = components(run, {target.position})", f"parts = attribute(found, lm.model, {target.arguments})"]
+    first = [
+        f"outputs = components(run, {target.position})",
+        f"parts = attribute(outputs, lm.model, {target.arguments})",
+    ]
     names = ", ".join(sorted({"attribute", "components", *imports}))
     return script(seen.facts, [*first, *lines], [f"from model.predictions.attribution import {names}"])
 
 
 def _file(seen: Seen, name: str) -> str:
-    """Return the name of a file."""
+    """Format a file name that includes the position and the tokens."""
     target = _target(seen)
     return f"{name}-{target.position}-{target.arguments.replace(', ', '-')}"
 
@@ -97,7 +100,7 @@ def _file(seen: Seen, name: str) -> str:
 
 
 def check(seen: Seen) -> Payload:
-    """Which logit, that the parts add up to it, and what was frozen."""
+    """Name the logit, compare it with the sum of its parts, and explain what was frozen."""
     if _refused(seen):
         return {"problem": {"text": _why(seen), "hint": ""}}
     words, target, config, piece = seen.here, _target(seen), seen.facts.config, seen.facts.piece
@@ -110,21 +113,21 @@ def check(seen: Seen) -> Payload:
     if config.norm_placement == "post":
         notes.append(words["frozen_post"])
     kind = "logit" if target.distractor is None else "difference"
-    told, note = words[f"watching_{kind}"].format(**names), joined(notes)
+    text, note = words[f"watching_{kind}"].format(**names), joined(notes)
     return {
-        "about": told,
+        "about": text,
         "items": [
             [words["sum"], exact(parts.total)],
             [words[kind], exact(parts.logit)],
             [words["gap"], signed(parts.gap, 2)],
         ],
         "below": note,
-        "exported": {"file": "sum-of-parts", "title": told, "note": note},
+        "exported": {"file": "sum-of-parts", "title": text, "note": note},
     }
 
 
 def part_map(seen: Seen) -> Payload:
-    """Return every head and MLP on a map, and the strongest parts beside it."""
+    """Draw all heads and MLPs on a map, with the strongest parts beside it."""
     if _refused(seen):
         return _empty(seen)
     words, axes, parts = seen.here, _figure_words(seen), seen.results["main"]
@@ -145,7 +148,7 @@ def part_map(seen: Seen) -> Payload:
 
 
 def layers(seen: Seen) -> Payload:
-    """Return the logit being built."""
+    """Draw the logit being built from layer to layer."""
     if _refused(seen):
         return _empty(seen)
     words, parts = seen.here, seen.results["main"]
@@ -163,7 +166,7 @@ def layers(seen: Seen) -> Payload:
 
 
 def sources(seen: Seen) -> Payload:
-    """Return the main head's part token by token; an MLP has none."""
+    """Draw the main head's contribution by key token; an MLP has no sources."""
     if _refused(seen):
         return _empty(seen)
     words, axes, target, parts = seen.here, _figure_words(seen), _target(seen), seen.results["main"]
@@ -183,7 +186,7 @@ def sources(seen: Seen) -> Payload:
 
 
 def tokens(seen: Seen) -> Payload:
-    """Return the tokens that one head or MLP promotes and suppresses most."""
+    """Build the tables of the tokens that one head or MLP promotes and suppresses most."""
     if _refused(seen):
         return _empty(seen)
     words, at, result = seen.here, _target(seen).position, seen.results["promoted"]
@@ -196,7 +199,7 @@ def tokens(seen: Seen) -> Payload:
     }
     name = seen.words["map.part_mlp" if head is None else "map.part_head"].format(layer=layer, head=head)
     note = {"position": at, "token": quoted(seen.facts.pieces[at]), "mean": signed(result.mean)}
-    lines = [f"promoted(found, lm.model, {layer}, {head}, {TOP}, lm.tokenizer.vocab_size)"]
+    lines = [f"promoted(outputs, lm.model, {layer}, {head}, {TOP}, lm.tokenizer.vocab_size)"]
     return {
         "title": words["title"].format(part=name),
         "note": words["note"].format(**note),
@@ -216,14 +219,14 @@ def tokens(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """How many gradients it takes, or why there is nothing to compare."""
+    """State the number of gradients to compute, or why there is nothing to compare."""
     if _refused(seen):
         return {"text": _why(seen), "unready": True}
     return {"text": seen.here["hint"].format(most=whole(affordable(_target(seen).position + 1)))}
 
 
 def compared(seen: Seen) -> Payload:
-    """Return two bars a token, and how far integrated gradients are from adding up."""
+    """Draw two bars per token, and report how closely integrated gradients add up to the logit's change."""
     if _refused(seen):
         return _empty(seen)
     words, target, result = seen.here, _target(seen), seen.results["gradients"]

@@ -1,4 +1,4 @@
-"""The prompt colored by surprise, and its surprisal by position."""
+"""The prompt colored by surprisal, and the figure of surprisal by position."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,35 +13,35 @@ from viz.charts.ramp import blind
 from viz.labels import plotly_text, visible
 from viz.numbers import bits, percent, whole
 from viz.theme import scales
-from viz.views.predictions.figures import HOVERTEXT, filled, token_texts
+from viz.views.predictions.figures import HOVERTEXT, fill_template, token_texts
 
-COLORS = ("surprisal", "rank", "entropy")  # what the text can be colored by
+COLORS = ("surprisal", "rank", "entropy")  # quantities that can color the text
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """How expected tokens 1 .. T - 1 were, each seen from the position before it. All float64 [T - 1]"""
+    """Scores of tokens 1 .. T - 1, each predicted at the position before it. All float64 [T - 1]"""
 
     bits: np.ndarray  # surprisal
     rank: np.ndarray
     share: np.ndarray  # probability
-    entropy: np.ndarray  # bits, of the prediction that the token is one outcome of
+    entropy: np.ndarray  # bits, of the prediction before the token
 
 
 def scored(log_share: np.ndarray, rank: np.ndarray, entropy: np.ndarray) -> Scored:
-    """From natural logarithms of probability [T - 1], ranks [T - 1] and entropies in nats [T]."""
-    nat = math.log(2)  # nats in a bit
-    return Scored(-log_share / nat + 0.0, rank.astype(np.float64), np.exp(log_share), entropy[:-1] / nat)
+    """Build the scores from natural logarithms of probability [T - 1], ranks [T - 1] and entropies in nats [T]."""
+    ln2 = math.log(2)  # nats per bit
+    return Scored(-log_share / ln2 + 0.0, rank.astype(np.float64), np.exp(log_share), entropy[:-1] / ln2)
 
 
 def places(result: Scored, by: str, V: int) -> list[float | None]:
-    """Where on the ramp each token of the prompt is, 0 to 1; None for the first, which is not scored. [T]"""
+    """Place each token of the prompt on the color ramp, 0 to 1; None for the first, which is not scored. [T]"""
     values = {"surprisal": result.bits, "rank": np.log2(result.rank), "entropy": result.entropy}[by]
     return [None, *np.clip(values / blind(V), 0, 1).round(4).tolist()]
 
 
 def text_rows(result: Scored, pieces: Sequence[str]) -> dict:
-    """Return the prompt's tokens with their numbers, as they are read and for a file; the first token has none."""
+    """Build the prompt's tokens with their numbers, for the page and for a file; the first token has no numbers."""
     tokens, ranks = [visible(piece) for piece in pieces], result.rank.astype(int).tolist()
     exact = zip(result.bits.round(3).tolist(), ranks, result.entropy.round(3).tolist(), strict=True)
     numbers = [("", "", ""), *exact]
@@ -59,12 +59,12 @@ def text_rows(result: Scored, pieces: Sequence[str]) -> dict:
 
 
 def breaks(pieces: Sequence[str]) -> list[list[int]]:
-    """[position, how many] of the line breaks that running text shows after a token."""
+    """List the line breaks that running text shows after a token: [position, number of breaks] each."""
     return [[i, min(piece.count("\n"), 2)] for i, piece in enumerate(pieces) if "\n" in piece]
 
 
 def bits_figure(result: Scored, pieces: Sequence[str], V: int, words: Mapping[str, str]) -> go.Figure:
-    """Surprisal of tokens 1 .. T - 1 as bars, and the entropy of the prediction before each as a line.
+    """Draw the surprisal of tokens 1 .. T - 1 as bars, and the entropy of the prediction before each as a line.
 
     Words: surprisal, entropy, axis_token, axis_bits, hover with {token}, {position}, {bits}, {rank}, {share}.
     """
@@ -72,19 +72,19 @@ def bits_figure(result: Scored, pieces: Sequence[str], V: int, words: Mapping[st
     at, names, picks = range(1, T), token_texts(pieces)[1:], {"customdata": token_data(T)[1:]}
     numbers = zip(at, names, result.bits.tolist(), result.rank.tolist(), result.share.tolist(), strict=True)
     hovers = [
-        filled(
+        fill_template(
             words["hover"],
             {"token": name, "position": n, "bits": bits(value), "rank": whole(rank), "share": percent(share)},
         )
         for n, name, value, rank, share in numbers
     ]
     few = T <= MARKED
-    look = {
+    marker = {
         "color": result.bits.tolist(),
         "coloraxis": "coloraxis",
         "line": {"color": GRAY, "width": 0.5 if few else 0},
     }
-    style = {"hovertext": hovers, "hovertemplate": HOVERTEXT, "showlegend": False, "marker": look}
+    style = {"hovertext": hovers, "hovertemplate": HOVERTEXT, "showlegend": False, "marker": marker}
     traces = [
         bars(words["surprisal"], at, result.bits, GRAY, hover="", text=names, more=picks | style),
         line(

@@ -1,4 +1,4 @@
-"""In the text: the prompt colored by how little each token was expected, and what was expected instead."""
+"""In the text: the prompt colored by how unexpected each token was, and the tokens that were expected instead."""
 
 import math
 
@@ -24,11 +24,11 @@ from viz.views.predictions.surprise.figures import (
 from viz.views.predictions.surprise.figures import places as ramp_places
 
 BY = Choice("by", COLORS)
-INSTEAD = 3  # likeliest tokens named where another one came
+INSTEAD = 3  # most likely tokens named beside the actual one
 
 
 def scored_of(expected: Predictions) -> Scored:
-    """How expected each token was."""
+    """Compute the scores of all tokens from the run's predictions."""
     return scored(expected.next_log_probability, expected.rank, expected.entropy)
 
 
@@ -36,7 +36,7 @@ def scored_of(expected: Predictions) -> Scored:
 
 
 def text(seen: Seen) -> Payload:
-    """Return the prompt's tokens, their numbers and their places on the ramp."""
+    """Build the colored prompt: its tokens, their numbers and their places on the ramp."""
     by, V, scores = seen.settings.by, seen.facts.config.vocab_size, scored_of(seen.result)
     scale = {"label": seen.words[f"settings.by_{by}"], "ticks": ramp_ticks(by, V), "ramps": ramps()}
     return text_rows(scores, seen.facts.pieces) | {
@@ -54,7 +54,7 @@ def text(seen: Seen) -> Payload:
 
 
 def _summary(seen: Seen) -> list[list[str]]:
-    """[name, number, what it means] of the whole prompt; of a single token, only that nothing is scored."""
+    """Build the summary of the prompt: [name, number, explanation] each. A single token is not scored."""
     words, T = seen.here, len(seen.facts.tokens)
     if T < 2:
         return [[words["scored"], words["scored_value"].format(n=0, T=T), words["one"]]]
@@ -72,7 +72,7 @@ def _summary(seen: Seen) -> list[list[str]]:
 
 
 def detail(seen: Seen) -> Payload:
-    """How expected the token that is looked at was, and what is expected after it."""
+    """Describe how expected the selected token was, and list the tokens expected after it."""
     words, expected, facts, at = seen.here, seen.result, seen.facts, seen.facts.position
     rows, pieces, following = likely_rows(expected, at, facts), facts.pieces, None
     next_token = words["no_next"]
@@ -92,7 +92,7 @@ def detail(seen: Seen) -> Payload:
 
 
 def _own(seen: Seen, at: int) -> str:
-    """How expected the token itself was, and what was likelier."""
+    """Describe how expected the token itself was, and which tokens were more likely."""
     words, expected, facts = seen.here, seen.result, seen.facts
     if at == 0:
         return words["own_first"]
@@ -115,14 +115,14 @@ def _own(seen: Seen, at: int) -> str:
 
 
 def plot(seen: Seen) -> Payload:
-    """Surprisal and entropy by position."""
+    """Draw surprisal and entropy by position."""
     words, facts = seen.here, seen.facts
     if len(facts.tokens) < 2:
         return {"empty": {"text": words["one"], "hint": shared_words(seen)["one_hint"]}}
     lines = [
-        "found = predict(run)",
-        "summarize(found, run.tokens)  # perplexity, bits per byte",
-        "found.surprisal, found.entropy[:-1] / np.log(2)  # bits, of tokens 1 on",
+        "predictions = predict(run)",
+        "summarize(predictions, run.tokens)  # perplexity, bits per byte",
+        "predictions.surprisal, predictions.entropy[:-1] / np.log(2)  # bits, of tokens 1 on",
     ]
     imports = ["import numpy as np", "from model.predictions.predictions import predict, summarize"]
     return {
@@ -138,16 +138,16 @@ def plot(seen: Seen) -> Payload:
 
 
 def predictions(scene: Scene, positions: list[int] = (), most: Few = 5) -> dict:
-    """How expected each token of the prompt was, and what was expected instead.
+    """Measure how expected each token of the prompt was, and list the tokens that were expected instead.
 
     Args:
-        positions: The tokens after which one looks; all where none are given.
-        most: Likeliest next tokens named for each position.
+        positions: The positions to report; all if empty.
+        most: Number of most likely next tokens per position.
 
     Returns:
-        rows: for each position its token; rank (1 is the likeliest), probability and surprisal (bits) of that token as
-        the position before expected it, null for the first; entropy (bits) of what is expected next; expected: the
-        likeliest next tokens with probability and logit. summary: perplexity, bits_per_byte, bits a token.
+        rows: for each position its token; rank (1 is the most likely), probability and surprisal (bits) of that token
+        in the prediction before it, null for the first; entropy (bits) of the next prediction; expected: the most
+        likely next tokens with probability and logit. summary: perplexity, bits_per_byte, bits per token.
     """
     expected, tokens = measured(VIEW, "main", scene), scene.tokens
     rows = []

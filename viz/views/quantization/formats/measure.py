@@ -30,7 +30,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class StorageSizes:
     """The sizes of the model in all usable formats."""
 
     n: int  # number of rounded matrices
@@ -56,7 +56,7 @@ class Levels:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class FormatResults:
     """The result of the slow measurement."""
 
     outcomes: Mapping[str, Outcome]
@@ -72,7 +72,7 @@ class Patterns:
     after: np.ndarray
 
 
-def measure_sizes(scene: Scene, settings: Settings) -> Sizes:
+def measure_sizes(scene: Scene, settings: Settings) -> StorageSizes:
     """Compute the bytes of every usable format by formula, without rounding a weight."""
     model, head, sizes = scene.model.model, settings.head, {}
     weights = [weight for _, weight in matrices(model, head=head)]
@@ -80,7 +80,7 @@ def measure_sizes(scene: Scene, settings: Settings) -> Sizes:
         if usable(model, FORMATS[key]):
             kept16 = sum(not FORMATS[key].fits(weight.shape[1]) for weight in weights)
             sizes[key] = Size(*total_bytes(model, FORMATS[key], head=head), kept16)
-    return Sizes(len(weights), sizes)
+    return StorageSizes(len(weights), sizes)
 
 
 def measure_matrix(scene: Scene, settings: Settings) -> Matrix:
@@ -114,7 +114,7 @@ def text_limit(limit: int) -> int:
     return min(PROMPT_TOKENS, limit)
 
 
-def measure_outputs(scene: Scene, settings: Settings, progress: Progress) -> Run:
+def measure_outputs(scene: Scene, settings: Settings, progress: Progress) -> FormatResults:
     """Measure the plain model in one format after another, on the prompt and on a held-out text.
 
     Formats with a runner are also timed, in tokens per second.
@@ -129,7 +129,7 @@ def measure_outputs(scene: Scene, settings: Settings, progress: Progress) -> Run
         if each.key in RUNNERS:
             speed = tokens_per_second(model.model, each.key, ids, lambda: progress(1, 1, ""))
         by_format[each.key] = dataclasses.replace(each, speed=speed)
-    return Run(by_format, len(text), dict(maps.by_format))
+    return FormatResults(by_format, len(text), dict(maps.by_format))
 
 
 def measure_patterns(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Patterns | None:

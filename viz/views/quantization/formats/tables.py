@@ -8,7 +8,7 @@ from viz.numbers import NONE, number, percent, size, whole
 from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen
 from viz.views.quantization.formats.figures import levels_figure, mean_moved
-from viz.views.quantization.formats.measure import PROMPT_TOKENS, Levels, Run, text_limit
+from viz.views.quantization.formats.measure import PROMPT_TOKENS, FormatResults, Levels, text_limit
 from viz.views.quantization.naming import decibels, divergence, moved, name_of, perplexity, shared_words
 from viz.words import Words, joined
 
@@ -22,7 +22,7 @@ def place_of(seen: Seen) -> str:
     return seen.words["place"].format(layer=seen.facts.head[0], matrix=seen.settings.matrix)
 
 
-def measured_line(seen: Seen, run: Run) -> str:
+def measured_line(seen: Seen, run: FormatResults) -> str:
     """Format the source line of a measurement: the model, its dtype, and the numbers of measured tokens."""
     facts = seen.facts
     prompt = min(len(facts.tokens), PROMPT_TOKENS)
@@ -87,7 +87,7 @@ def table(seen: Seen) -> Payload:
     }
 
 
-def _about(seen: Seen, run: Run | None) -> str:
+def _about(seen: Seen, run: FormatResults | None) -> str:
     """Describe which matrices are rounded, and the perplexity before rounding, if it has been measured."""
     words = seen.here
     rounded = words["rounded_head" if seen.settings.head else "rounded"].format(n=whole(seen.results["sizes"].n))

@@ -7,7 +7,7 @@ from model.arguments import check_layer
 from model.errors import InputError, say
 from model.quantization.experiments import KINDS, Outcome, kinds_of, layer_of, total_bytes, usable
 from model.quantization.formats import FORMATS, WeightError, stored, weight_error
-from model.tracing.divergence import Reading
+from model.tracing.divergence import PredictionDivergence
 from viz.charts.heatmap import PatternWords, Window, pattern_figure
 from viz.numbers import number, percent, size, whole
 from viz.seam.programs.arguments import OneOf
@@ -15,12 +15,12 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
-from viz.seam.settings import Check, Choice
+from viz.seam.settings import Checkbox, Choice
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.quantization.formats.figures import Dot, map_panels, mean_moved, most_moved, scatter_figure
 from viz.views.quantization.formats.measure import (
     WHICH,
-    Run,
+    FormatResults,
     measure_file,
     measure_levels,
     measure_matrix,
@@ -64,7 +64,7 @@ def _head_label(words: Words, scene: Scene) -> str:
 
 SETTINGS = (
     Choice("which", tuple(WHICH), label=_which_label),
-    Check("head", label=_head_label),
+    Checkbox("head", label=_head_label),
     Choice("one", tuple(key for key in FORMATS if key != "float32"), "int4-32", label=format_label),
     Choice("matrix", lambda scene: kinds_of(scene.model.model), "down"),
 )
@@ -89,7 +89,7 @@ def scatter(seen: Seen) -> Payload:
     }
 
 
-def _measured(seen: Seen, run: Run) -> Payload:
+def _measured(seen: Seen, run: FormatResults) -> Payload:
     """Build the scatter's payload with KL on held-out text as the damage; `figure` holds the dots."""
     words, keys = seen.here, [key for key in seen.results["sizes"].by_format if key in run.outcomes]
     dots = [_dot(seen, run.outcomes[key]) for key in keys]
@@ -235,7 +235,7 @@ def quantization_formats(
         one token); moved: mean total variation distance of the attention rows on the prompt; most_moved: layer, head
         and its distance; speed: measured tokens per second, null for a format that is only simulated.
     """
-    run: Run = measured(VIEW, "outputs", scene, which=which, head=head)
+    run: FormatResults = measured(VIEW, "outputs", scene, which=which, head=head)
     return {"text_tokens": run.text, "formats": [_answer(each) for each in run.outcomes.values()]}
 
 
@@ -243,7 +243,7 @@ def _error(error: WeightError) -> dict:
     return {"relative": error.relative, "largest": error.largest, "snr": error.snr}
 
 
-def _reading(reading: Reading) -> dict:
+def _reading(reading: PredictionDivergence) -> dict:
     return {"tokens": reading.positions} | {name: getattr(reading, name) for name in ("kl", "agree", "loss", "before")}
 
 

@@ -1,4 +1,4 @@
-"""One position's logits through a pipeline: what each stage leaves, as rows, bars and a curve."""
+"""Figures of one position's logits through a pipeline: the stages, the top tokens and the cumulative probability."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,32 +15,32 @@ from viz.numbers import BIT, bits, decimals, number, percent, whole
 from viz.theme import HUES
 
 BARS = 30  # tokens drawn as bars
-_POINTS = 240  # of a curve
+_POINTS = 240  # per curve
 _PALE = "rgba(128,134,150,0.55)"
 
 
 class StageReport(Protocol):
-    """A stage in numbers."""
+    """The statistics of a stage."""
 
-    kept: int  # tokens that are in
-    removed: float  # what the tokens that the step dropped had before it, 0 to 1
+    kept: int  # remaining tokens
+    removed: float  # probability, before the step, of the tokens that it removed; 0 to 1
     entropy: float  # nats
     effective: float  # exp(entropy)
 
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """The vocabulary after every stage. Stage 0 is the model's own, stage i what step i left."""
+    """The vocabulary after every stage. Stage 0 is the model's own distribution, stage i the output of step i."""
 
-    logits: np.ndarray  # float32 [S + 1, V], -inf for a token that is out
+    logits: np.ndarray  # float32 [S + 1, V], -inf for a removed token
     probabilities: np.ndarray  # float64 [S + 1, V]
-    reports: tuple[StageReport, ...]  # of every stage in numbers, as model.sampling.Shaped.report gives them [S + 1]
-    out: np.ndarray  # the step that dropped a token, counted from 1; 0 for one that is in [V]
-    order: np.ndarray  # ids, the model's likeliest first, ties broken by the smaller id [V]
+    reports: tuple[StageReport, ...]  # as from model.sampling.Shaped.report [S + 1]
+    out: np.ndarray  # number of the step that removed the token, from 1; 0 for a remaining one [V]
+    order: np.ndarray  # token ids, the model's most likely first, ties broken by the smaller id [V]
 
     @property
     def ranks(self) -> np.ndarray:
-        """A token's place in the model's own order, from 1. [V]"""
+        """The rank of each token in the model's own distribution, from 1. [V]"""
         ranks = np.empty(len(self.order), np.int64)
         ranks[self.order] = np.arange(1, len(self.order) + 1)
         return ranks
@@ -49,15 +49,19 @@ class Stages:
 def stages_of(
     logits: np.ndarray, probabilities: np.ndarray, reports: Sequence[StageReport], order: np.ndarray
 ) -> Stages:
-    """From what the stages are, [S + 1, V], and the order of stage 0 [V]."""
-    left = np.isfinite(logits)
-    dropped = left[:-1] & ~left[1:]
-    out = (dropped * np.arange(1, len(logits))[:, None]).max(0, initial=0)
+    """Build the stages from their logits and probabilities [S + 1, V], their reports, and the token order of stage 0
+    [V].
+    """
+    kept = np.isfinite(logits)
+    removed = kept[:-1] & ~kept[1:]
+    out = (removed * np.arange(1, len(logits))[:, None]).max(0, initial=0)
     return Stages(logits, probabilities, tuple(reports), out, order)
 
 
 def place(logits: np.ndarray, token: int) -> int | None:
-    """Return a token's rank among those that are in, ties broken by the smaller id; None for one that is out. [V]"""
+    """Return a token's rank among the remaining ones of `logits` [V], ties broken by the smaller id; None if it was
+    removed.
+    """
     logit = logits[token]
     if not np.isfinite(logit):
         return None
@@ -65,15 +69,17 @@ def place(logits: np.ndarray, token: int) -> int | None:
 
 
 def surprisal(share: float) -> str:
-    """Return the surprisal of a probability, in bits."""
+    """Format the surprisal of a probability, in bits."""
     return decimals(-math.log2(share)) if share > 0 else "∞"
 
 
-# --- every step ---
+# --- stages ---
 
 
 def step_rows(stages: Stages, names: Sequence[str], kinds: Sequence[str]) -> list[list]:
-    """Return a row a stage: its name, tokens left with a bar, mass removed, entropy in bits, effective choices."""
+    """Build one row per stage: name, remaining tokens with a bar, removed probability, entropy in bits, effective
+    choices.
+    """
     largest = math.log(max(stages.reports[0].kept, 2))
     return [
         [
@@ -90,11 +96,14 @@ def step_rows(stages: Stages, names: Sequence[str], kinds: Sequence[str]) -> lis
     ]
 
 
-# --- the likeliest tokens ---
+# --- top tokens ---
 
 
 def shown_tokens(stages: Stages, stage: int, following: int | None, limit: int = BARS) -> list[int]:
-    """Return the likeliest tokens before or after, in the model's order; at the end the one that really comes next."""
+    """Select the `limit` tokens that rank highest before the pipeline or at `stage`, plus the actual next token.
+
+    Return them in the order of the model's own distribution.
+    """
     after = np.argsort(-stages.probabilities[stage], kind="stable")[:limit]
     after = after[stages.probabilities[stage][after] > 0]
     best: dict[int, int] = {int(token): n for n, token in enumerate(stages.order[:limit])}
@@ -109,40 +118,41 @@ def shown_tokens(stages: Stages, stage: int, following: int | None, limit: int =
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The tokens that are drawn as bars."""
+    """The tokens drawn as bars."""
 
     tokens: Sequence[int]
-    pieces: Sequence[str]  # their texts
-    stage: int  # the one that is compared with the model's own
-    following: int | None  # the token that really comes next
+    pieces: Sequence[str]  # the tokens' texts
+    stage: int  # the stage compared with the model's own distribution
+    following: int | None  # the actual next token
     logarithmic: bool
 
 
 def bars_figure(stages: Stages, shown: Shown, words: Mapping[str, str], drops: Sequence[str]) -> go.Figure:
-    """Return the model's probabilities as pale bars, hollow for tokens that are out, and within them those after.
+    """Draw the model's probabilities as pale bars, hollow for removed tokens, with those of the selected stage inside.
 
-    drops: what step i is called, from the first. Words: before, after, out, next, axis, hover with {token}, {id},
-    {rank}, {before}, {after}, dropped with {step}.
+    drops: the names of the steps. Words: before, after, out, next, axis, hover with {token}, {id}, {rank}, {before},
+    {after}, dropped with {step}.
     """
     ids, ranks = list(shown.tokens), stages.ranks
     before, after = stages.probabilities[0][ids], stages.probabilities[shown.stage][ids]
-    fate = [int(step) if 0 < step <= shown.stage else 0 for step in stages.out[ids]]
+    removed_by = [int(step) if 0 < step <= shown.stage else 0 for step in stages.out[ids]]
     names, hovers = [], []
     for n, (token, piece) in enumerate(zip(ids, shown.pieces, strict=True)):
         names.append(plotly_text(f"{ranks[token]} {shorten(visible(piece), 40)}"))
         shares = {"before": percent(before[n]), "after": percent(after[n])}
         values = {"token": visible(piece), "id": token, "rank": whole(ranks[token]), **shares}
-        hovers.append(_hover(words, drops, values, fate[n]))
-    remaining, lost = [n for n in range(len(ids)) if not fate[n]], [n for n in range(len(ids)) if fate[n]]
+        hovers.append(_hover(words, drops, values, removed_by[n]))
+    remaining = [n for n in range(len(ids)) if not removed_by[n]]
+    removed = [n for n in range(len(ids)) if removed_by[n]]
 
-    def bar(at: Sequence[int], values: np.ndarray, name: str, color: str, more: Mapping[str, object]) -> go.Bar:
-        texts = [hovers[n] for n in at]
-        return rows(words[name], [names[n] for n in at], values[list(at)], color, hovers=texts, more=more)
+    def bar(indices: Sequence[int], values: np.ndarray, name: str, color: str, more: Mapping[str, object]) -> go.Bar:
+        texts = [hovers[n] for n in indices]
+        return rows(words[name], [names[n] for n in indices], values[list(indices)], color, hovers=texts, more=more)
 
     hollow = {"width": 0.82, "marker": {"color": "rgba(0,0,0,0)", "line": {"color": _PALE, "width": 1.2}}}
     traces: list[go.Bar | go.Scatter] = [
         bar(remaining, before, "before", _PALE, {"width": 0.82}),
-        bar(lost, before, "out", _PALE, hollow),
+        bar(removed, before, "out", _PALE, hollow),
         bar(remaining, after, "after", BLUE, {"width": 0.42}),
     ]
     if shown.following is not None:
@@ -156,7 +166,7 @@ def bars_figure(stages: Stages, shown: Shown, words: Mapping[str, str], drops: S
 
 
 def _diamond(name: str, y: str, x: float, hover: str) -> go.Scatter:
-    """Return a mark at the token that really comes next."""
+    """Draw a diamond at the actual next token."""
     more = {
         "mode": "markers",
         "y": [y],
@@ -169,7 +179,7 @@ def _diamond(name: str, y: str, x: float, hover: str) -> go.Scatter:
 
 
 def _share_axis(before: np.ndarray, after: np.ndarray, logarithmic: bool) -> dict:
-    """Return the range of an axis of probabilities; 0 has no place on a logarithmic one."""
+    """Return the settings of a probability axis; a logarithmic one starts below the smallest positive probability."""
     high = max(float(before.max()), float(after.max()))
     if not logarithmic:
         return {"tickformat": ".3~p", "range": [0, high * 1.06]}
@@ -178,12 +188,12 @@ def _share_axis(before: np.ndarray, after: np.ndarray, logarithmic: bool) -> dic
     return {"type": "log", "range": span, "tickformat": ".0e", "dtick": 1}
 
 
-def _hover(words: Mapping[str, str], drops: Sequence[str], values: Mapping[str, object], fate: int) -> str:
-    """Return the hover text of a token's bar."""
+def _hover(words: Mapping[str, str], drops: Sequence[str], values: Mapping[str, object], removed_by: int) -> str:
+    """Format the hover text of a token's bar. `removed_by`: the number of the step that removed the token, or 0."""
     escaped = {name: plotly_text(shorten(str(value), 40)) for name, value in values.items()}
     text = plotly_text(words["hover"]).replace("\n", "<br>").format(**escaped)
-    if fate:
-        text += "<br>" + plotly_text(words["dropped"].format(step=drops[fate - 1]))
+    if removed_by:
+        text += "<br>" + plotly_text(words["dropped"].format(step=drops[removed_by - 1]))
     return text
 
 
@@ -192,15 +202,15 @@ def _hover(words: Mapping[str, str], drops: Sequence[str], values: Mapping[str, 
 
 @dataclass(frozen=True)
 class Cut:
-    """A step that cuts, on the curve of its input: how many tokens it left, and up to which mass."""
+    """A step that cuts off tokens, drawn on the cumulative curve of its input."""
 
-    stage: int  # its input stage
+    stage: int  # the stage of its input
     name: str
-    reach: float | None = None  # the mass of top-p
+    reach: float | None = None  # the probability that top-p keeps; None for other warps
 
 
 def curve_figure(stages: Stages, cuts: Sequence[Cut], words: Mapping[str, str]) -> go.Figure:
-    """Return the tokens by rank against their probability together, before and after, with a line where each step cuts.
+    """Draw the cumulative probability by rank, before and after the pipeline, with a line at the cut of each step.
 
     Words: before, after, given with {step}, rank, mass, hover with {n}, {mass}, {name}.
     """
@@ -235,8 +245,9 @@ def _curve(
     look: tuple[str, float, str],
     legend: bool = True,
 ) -> go.Scatter:
-    """Return the probability of the n likeliest together, at ranks that are even on a logarithmic axis. `look`: of a
-    line.
+    """Draw the total probability of the top n tokens, for ranks n that are evenly spaced on a logarithmic axis.
+
+    look: color, width and dash of the line.
     """
     mass = np.cumsum(np.sort(probabilities)[::-1])
     count = int((probabilities > 0).sum())
@@ -249,7 +260,7 @@ def _curve(
 
 
 def _mass(words: Mapping[str, str], name: str, n: int, mass: float) -> str:
-    """Return the hover text of a point: what the n likeliest tokens hold."""
+    """Format the hover text of a point: the total probability of the top n tokens."""
     return plotly_text(words["hover"].format(n=whole(n), mass=percent(mass), name=name))
 
 

@@ -1,6 +1,6 @@
 """The distribution: one position's logits through a pipeline of warps, over the whole vocabulary.
 
-Everything here is worked out from logits that the run has; the model is not run again.
+Everything is computed from logits that the run already has; the model does not run again.
 """
 
 import dataclasses
@@ -27,7 +27,15 @@ from viz.views.sampling.distribution.figures import (
     step_rows,
     surprisal,
 )
-from viz.views.sampling.distribution.vocabulary_table import PAGE, Request, frame, page_of, read, rows_of, shown_rows
+from viz.views.sampling.distribution.vocabulary_table import (
+    PAGE,
+    RowsRequest,
+    frame,
+    page_of,
+    read,
+    rows_of,
+    shown_rows,
+)
 from viz.views.sampling.pipelines import (
     PIPELINE,
     after,
@@ -51,36 +59,36 @@ AXIS = Choice("axis", ("linear", "log"))
 
 
 def measure(scene: Scene, settings: Settings) -> Stages:
-    """Return the position's logits through the pipeline, every stage kept."""
+    """Compute every stage of the pipeline for the logits at the selected position."""
     size = scene.model.tokenizer.vocab_size
     shaped = shape(logits_of(scene), settings.pipeline, context_of(scene))
     stages = shaped.stages[:, :size]
     order = (-stages[0]).argsort(stable=True).int().numpy()
-    every = stages.numpy()
-    return stages_of(every, softmax(every), shaped.report(), order)
+    logits = stages.numpy()
+    return stages_of(logits, softmax(logits), shaped.report(), order)
 
 
 def needs_pieces(scene: Scene, settings: Settings) -> Settings:
-    """Return whether the table reads the texts of all tokens."""
+    """Return the question of `measure_pieces`: whether the table needs the texts of all tokens."""
     return Settings((("needed", settings.table.reads_texts),))
 
 
 def measure_pieces(scene: Scene, settings: Settings) -> tuple[str, ...]:
-    """Return the text of every token of the vocabulary; none where the table does not read them. [V]"""
+    """Return the text of every token of the vocabulary [V]; empty if the table does not need them."""
     tokenizer = scene.model.tokenizer
     return tuple(map(tokenizer.piece, range(tokenizer.vocab_size))) if settings.needed else ()
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def _names(seen: Seen) -> list[str]:
-    """Return the steps by number and name."""
+    """Format the steps of the pipeline, numbered in order."""
     return numbered(seen.all_words, seen.settings.pipeline)
 
 
 def _next_token(seen: Seen) -> int | None:
-    """Return the token that really comes next in the prompt."""
+    """Return the id of the actual next token of the prompt, or None at its end."""
     return following(seen.facts.tokens, seen.facts.position)
 
 
@@ -90,7 +98,7 @@ def _python(seen: Seen, *last: str, imports: tuple[str, ...] = ()) -> str:
 
 
 def options(seen: Seen) -> Payload:
-    """Return the form: after which of the steps the bars are, by the steps' names, and their axis."""
+    """Build the form that selects the step whose output the bars show, by name, and the scale of their axis."""
     names = _names(seen)
 
     def label(words: Words, option: str) -> str:
@@ -102,7 +110,7 @@ def options(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Entropy, choices and tokens before and after, and what became of the token that really comes next."""
+    """Build the comparison before and after the pipeline: entropy, choices, tokens, top probability and next token."""
     words, stages = seen.here, seen.result
     ends = [stages.reports[n] for n in (0, -1)]
     pairs = {
@@ -120,7 +128,9 @@ def facts(seen: Seen) -> Payload:
 
 
 def _next(seen: Seen) -> dict:
-    """Return the fate of the token that really comes next."""
+    """Describe the actual next token: its rank, probability and surprisal before and after, and the step that removed
+    it.
+    """
     words, stages, token = seen.here, seen.result, _next_token(seen)
     if token is None:
         return {"text": words["no_next"], "facts": []}
@@ -141,7 +151,7 @@ def _next(seen: Seen) -> dict:
 
 
 def steps(seen: Seen) -> Payload:
-    """Return a row a step: what it left."""
+    """Build the table of the stages, one row per step after the row of the model itself."""
     words = seen.here
     names = [words["model"], *_names(seen)]
     kinds = ["model", *(WARPS[step.warp].kind for step in seen.settings.pipeline)]
@@ -156,13 +166,13 @@ def steps(seen: Seen) -> Payload:
 
 
 def _stage(seen: Seen) -> int:
-    """Return the stage that is compared with the model's own; the last one for a step that is not there."""
+    """Return the stage to compare with the model's own distribution; the last one for a step that does not exist."""
     last, stage = len(seen.settings.pipeline), seen.settings.stage
     return last if stage == "last" else min(int(stage), last)
 
 
 def bars(seen: Seen) -> Payload:
-    """Return the likeliest tokens before and after."""
+    """Draw the probabilities of the top tokens before and after the selected step."""
     words, stages, names, stage = seen.here, seen.result, _names(seen), _stage(seen)
     tokens = shown_tokens(stages, stage, _next_token(seen))
     series = {"before": seen.words["before"]}
@@ -181,7 +191,7 @@ def bars(seen: Seen) -> Payload:
 
 
 def curve(seen: Seen) -> Payload:
-    """How few tokens hold how much, and where the steps cut."""
+    """Draw the cumulative probability before and after the pipeline, with the cuts of its steps."""
     words, stages, cuts = seen.here, seen.result, []
     for n, (step, name) in enumerate(zip(seen.settings.pipeline, _names(seen), strict=True)):
         if WARPS[step.warp].kind == "cut" and stages.reports[n + 1].kept < stages.reports[n].kept:
@@ -202,20 +212,20 @@ def curve(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Return a page of the vocabulary; all of it on request."""
+    """Build one page of the vocabulary table, and on request all of its rows."""
     words, request, pieces = seen.here, _request(seen), seen.results["pieces"]
-    every = frame(seen.result)
-    page = page_of(every, request, pieces)
+    vocabulary = frame(seen.result)
+    page = page_of(vocabulary, request, pieces)
     columns = [[name, words[f"column_{name}"]] for name in ("rank", "token", "id", "logit")]
     columns += [[f"after_{n}", name] for n, name in enumerate(_names(seen), 1)]
     columns += [[name, words[f"column_{name}"]] for name in ("out", "before", "after")]
     last = "shaped.stages, shaped.probabilities(0), shaped.probabilities()  # [S + 1, V], [V], [V]"
     payload = {
-        "title": words["title"].format(n=whole(len(every))),
+        "title": words["title"].format(n=whole(len(vocabulary))),
         "note": words["note"],
         "columns": columns,
         "rows": shown_rows(page.rows, [seen.facts.piece(int(token)) for token in page.rows["id"]]),
-        "total": words["total"].format(n=whole(page.total), V=whole(len(every))),
+        "total": words["total"].format(n=whole(page.total), V=whole(len(vocabulary))),
         "page": page.page,
         "pages": page.pages,
         "size": PAGE,
@@ -228,32 +238,33 @@ def table(seen: Seen) -> Payload:
     }
     if request.all:
         names = [words["column_token"], *(name for key, name in columns if key != "token")]
-        payload |= {"all": request.all, "table": rows_of(every, names, pieces)}
+        payload |= {"all": request.all, "table": rows_of(vocabulary, names, pieces)}
     return payload
 
 
-def _request(seen: Seen) -> Request:
-    """Return the request for the table; sorted by rank where it names a step that does not exist."""
+def _request(seen: Seen) -> RowsRequest:
+    """Return the request for the table, sorted by rank if it names a step that does not exist."""
     request, last = seen.settings.table, len(seen.settings.pipeline)
-    known = not request.by.startswith("after_") or int(request.by.removeprefix("after_")) <= last
-    return request if known else dataclasses.replace(request, by="rank")
+    exists = not request.by.startswith("after_") or int(request.by.removeprefix("after_")) <= last
+    return request if exists else dataclasses.replace(request, by="rank")
 
 
 # --- for programs ---
 
 
 def distribution(scene: Scene, steps: list[dict] | None = None, position: int = -1, most: Rows = 20) -> dict:
-    """Return the distribution of the next token, and what each step of a sampling pipeline makes of it.
+    """Compute the distribution of the next token after each step of a sampling pipeline.
 
     Returns:
-        stages: the model's own first, then one for each step: tokens left (kept), probability removed, entropy (nats)
-        and effective number of choices. tokens: the likeliest before or after, each with its logit and probability
-        after every stage, and removed_by: the step that removed it, counted from 1, else null.
+        stages: the model's own distribution, then one entry per step: remaining tokens (kept), removed probability,
+        entropy (nats) and effective number of choices. tokens: the most likely before or after, each with its logit and
+        probability at every stage, and removed_by: the number of the step that removed it, from 1, or null.
+        really_next: the actual next token of the prompt, or null at its end.
     """
-    looked, pipeline = at(scene, position), steps_of(scene.model, steps)
-    stages: Stages = measured(VIEW, "main", looked, pipeline=pipeline)
+    scene, pipeline = at(scene, position), steps_of(scene.model, steps)
+    stages: Stages = measured(VIEW, "main", scene, pipeline=pipeline)
     names = [{"warp": None, "values": {}}, *value_of(pipeline)]
-    comes = following(looked.tokens, looked.position)
+    next_token = following(scene.tokens, scene.position)
     tokens = [
         named(scene.model, n)
         | {
@@ -261,11 +272,11 @@ def distribution(scene: Scene, steps: list[dict] | None = None, position: int = 
             "probabilities": stages.probabilities[:, n],
             "removed_by": int(stages.out[n]) or None,
         }
-        for n in shown_tokens(stages, len(pipeline), comes, most)
+        for n in shown_tokens(stages, len(pipeline), next_token, most)
     ]
     reports = [name | vars(report) for name, report in zip(names, stages.reports, strict=True)]
-    really = None if comes is None else named(scene.model, comes)
-    return {"position": looked.position, "stages": reports, "tokens": tokens, "really_next": really}
+    actual = None if next_token is None else named(scene.model, next_token)
+    return {"position": scene.position, "stages": reports, "tokens": tokens, "really_next": actual}
 
 
 VIEW = View(

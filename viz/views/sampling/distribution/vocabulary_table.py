@@ -1,4 +1,4 @@
-"""The whole vocabulary of one position as a table: searched, sorted, a page at a time, or all of it as CSV."""
+"""The whole vocabulary at one position as a table: searchable, sortable, one page at a time or all of it as CSV."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,18 +13,16 @@ from viz.seam.scene import Scene
 from viz.seam.settings import choice, number
 from viz.views.sampling.distribution.figures import Stages
 
-PAGE = 50  # rows of a page
-_LONGEST = 100  # characters of a search
+PAGE = 50  # rows per page
+_LONGEST = 100  # characters of a query
 _AFTER = tuple(f"after_{n}" for n in range(1, MOST_STEPS + 1))
-_SIGNS = str.maketrans({"·": " ", "↵": "\n", "⇥": "\t"})  # as the page shows them -> what they stand for
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs what begins with one of these
+_SIGNS = str.maketrans({"·": " ", "↵": "\n", "⇥": "\t"})  # visible signs of the page -> white space
 
 
 def frame(stages: Stages) -> pd.DataFrame:
-    """Return a row a token, in the order of ids: rank, id, logit, after_1 .. after_S (NaN once it is out), out, before,
-    after.
+    """Build the table: rank, id, logit, after_1 .. after_S (NaN once removed), out, before, after.
 
-    `out` is the step that dropped it, 0 for one that is in.
+    It has one row per token, in the order of ids. `out` is the number of the step that removed the token, or 0.
     """
     V = stages.logits.shape[1]
     after = {f"after_{n}": np.where(np.isfinite(row), row, np.nan) for n, row in enumerate(stages.logits[1:], 1)}
@@ -43,43 +41,43 @@ def frame(stages: Stages) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Request:
-    """Which rows of the table."""
+class RowsRequest:
+    """The requested rows of the table."""
 
     query: str = ""
     page: int = 0  # from 0
     by: str = "rank"  # a column of `frame`, or "token"
     down: bool = False
-    all: int = 0  # the number of the page's request for every row; 0 where it makes none
+    all: int = 0  # number of the page's request for all rows; 0 without such a request
 
     @property
     def reads_texts(self) -> bool:
-        """Whether the texts of all tokens are needed."""
+        """True if the request needs the texts of all tokens."""
         return bool(self.query or self.all or self.by == "token")
 
 
-def read(sent: object, scene: Scene) -> Request:
-    """Return the request for the table that a page sent; an invalid one is the first page."""
+def read(sent: object, scene: Scene) -> RowsRequest:
+    """Parse the table request that a page sent; invalid values fall back to the first page by rank."""
     query = sent.get("query") if isinstance(sent, Mapping) else None
     query = query[:_LONGEST] if isinstance(query, str) else ""
     columns = ("rank", "token", "id", "logit", *_AFTER, "out", "before", "after")
     down = choice(sent, "down", ("no", "yes")) == "yes"
-    page, every = int(number(sent, "page", 0, 1e6, 0)), int(number(sent, "all", 0, 1e9, 0))
-    return Request(query, page, choice(sent, "by", columns), down, every)
+    page, all_rows = int(number(sent, "page", 0, 1e6, 0)), int(number(sent, "all", 0, 1e9, 0))
+    return RowsRequest(query, page, choice(sent, "by", columns), down, all_rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A page of the table."""
+    """One page of the table."""
 
     rows: pd.DataFrame
-    total: int  # rows that fit the query
+    total: int  # rows that match the query
     page: int
     pages: int
 
 
-def page_of(table: pd.DataFrame, request: Request, pieces: Sequence[str]) -> Rows:
-    """Return the requested rows. `pieces`: the texts of all tokens; not read where the request does not need them."""
+def page_of(table: pd.DataFrame, request: RowsRequest, pieces: Sequence[str]) -> Rows:
+    """Return the requested rows. `pieces`: the texts of all tokens [V]; unused unless `request.reads_texts`."""
     rows = table if not request.query else table[matches(request.query, pieces)]
     if request.by == "token":
         ids = rows["id"].tolist()
@@ -92,26 +90,28 @@ def page_of(table: pd.DataFrame, request: Request, pieces: Sequence[str]) -> Row
 
 
 def ordered(table: pd.DataFrame, by: str, down: bool) -> pd.DataFrame:
-    """Sorted by a column; ties are broken by the likelier token, and tokens without a number come last."""
+    """Sort the table by a column; the model's rank breaks ties, and NaN comes last."""
     values = table[by].to_numpy(np.float64)
     return table.iloc[np.lexsort((table["rank"].to_numpy(), -values if down else values))]  # NaN is last either way
 
 
 def matches(query: str, pieces: Sequence[str]) -> np.ndarray:
-    """Which tokens contain the text, with the signs that the page shows for spaces, or have this id. bool [V]
+    """Find the tokens that contain the query or have it as their id. bool [V]
 
-    A query without capitals finds them, too.
+    The query may contain the signs that the page shows for white space. Without capital letters it ignores case.
     """
-    sought, exact = query.translate(_SIGNS), query != query.lower()
-    texts = pieces if exact else [piece.lower() for piece in pieces]
-    fits = np.fromiter((sought in text or query in text for text in texts), bool, len(pieces))
+    text, exact = query.translate(_SIGNS), query != query.lower()
+    candidates = pieces if exact else [piece.lower() for piece in pieces]
+    mask = np.fromiter((text in each or query in each for each in candidates), bool, len(pieces))
     if query.isascii() and query.isdigit() and int(query) < len(pieces):
-        fits[int(query)] = True
-    return fits
+        mask[int(query)] = True
+    return mask
 
 
 def shown_rows(rows: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
-    """Return a page as the browser shows it: {"id", "text", "out", "cells"}; cells as text, "" once a token is out."""
+    """Format one page for the browser: {"id", "text", "out", "rank", "numbers", "shares"} per row; "" once a token is
+    removed.
+    """
     steps = [name for name in rows.columns if name.startswith("after_")]
     shown = []
     for row, piece in zip(rows.to_dict("records"), pieces, strict=True):
@@ -131,9 +131,9 @@ def shown_rows(rows: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
 
 
 def rows_of(table: pd.DataFrame, names: Sequence[str], pieces: Sequence[str]) -> dict:
-    """Return every row, likeliest first: {"names", "lines"}. Names: of the columns, the token's text being the first.
+    """Return all rows by rank: {"names", "lines"}. `names`: the column titles, first that of the token's text.
 
-    Numbers with as many digits as their type has; None where a token is out.
+    Numbers keep the precision of their type; None once a token is removed.
     """
     table = table.sort_values("rank")
     columns = [[visible(pieces[token]) for token in table["id"].tolist()]]

@@ -1,4 +1,4 @@
-"""A distribution as a bar that random numbers fall on, and many draws against what is expected."""
+"""A distribution as a bar that random numbers fall on, and the shares of many draws beside the expected ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,57 +11,61 @@ from viz.charts.lines import HOVER_TEXT, line, rows, values
 from viz.labels import plotly_text, shorten, visible
 from viz.numbers import decimals, percent, whole
 
-MOST = 200  # parts of the bar that are sent; what is left is one part
-THIN = 1 / 2000  # of the bar: a part below this is less than a pixel wide
+MOST = 200  # intervals sent individually; all others are one interval, the tail
+THIN = 1 / 2000  # share of the bar; a smaller interval is narrower than a pixel
 TOP = 12  # tokens compared one by one
 RUG = 240  # bins of the random numbers below the bar
-_ROW = 27  # pixels of a token in the figure
+_ROW = 27  # pixels per token in the figure
 _PALE = "rgba(128,134,150,0.45)"
-_WHISKER = "#2a8fd0"  # seen on the bars of a light and of a dark page
+_WHISKER = "#2a8fd0"  # visible on the bars in the light and in the dark theme
 _FONT = {"family": "ui-monospace, Menlo, Consolas, monospace", "size": 12}
 
 
 @dataclass(frozen=True)
-class Line:
-    """One token, or all others together: what is expected of n draws, what came, and what is usual."""
+class DrawCount:
+    """One token, or all others together: expected share, observed count, and its usual range in n draws."""
 
     name: str  # as the page shows it
     share: float
     count: int
-    low: int  # of the band
+    low: int  # of the usual range
     high: int
 
     @property
     def inside(self) -> bool:
-        """Whether what came is usual."""
+        """True if the observed count lies in the usual range."""
         return self.low <= self.count <= self.high
 
 
 def single(shares: np.ndarray) -> int:
-    """How many parts of the bar are shown one by one: those that can be seen. Falling shares [n], sum 1"""
+    """Count the intervals of the bar to draw individually, those wide enough to be visible. shares: descending [n], sum
+    1
+    """
     wide = min(max(int((shares >= THIN).sum()), 1), MOST)
     return len(shares) if len(shares) - wide == 1 else wide
 
 
 def label(piece: str) -> str:
-    """Return a token on the bar and in the figure."""
+    """Format a token for the bar and the figure."""
     return shorten(visible(piece), 24)
 
 
 def rug(u: np.ndarray) -> list[int]:
-    """Return how many of the random numbers fall into each of RUG equal parts of the bar."""
+    """Count the random numbers in each of RUG equal bins from 0 to 1."""
     return np.histogram(u, RUG, (0, 1))[0].tolist()
 
 
 def groups(shares: np.ndarray, counts: np.ndarray, top: int = TOP) -> tuple[np.ndarray, np.ndarray]:
-    """Shares and counts of the first `top` tokens and, where there are more, of all others together. [n] -> [k], [k]"""
+    """Return the shares and counts of the first `top` tokens and, if more remain, of all others together. [n] -> [k],
+    [k]
+    """
     if len(shares) <= top + 1:
         return shares, counts
     return tuple(np.append(each[:top], each[top:].sum()) for each in (shares, counts))
 
 
-def many_figure(lines: Sequence[Line], n: int, words: Mapping[str, str]) -> go.Figure:
-    """Expected shares as bars with the band of the usual, and what came as dots.
+def many_figure(lines: Sequence[DrawCount], n: int, words: Mapping[str, str]) -> go.Figure:
+    """Draw the expected shares as bars with the usual range as whiskers, and the observed shares as dots.
 
     `words`: "share", "expected", "observed", "unusual", "usual", "times".
     """
@@ -81,40 +85,40 @@ def many_figure(lines: Sequence[Line], n: int, words: Mapping[str, str]) -> go.F
         rows(words["expected"], names, shares, _PALE, hovers=hovers, more={"error_x": whiskers, **bands})
     ]
     for key, inside, symbol in (("observed", True, "circle"), ("unusual", False, "diamond-open")):
-        at = [i for i, each in enumerate(lines) if each.inside == inside]
-        if not at:
+        indices = [i for i, each in enumerate(lines) if each.inside == inside]
+        if not indices:
             continue
         rim = {"width": 0 if inside else 2, "color": ORANGE}
         more = {
             "mode": "markers",
-            "y": [names[i] for i in at],
+            "y": [names[i] for i in indices],
             "marker": {"color": ORANGE, "size": 10 if inside else 12, "symbol": symbol, "line": rim},
-            "hovertext": [hovers[i] for i in at],
+            "hovertext": [hovers[i] for i in indices],
             "hovertemplate": HOVER_TEXT,
         }
-        came, counts = values([100 * lines[i].count / n for i in at]), [whole(lines[i].count) for i in at]
-        traces.append(line(words[key], came, [0] * len(at), ORANGE, hover="", text=counts, more=more))
+        observed, counts = values([100 * lines[i].count / n for i in indices]), [whole(lines[i].count) for i in indices]
+        traces.append(line(words[key], observed, [0] * len(indices), ORANGE, hover="", text=counts, more=more))
     across = axis(words["share"], {"rangemode": "tozero"})
     down = row_axis(names, [plotly_text(each.name) for each in lines], {"ticklabelstandoff": 4, "tickfont": _FONT})
     more = {"bargap": 0.35, "legend": LEGEND | {"y": 1.0}}
     return figure(traces, across, down, height=96 + _ROW * len(lines), more=more)
 
 
-def _hover(each: Line, n: int, words: Mapping[str, str]) -> str:
-    """Return the hover text of a line."""
-    expected = f"{percent(each.share)} ({decimals(n * each.share, 1)} {words['times']})"
-    came = f"{percent(each.count / n)} ({whole(each.count)} {words['times']})"
+def _hover(entry: DrawCount, n: int, words: Mapping[str, str]) -> str:
+    """Format the hover text of a token: expected and observed share, and the usual range."""
+    expected = f"{percent(entry.share)} ({decimals(n * entry.share, 1)} {words['times']})"
+    observed = f"{percent(entry.count / n)} ({whole(entry.count)} {words['times']})"
     texts = (
-        each.name,
+        entry.name,
         f"{words['expected']}: {expected}",
-        f"{words['observed']}: {came}",
-        f"{words['usual']}: {whole(each.low)}–{whole(each.high)} {words['times']}",
+        f"{words['observed']}: {observed}",
+        f"{words['usual']}: {whole(entry.low)}–{whole(entry.high)} {words['times']}",
     )
     return "<br>".join(map(plotly_text, texts))
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Categories of an axis must differ; tokens that look alike get invisible signs behind them."""
+    """Return unique axis categories: repeated names get zero-width spaces at their end."""
     seen: dict[str, int] = {}
     categories = []
     for name in names:

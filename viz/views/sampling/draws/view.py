@@ -1,11 +1,11 @@
-"""Draws: how one random number picks one token, and whether a thousand of them come as often as they should."""
+"""Draws: how one random number selects one token, and a test of thousands of draws against their probabilities."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
 
-from model.sampling.draw_statistics import LEVEL, Bar, Fit, band, bar_of, fit, uniforms
+from model.sampling.draw_statistics import LEVEL, Fit, UnitBar, band, bar_of, fit, uniforms
 from model.sampling.pipeline import softmax
 from model.sampling.warps import final
 from viz.numbers import decimals, number, percent, whole
@@ -16,29 +16,29 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.settings import number as number_sent
 from viz.seam.view import Asking, Custom, Figure, Measure, Payload, Seen, View
-from viz.views.sampling.draws.figures import RUG, TOP, Line, groups, label, many_figure, rug, single
+from viz.views.sampling.draws.figures import RUG, TOP, DrawCount, groups, label, many_figure, rug, single
 from viz.views.sampling.pipelines import PIPELINE, after, context_of, logits_of, pipeline_lines, steps_of
 from viz.words import Words, plot_words
 
-NUMBERS = (100, 1000, 10_000)  # of draws
-AHEAD = 64  # random numbers that are sent at once, so that the page can go on by itself
+NUMBERS = (100, 1000, 10_000)  # numbers of draws
+AHEAD = 64  # random numbers sent at once, so that the page can step without the server
 MOST_SEED, MOST_STEP = 2**31 - 1, 999_999
-MAX_SEED = 999_999  # the largest seed that a program may give, as for texts
+MAX_SEED = 999_999  # largest seed of the endpoint, as for generated texts
 COUNT = Choice("n", tuple(map(str, NUMBERS)), "1000", label=lambda words, option: whole(int(option)))
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Which random numbers: those of a seed, from a step on; or a number by hand."""
+    """The requested random numbers: those of a seed from a step on, or one set by hand."""
 
     seed: int = 0
     first: int = 0  # step of the first of the AHEAD numbers
     u: float | None = None
-    step: int = field(default=0, compare=False, repr=False)  # decides no picture: the page has the AHEAD numbers
+    step: int = field(default=0, compare=False, repr=False)  # no part depends on it: the page has the AHEAD numbers
 
 
 def read(sent: object, scene: Scene) -> Numbers:
-    """Return the requested random numbers, within bounds."""
+    """Parse the random numbers that a page requests, clamped to their bounds."""
     seed = int(number_sent(sent, "seed", 0, MOST_SEED, 0))
     step = int(number_sent(sent, "step", 0, MOST_STEP, 0))
     u = number_sent(sent, "u", 0, 1 - 2**-53, -1)
@@ -47,35 +47,35 @@ def read(sent: object, scene: Scene) -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Many:
-    """The first n draws of a seed, and what is usual for the likeliest tokens and all others together."""
+    """The first n draws of a seed, with the usual range for the top tokens and for all others together."""
 
     seed: int
     u: np.ndarray  # float64 [n]
-    counts: np.ndarray  # of the tokens that can be drawn, the likeliest first [tokens]
-    shares: np.ndarray  # of the likeliest tokens and the rest [k]
-    drawn: np.ndarray  # how often they came [k]
-    low: np.ndarray  # of the band [k]
+    counts: np.ndarray  # of the tokens that can be drawn, most likely first [tokens]
+    shares: np.ndarray  # of the top tokens, and of all others together [k]
+    drawn: np.ndarray  # their counts [k]
+    low: np.ndarray  # of the usual range [k]
     high: np.ndarray  # [k]
     fit: Fit | None
 
     @property
     def n(self) -> int:
-        """How many draws."""
+        """The number of draws."""
         return len(self.u)
 
 
-def measure(scene: Scene, settings: Settings) -> Bar:
-    """Return the distribution at the position: the run's own logits through the pipeline."""
+def measure(scene: Scene, settings: Settings) -> UnitBar:
+    """Compute the distribution at the selected position: the run's own logits through the pipeline."""
     return bar_of(softmax(final(logits_of(scene), settings.pipeline, context_of(scene)).numpy()))
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the question of many draws: without the step that the page is at and without a number by hand."""
+    """Return the question of many draws, without the page's current step and without a number set by hand."""
     return Settings((("pipeline", settings.pipeline), ("seed", settings.bar.seed), ("n", int(settings.n))))
 
 
 def measure_many(scene: Scene, settings: Settings) -> Many:
-    """Many draws, counted and tested against the probabilities."""
+    """Draw many tokens, count them, and test the counts against the probabilities."""
     bar, u = measure(scene, settings), uniforms(settings.seed, settings.n)
     counts = bar.counts(u)
     shares, drawn = groups(bar.shares, counts)
@@ -87,8 +87,8 @@ def measure_many(scene: Scene, settings: Settings) -> Many:
 
 
 def one_draw(seen: Seen) -> Payload:
-    """Return the parts that can be seen, with their edges in full digits; random numbers; and what of these is in the
-    tail.
+    """Build the payload of the bar: the visible intervals with exact edges, the random numbers, and the tokens of those
+    numbers that fall into the tail.
     """
     words, facts, bar, many = seen.here, seen.facts, seen.result, seen.results["many"]
     settings, n = seen.settings.bar, single(bar.shares)
@@ -116,7 +116,7 @@ def one_draw(seen: Seen) -> Payload:
 
 
 def _part_of(seen: Seen, u: float) -> dict:
-    """Return the part of the bar into which a number falls."""
+    """Return the interval of the bar that contains a random number."""
     bar = seen.result
     place = int(bar.places(u))
     token = int(bar.ids[place])
@@ -136,32 +136,34 @@ _FINAL = "from model.sampling.warps import final"
 
 
 def _one_draw_lines(seen: Seen) -> str:
-    """Return the Python lines of one draw. The page puts what it shows now into the line that begins with "u = "."""
+    """Build the Python lines of one draw. The page puts its current number into the line that begins with "u = "."""
     settings = seen.settings.bar
     u = f"uniform({settings.seed}, {settings.step})" if settings.u is None else repr(settings.u)
     lines = [_PROBABILITIES, f"u = {u}", "token = draw(probabilities, u)", "lm.tokenizer.piece(token)"]
     return pipeline_lines(seen, lines, (_FINAL, "from model.sampling.pipeline import draw, softmax, uniform"))
 
 
-# --- many of them ---
+# --- many draws ---
 
 
-def lines_of(seen: Seen) -> list[Line]:
-    """Return the likeliest tokens and the rest, each with its band."""
+def lines_of(seen: Seen) -> list[DrawCount]:
+    """Return the top tokens and all others together, each with its expected share, observed count and usual range."""
     bar, many, piece = seen.result, seen.results["many"], seen.facts.piece
     names = [label(piece(int(token))) for token in bar.ids[:TOP]]
-    if len(many.shares) > len(names):  # a rest, or one token too many for a rest
-        left = len(bar.ids) - TOP
-        names.append(label(piece(int(bar.ids[TOP]))) if left == 1 else seen.here["more"].format(n=whole(left)))
+    if len(many.shares) > len(names):  # other tokens remain; a single one keeps its own label
+        remaining = len(bar.ids) - TOP
+        names.append(
+            label(piece(int(bar.ids[TOP]))) if remaining == 1 else seen.here["more"].format(n=whole(remaining))
+        )
     columns = (each.tolist() for each in (many.shares, many.drawn, many.low, many.high))
-    return [Line(*row) for row in zip(names, *columns, strict=True)]
+    return [DrawCount(*row) for row in zip(names, *columns, strict=True)]
 
 
 def many_draws(seen: Seen) -> Payload:
-    """Expected and observed shares."""
+    """Draw the expected and the observed shares."""
     words, many, lines = seen.here, seen.results["many"], lines_of(seen)
     outside = sum(not line.inside for line in lines)
-    note = words["note"].format(seed=many.seed, last=whole(many.n - 1), level=f"{number(100 * LEVEL)} %")
+    note = words["note"].format(seed=many.seed, last=whole(many.n - 1), level=f"{number(100 * LEVEL)}%")
     verdict = words["all_inside" if outside == 0 else "outside"].format(n=outside, all=len(lines))
     imports = (
         _FINAL,
@@ -186,14 +188,16 @@ def many_draws(seen: Seen) -> Payload:
 
 
 def agreement(seen: Seen) -> Payload:
-    """Return the chi-square test in words, what came, and how far off the share of the likeliest token may be."""
+    """Describe the chi-square test, the number of different tokens drawn, and the sampling error of the top token's
+    share.
+    """
     words, bar, many = seen.here, seen.result, seen.results["many"]
     result, n, share = many.fit, whole(many.n), float(bar.shares[0])
     items = [[words["test"], _test(words, result, len(bar.ids), many.n)]]
     if result:
         items.append([words["verdict"], words["fits" if result.p >= 0.05 else "rare"].format(p=percent(result.p))])
-    came = int((many.counts > 0).sum())
-    items.append([words["seen"], words["seen_text"].format(seen=whole(came), all=whole(len(bar.ids)), n=n)])
+    drawn = int((many.counts > 0).sum())
+    items.append([words["seen"], words["seen_text"].format(seen=whole(drawn), all=whole(len(bar.ids)), n=n)])
     top = percent(float(many.counts[0] / many.n))
     items.append([words["top"], words["top_text"].format(share=percent(share), came=top)])
     half = 1.96 * (share * (1 - share) / many.n) ** 0.5
@@ -204,7 +208,7 @@ def agreement(seen: Seen) -> Payload:
 
 
 def _test(words: Words, result: Fit | None, tokens: int, n: int) -> str:
-    """The test's numbers, or why there is none."""
+    """Format the result of the test, or explain why the draws do not allow one."""
     if result is None:
         return words["no_test_one" if tokens == 1 else "no_test"].format(n=whole(n))
     p = decimals(result.p, 3) if result.p >= 0.001 else number(result.p, 2)
@@ -223,20 +227,21 @@ def draws(
     count: Annotated[int, Within(1, 10_000)] = 1000,
     most: Rows = 20,
 ) -> dict:
-    """Many draws of the next token, beside what its probabilities say, with a chi-square test.
+    """Draw the next token many times, and test the counts against its probabilities by chi-square.
 
     Args:
-        count: How many tokens are drawn.
+        count: Number of draws.
 
     Returns:
-        tokens: the likeliest with probability, drawn (how often) and low and high: where that share lies in 95 of 100
-        such samples. fit: statistic, degrees of freedom and p of the test, null where there is nothing to test. first:
-        the first twenty random numbers with the token that each picks.
+        possible: number of tokens that can be drawn. tokens: the most likely with probability, drawn (the count), and
+        low and high: the range of the count in 95 of 100 such samples. fit: statistic, degrees of freedom and p of the
+        test, or null if there are too few draws or tokens for it. first: the first twenty random numbers with the token
+        that each selects.
     """
-    looked = at(scene, position)
+    scene = at(scene, position)
     chosen = {"pipeline": steps_of(scene.model, steps), "bar": Numbers(seed), "n": str(count)}
-    bar: Bar = measured(VIEW, "main", looked, **chosen)
-    many: Many = measured(VIEW, "many", looked, **chosen)
+    bar: UnitBar = measured(VIEW, "main", scene, **chosen)
+    many: Many = measured(VIEW, "many", scene, **chosen)
     low, high = band(count, bar.shares[:most])
     tokens = [
         named(scene.model, n) | {"probability": p, "drawn": drawn, "low": a, "high": b}
@@ -244,7 +249,7 @@ def draws(
     ]
     first = [{"u": u, **named(scene.model, bar.ids[int(bar.places(u))])} for u in many.u[:20].tolist()]
     return {
-        "position": looked.position,
+        "position": scene.position,
         "possible": len(bar.ids),
         "tokens": tokens,
         "fit": many.fit,

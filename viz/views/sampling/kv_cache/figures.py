@@ -1,4 +1,4 @@
-"""Figures of the KV cache: bytes by context, and milliseconds a token with and without it."""
+"""Figures of the KV cache: bytes by context length, and milliseconds per token with and without it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from viz.labels import plotly_text
 from viz.numbers import milliseconds, size, size_unit, whole
 
 HEIGHT = 380
-_POINTS = 65  # of a line
+_POINTS = 65  # per line
 
 
 @dataclass(frozen=True)
 class Growth:
-    """A cache that grows in proportion to the context, or something of a fixed size beside it."""
+    """A cache whose size is proportional to the context length, or a fixed size to compare it with."""
 
     name: str
     nbytes: int  # at the longest context
@@ -28,7 +28,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Timed:
-    """One way to make a token: contexts, and the median and the two quartiles of the seconds at each."""
+    """One way to generate a token: context lengths, and the median and both quartiles of the seconds at each."""
 
     name: str
     color: str
@@ -36,29 +36,31 @@ class Timed:
     seconds: Sequence[tuple[float, float, float]]
 
 
-def bytes_figure(grown: Sequence[Growth], longest: int, here: int, words: Mapping[str, str]) -> go.Figure:
-    """Return the bytes against context, up to the longest one, and a mark at `here` on the first line.
+def bytes_figure(curves: Sequence[Growth], longest: int, length: int, words: Mapping[str, str]) -> go.Figure:
+    """Draw the bytes against the context length, up to `longest`, with a mark at `length` on the first line.
 
     `words`: "context", "size", "tokens", "here".
     """
-    scale, unit = size_unit(max(each.nbytes for each in grown))
+    scale, unit = size_unit(max(each.nbytes for each in curves))
     x = np.unique(np.linspace(0, longest, _POINTS).round().astype(int))
     hover = f"%{{x:,}} {plotly_text(words['tokens'])}: %{{text}}"
     traces = []
-    for each in grown:
+    for each in curves:
         nbytes = np.full(len(x), each.nbytes) if each.fixed else each.nbytes / longest * x
-        texts, only = [size(round(value)) for value in nbytes], {"mode": "lines"}
+        texts, mode = [size(round(value)) for value in nbytes], {"mode": "lines"}
         lengths, look = x.tolist(), {"dash": each.dash, "width": 2.5}
-        traces.append(line(each.name, lengths, nbytes / scale, each.color, hover=hover, text=texts, more=only, **look))
-    at = grown[0].nbytes / longest * here
+        traces.append(line(each.name, lengths, nbytes / scale, each.color, hover=hover, text=texts, more=mode, **look))
+    marked = curves[0].nbytes / longest * length
     dot = {"mode": "markers", "marker": {"size": 10, "color": ORANGE}, "cliponaxis": False}
     template = "%{x:,}: %{text}"
-    traces.append(line(words["here"], [here], [at / scale], ORANGE, hover=template, text=[size(round(at))], more=dot))
+    traces.append(
+        line(words["here"], [length], [marked / scale], ORANGE, hover=template, text=[size(round(marked))], more=dot)
+    )
     return _figure(traces, words["context"], f"{words['size']} ({unit})", {"range": [0, longest]})
 
 
 def times_figure(timed: Sequence[Timed], words: Mapping[str, str]) -> go.Figure:
-    """Return the milliseconds a token against context, whiskers over the middle half of the repeats.
+    """Draw the milliseconds per token against the context length, with whiskers between the quartiles.
 
     `words`: "context", "time", "tokens", "spread".
     """
@@ -91,11 +93,11 @@ def times_figure(timed: Sequence[Timed], words: Mapping[str, str]) -> go.Figure:
 
 
 def _ticks(lengths: Sequence[int]) -> list[int]:
-    """Return the contexts with room for a label between them on a linear axis."""
+    """Select the context lengths whose labels do not overlap on a linear axis."""
     return [length for length in lengths if length >= max(lengths) / 10]
 
 
 def _figure(traces: Sequence[go.Scatter], x: str, y: str, more: Mapping[str, object]) -> go.Figure:
-    """`more` of the axis of the contexts."""
+    """Draw the traces over an axis of context lengths. `more`: further settings of that axis."""
     across = axis(x, {"tickformat": ",", **more})
     return figure(traces, across, axis(y, {"rangemode": "tozero", "tickformat": ",~r"}), height=HEIGHT)

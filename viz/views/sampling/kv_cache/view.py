@@ -1,4 +1,4 @@
-"""The KV cache: what it holds in bytes, and what it saves in time, measured on this machine."""
+"""The KV cache: its size in bytes, and the time that it saves, measured on this machine."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -8,8 +8,8 @@ from model.generation.cache_costs import (
     BUDGET,
     ITEM,
     LENGTHS,
-    Measured,
-    Row,
+    MeasuredCosts,
+    TokenTimes,
     cache_bytes,
     kept_layers,
     lengths_of,
@@ -42,31 +42,31 @@ BATCH = Choice("batch", tuple(map(str, BATCHES)), label=_batch_label)
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Bytes of a cache by its formula, and of the tensors that generation makes."""
+class CacheSizes:
+    """The bytes of a cache by the formula, and of the tensors allocated for generation."""
 
     batch: int
     length: int  # tokens of the prompt
     nbytes: int  # by the formula
-    token: int  # of one token more
+    token: int  # per additional token
     full: int  # of a full context
-    unshared: int  # of a full context, if every query head had keys and values of its own
-    shape: tuple[int, ...]  # of the keys, [L, B, G, S, E]; () where there is no room for them
-    real: int  # bytes of keys and values; 0 where there is no room for them
+    unshared: int  # of a full context, if every query head had its own keys and values
+    shape: tuple[int, ...]  # of the keys, [L, B, G, S, E]; () if they cannot be allocated
+    real: int  # bytes of keys and values; 0 if they cannot be allocated
 
 
-def measure_sizes(scene: Scene, settings: Settings) -> Sizes:
-    """2 L B G S E x 4 with this model's numbers, and the tensors themselves."""
+def measure_sizes(scene: Scene, settings: Settings) -> CacheSizes:
+    """Compute 2 L B G S E x 4 bytes for this model, and measure the allocated tensors."""
     config, batch, T = scene.model.config, int(settings.batch), len(scene.tokens)
     allocated = tensor_bytes(config, batch, T)
     shape, real = allocated if allocated else ((), 0)
     nbytes, token, full = (cache_bytes(config, batch, length) for length in (T, 1, config.n_ctx))
     unshared = cache_bytes(config, batch, config.n_ctx, config.n_head)
-    return Sizes(batch, T, nbytes, token, full, unshared, shape, real)
+    return CacheSizes(batch, T, nbytes, token, full, unshared, shape, real)
 
 
-def measure_times(scene: Scene, settings: Settings, progress: Progress) -> Measured:
-    """Return the time of one more token with and without the cache, by the plain model on the prompt's tokens."""
+def measure_times(scene: Scene, settings: Settings, progress: Progress) -> MeasuredCosts:
+    """Measure the time of one more token with and without the cache, for the plain model on the prompt's tokens."""
     return measure(scene.model.model, scene.tokens.ids.tolist(), scene.limit, progress)
 
 
@@ -74,7 +74,7 @@ def measure_times(scene: Scene, settings: Settings, progress: Progress) -> Measu
 
 
 def formula(seen: Seen) -> Payload:
-    """Return the product with every factor named, beside the tensors that are really made."""
+    """Build the product with every factor labeled, beside the shape and bytes of the allocated tensors."""
     words, config, sizes = seen.here, seen.facts.config, seen.result
     numbers = {
         "2": 2,
@@ -101,15 +101,17 @@ def formula(seen: Seen) -> Payload:
     }
 
 
-def _real(words: Words, sizes: Sizes) -> str:
-    """Shape and bytes of the tensors."""
+def _real(words: Words, sizes: CacheSizes) -> str:
+    """Format the shape and bytes of the allocated tensors."""
     if not sizes.shape:
         return words["no_room"]
     return words["real"].format(shape=" × ".join(map(whole, sizes.shape)), n=whole(sizes.real))
 
 
 def _items(seen: Seen) -> list[list[str]]:
-    """Return a token more, a full context, and what heads that share keys and values save."""
+    """Describe the bytes of one more token, of a full context, of shared key/value heads, and of the layers with a
+    state.
+    """
     words, facts, sizes = seen.here, seen.facts, seen.result
     full, weights, H, G = sizes.full, facts.nbytes, facts.config.n_head, facts.config.n_kv_head
     share = percent(full / weights) if full < weights else words["times"].format(n=number(full / weights))
@@ -123,26 +125,26 @@ def _items(seen: Seen) -> list[list[str]]:
         [words["shared"], shared],
     ]
     if layers := len(facts.config.stateful):
-        bytes_of = size(state_bytes(facts.config, sizes.batch))
-        items.append([words["states"], words["states_text"].format(n=layers, size=bytes_of, batch=sizes.batch)])
+        states = size(state_bytes(facts.config, sizes.batch))
+        items.append([words["states"], words["states_text"].format(n=layers, size=states, batch=sizes.batch)])
     return items
 
 
 def by_context(seen: Seen) -> Payload:
-    """Return the cache against context, with what it would be without shared heads, and the weights."""
+    """Draw the cache size against the context length, beside the size without shared heads and that of the weights."""
     words, config, sizes = seen.here, seen.facts.config, seen.result
     n, H, G = config.n_ctx, config.n_head, config.n_kv_head
-    grown = [Growth(words["cache" if G == H else "cache_shared"].format(G=G, H=H), sizes.full)]
+    curves = [Growth(words["cache" if G == H else "cache_shared"].format(G=G, H=H), sizes.full)]
     if G < H:
-        grown.append(Growth(words["whole"].format(H=H), sizes.unshared, "dash"))
-    grown.append(Growth(words["weights"], seen.facts.nbytes, "dot", GRAY, fixed=True))
+        curves.append(Growth(words["whole"].format(H=H), sizes.unshared, "dash"))
+    curves.append(Growth(words["weights"], seen.facts.nbytes, "dot", GRAY, fixed=True))
     lines = [
         f"[cache_bytes(lm.config, {sizes.batch}, length) for length in range(lm.config.n_ctx + 1)]",
         f"cache_bytes(lm.config, {sizes.batch}, lm.config.n_ctx, lm.config.n_head)",
         "lm.nbytes",
     ]
     return {
-        "figure": bytes_figure(grown, n, sizes.length, words.plain()),
+        "figure": bytes_figure(curves, n, sizes.length, words.plain()),
         "title": words["title"].format(batch=sizes.batch),
         "note": words["note"],
         "file": f"kv-cache-bytes-batch-{sizes.batch}",
@@ -155,18 +157,18 @@ def by_context(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """How long the measurement takes, and that edits are left out."""
+    """Describe the duration of the measurement, and note that it ignores edits."""
     text = seen.here["takes"].format(seconds=round(BUDGET))
     return {"text": f"{text} {seen.here['no_edits']}" if seen.facts.edits else text}
 
 
 def times(seen: Seen) -> Payload:
-    """Return the milliseconds a token at growing contexts."""
+    """Draw the milliseconds per token for growing context lengths."""
     words, rows = seen.here, seen.result.rows
     both = [row for row in rows if row.whole]
     timed = [
-        Timed(words["without"], ORANGE, [row.length for row in both], [_times(row, True) for row in both]),
-        Timed(words["with"], BLUE, [row.length for row in rows], [_times(row, False) for row in rows]),
+        Timed(words["without"], ORANGE, [row.length for row in both], [_times(row, cached=False) for row in both]),
+        Timed(words["with"], BLUE, [row.length for row in rows], [_times(row, cached=True) for row in rows]),
     ]
     note = words["note"].format(n=min(len(row.cached.seconds) for row in rows))
     lines = [f"measure(lm.model, run.tokens.ids.tolist(), {seen.facts.limit})"]
@@ -180,14 +182,14 @@ def times(seen: Seen) -> Payload:
     }
 
 
-def _times(row: Row, whole: bool) -> tuple[float, float, float]:
-    """Median and quartiles in seconds."""
-    of = row.whole if whole else row.cached
-    return of.median, *of.spread
+def _times(row: TokenTimes, cached: bool) -> tuple[float, float, float]:
+    """Return the median and both quartiles of a row, in seconds."""
+    timing = row.cached if cached else row.whole
+    return timing.median, *timing.spread
 
 
 def _source(seen: Seen) -> str:
-    """Whose times these are: the model, the threads and what they do while they wait."""
+    """Format the source line: the model, its dtype, the threads and their waiting policy."""
     words, result, facts = seen.here, seen.result, seen.facts
     values = {"model": facts.label, "dtype": facts.dtype, "threads": result.threads}
     text = words["measured_on"].format(**values, policy=result.waiting or words["policy_none"])
@@ -195,7 +197,7 @@ def _source(seen: Seen) -> str:
 
 
 def _left_out(seen: Seen) -> list[str]:
-    """Return the skipped measurements, and why."""
+    """Explain the skipped measurements."""
     words, texts, limit = seen.here, [], seen.facts.limit
     slow = [whole(row.length) for row in seen.result.rows if not row.whole]
     if slow:
@@ -206,7 +208,7 @@ def _left_out(seen: Seen) -> list[str]:
 
 
 def table(seen: Seen) -> Payload:
-    """Return every number, and whether both ways give the same token."""
+    """Build the table of all measurements, and check that both ways select the same token."""
     words, rows = seen.here, []
     for row in seen.result.rows:
         without = milliseconds(row.whole.median) if row.whole else NONE
@@ -227,16 +229,16 @@ def table(seen: Seen) -> Payload:
 
 
 def prefill(seen: Seen) -> Payload:
-    """Return the prompt at once against one token at a time."""
+    """Compare the time of the whole prompt at once with that of one token at a time."""
     words, T = seen.here, seen.result.prompt
-    whole_prompt, step = seen.result.prefill.median, seen.result.step.median
-    values = {"n": whole(T), "ms": milliseconds(whole_prompt), "each": milliseconds(whole_prompt / T)}
+    at_once, step = seen.result.prefill.median, seen.result.step.median
+    values = {"n": whole(T), "ms": milliseconds(at_once), "each": milliseconds(at_once / T)}
     items = [
         [words["prefill"], words["prefill_text" if T > 1 else "prefill_one"].format(**values)],
         [words["step"], words["step_text"].format(step=milliseconds(step), rate=number(1 / step))],
     ]
     if T > 1:
-        items.append([words["why"], words["why_text"].format(ratio=number(step / (whole_prompt / T), 2))])
+        items.append([words["why"], words["why_text"].format(ratio=number(step / (at_once / T), 2))])
     return {"title": words["title"], "items": items}
 
 
@@ -249,15 +251,15 @@ def cache_size(
     length: Annotated[int, Within(1, 1 << 20)] = 1024,
     batch: Annotated[int, Within(1, 1024)] = 1,
 ) -> dict:
-    """Return the bytes of the KV cache by its formula, 2 L B G S E x 4, beside the weights.
+    """Compute the bytes of the KV cache by its formula, 2 L B G S E x 4, beside the bytes of the weights.
 
     Args:
-        length: Tokens that it holds of each text.
+        length: Tokens in the cache per text.
         batch: Texts at once.
 
     Returns:
-        bytes; a_token: bytes of one token more; unshared: bytes if every query head had keys and values of its own;
-        states: bytes of layers that carry a state instead, whatever the length; weights: bytes of the model; factors of
+        bytes; a_token: bytes per additional token; unshared: bytes if every query head had its own keys and values;
+        states: bytes of the layers that carry a state instead, at any length; weights: bytes of the model; factors of
         the formula.
     """
     config = model.config
@@ -281,14 +283,15 @@ def cache_size(
 
 
 def cache_times(scene: Scene) -> dict:
-    """What the KV cache saves: the time of one more token with and without it, measured on the server now.
+    """Measure the time of one more token with and without the KV cache, on the server now.
 
     Returns:
-        rows: for growing contexts (length) seconds with the cache and without, ratio, largest difference of the logits
-        (gap) and whether the likeliest token is the same (agree); null where it would have taken too long. prefill:
-        seconds of the whole prompt at once; step: seconds of one more token after it; threads.
+        rows: for growing context lengths (length) seconds with the cache (cached) and without it (whole), their ratio,
+        the largest difference of the logits (gap) and whether the top token is the same (agree); null if the
+        measurement would have taken too long. prefill: seconds for the whole prompt at once; step: seconds for one more
+        token after it; threads.
     """
-    result: Measured = measured(VIEW, "times", scene)
+    result: MeasuredCosts = measured(VIEW, "times", scene)
     rows = [
         {
             "length": row.length,

@@ -1,4 +1,4 @@
-"""Many texts of several strategies: how a measure is spread over them, and entropy step by step."""
+"""Figures of many texts by several strategies: the distribution of a measure, and the entropy at each step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,7 @@ from viz.labels import plotly_text, shorten, visible
 from viz.numbers import BIT
 from viz.theme import HUES
 
-# Of model.generation.text_statistics.Measured, what the page shows, and how many digits behind the point; entropy is
-# shown in bits.
+# The fields of text_statistics.TextStatistics on the page, with their decimal places. Entropy is in bits.
 MEASURES: dict[str, int] = {
     "perplexity": 2,
     "surprisal": 2,
@@ -27,45 +26,46 @@ MEASURES: dict[str, int] = {
     "repeated_4": 3,
 }
 BEGINNING = 60  # characters of a text on hover
-ROW = 54  # pixels of a strategy's box
+ROW = 54  # pixels per strategy
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How a measure is distributed over a strategy's texts; None where it is not defined for any of them."""
+    """The distribution of a measure over a strategy's texts; None in every field if no text has a finite value."""
 
     mean: float | None
-    sd: float | None  # of the sample, n - 1 below; None for a single text
-    low: float | None  # the quartiles
+    sd: float | None  # sample standard deviation, over n - 1; None for a single text
+    low: float | None  # lower quartile
     median: float | None
-    high: float | None
+    high: float | None  # upper quartile
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Mean, standard deviation and quartiles of the values that are finite."""
-    known = np.array([value for value in values if np.isfinite(value)], np.float64)
-    if not len(known):
+    """Compute mean, standard deviation and quartiles of the finite values."""
+    finite = np.array([value for value in values if np.isfinite(value)], np.float64)
+    if not len(finite):
         return Spread(None, None, None, None, None)
-    low, median, high = np.percentile(known, [25, 50, 75])
-    sd = float(known.std(ddof=1)) if len(known) > 1 else None
-    return Spread(float(known.mean()), sd, float(low), float(median), float(high))
+    low, median, high = np.percentile(finite, [25, 50, 75])
+    sd = float(finite.std(ddof=1)) if len(finite) > 1 else None
+    return Spread(float(finite.mean()), sd, float(low), float(median), float(high))
 
 
 def shown(key: str, value: float) -> float:
-    """Return a measure of a text as the page shows it: entropy, which is measured in nats, in bits."""
+    """Convert a measure of a text to the page's unit: entropy from nats to bits."""
     return value / BIT if key == "entropy" else value
 
 
 def quartile_band(entropies: Sequence[np.ndarray]) -> dict[str, list[float]]:
-    """Return the mean and quartiles of each step over the texts that reach it, and how many these are. entropies: [n_i]
-    each
+    """Compute the mean and quartiles of each step over the texts that reach it, and the number of those texts.
+
+    entropies: [n_i] each
     """
     steps = max((len(each) for each in entropies), default=0)
     columns: dict[str, list[float]] = {"mean": [], "low": [], "high": [], "count": []}
     for step in range(steps):
-        here = np.array([each[step] for each in entropies if step < len(each)], np.float64)
-        low, high = np.percentile(here, [25, 75])
-        for name, value in (("mean", here.mean()), ("low", low), ("high", high), ("count", len(here))):
+        reached = np.array([each[step] for each in entropies if step < len(each)], np.float64)
+        low, high = np.percentile(reached, [25, 75])
+        for name, value in (("mean", reached.mean()), ("low", low), ("high", high), ("count", len(reached))):
             columns[name].append(float(value))
     return columns
 
@@ -73,20 +73,19 @@ def quartile_band(entropies: Sequence[np.ndarray]) -> dict[str, list[float]]:
 def measure_figure(
     names: Sequence[str], values: Sequence[Sequence[float]], texts: Sequence[Sequence[str]], label: str
 ) -> go.Figure:
-    """Return every text a dot, in a row for each strategy, with a box of the quartiles behind; a click tells which
-    text.
+    """Draw one dot per text in one row per strategy, over a box of the quartiles; a click on a dot selects its text.
 
-    names [S]; values and texts [S][n_s]: of every text of a strategy. Values that span a lot (perplexities) get a
-    logarithmic axis: else one text of thousands squeezes all others onto a line.
+    names [S]; values and texts [S][n_s]: one per text of each strategy. Values that span several orders of magnitude,
+    as perplexities may, get a logarithmic axis: on a linear one, a single outlier squeezes all others onto a line.
     """
-    every = np.array([value for mine in values for value in mine], np.float64)
-    x = axis(label, LOG | {"nticks": 6} if wide(every) and np.nanmin(every) > 0 else {})
-    title, traces, number = plotly_text(label), [], 0
-    for at, (name, mine, written) in enumerate(zip(names, values, texts, strict=True)):
-        known = [(value, text, number + n) for n, (value, text) in enumerate(zip(mine, written, strict=True))]
-        known = [each for each in known if np.isfinite(each[0])]
-        number += len(mine)
-        traces.append(_box(plotly_text(name), known, HUES[at % len(HUES)], title))
+    flat = np.array([value for each in values for value in each], np.float64)
+    x = axis(label, LOG | {"nticks": 6} if wide(flat) and np.nanmin(flat) > 0 else {})
+    title, traces, first = plotly_text(label), [], 0
+    for index, (name, row, row_texts) in enumerate(zip(names, values, texts, strict=True)):
+        points = [(value, text, first + n) for n, (value, text) in enumerate(zip(row, row_texts, strict=True))]
+        points = [each for each in points if np.isfinite(each[0])]
+        first += len(row)
+        traces.append(_box(plotly_text(name), points, HUES[index % len(HUES)], title))
     rows = [plotly_text(name) for name in names]
     y = {
         "type": "category",
@@ -100,18 +99,18 @@ def measure_figure(
     return figure(traces, x, axis("", y), height=height, more={"showlegend": False})
 
 
-def _box(name: str, known: Sequence[tuple[float, str, int]], hue: str, title: str) -> go.Box:
-    """Return one strategy: (value, text, number among all texts) of each of its texts."""
+def _box(name: str, points: Sequence[tuple[float, str, int]], hue: str, title: str) -> go.Box:
+    """Draw the box and dots of one strategy. points: (value, text, index among all texts) of each of its texts."""
     return go.Box(
         orientation="h",
-        x=[float(value) for value, _, _ in known],
-        y=[name] * len(known),
-        text=[beginning(text) for _, text, _ in known],
-        customdata=[{"part": n} for _, _, n in known],
+        x=[float(value) for value, _, _ in points],
+        y=[name] * len(points),
+        text=[beginning(text) for _, text, _ in points],
+        customdata=[{"part": n} for _, _, n in points],
         boxpoints="all",
         jitter=0.7,
         pointpos=0,
-        boxmean=len(known) > 1,
+        boxmean=len(points) > 1,
         hoveron="points",
         whiskerwidth=0,
         width=0.6,
@@ -125,15 +124,15 @@ def _box(name: str, known: Sequence[tuple[float, str, int]], hue: str, title: st
 def entropy_figure(
     names: Sequence[str], bands: Sequence[Mapping[str, list[float]]], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the mean entropy of each step, a line a strategy, its middle half shaded where there are several texts.
+    """Draw the mean entropy at each step, one line per strategy, with its middle half shaded for several texts.
 
-    bands: of `quartile_band`, of entropies in bits. `words`: "step", "entropy", "of_texts".
+    bands: results of `quartile_band`, of entropies in bits. `words`: "step", "entropy", "of_texts".
     """
     shades, lines = [], []
-    for at, (name, quartiles) in enumerate(zip(names, bands, strict=True)):
-        hue, steps = HUES[at % len(HUES)], list(range(1, len(quartiles["mean"]) + 1))
+    for index, (name, quartiles) in enumerate(zip(names, bands, strict=True)):
+        hue, steps = HUES[index % len(HUES)], list(range(1, len(quartiles["mean"]) + 1))
         label = shorten(visible(name), 30)
-        several = max(quartiles["count"], default=1) > 1  # a single text is no mean: a thin line
+        several = max(quartiles["count"], default=1) > 1  # a single text has no mean: draw it as a thin line
         if several:
             shades += band(label, steps, quartiles["low"], quartiles["high"], hue)
         hover = f"{plotly_text(words['step'])} %{{x}}: %{{y:.3f}} ({plotly_text(words['of_texts'])}: %{{customdata.n}})"
@@ -149,5 +148,5 @@ def entropy_figure(
 
 
 def beginning(text: str) -> str:
-    """Return the first words of a text, in one line, escaped for Plotly."""
+    """Format the beginning of a text in one line, escaped for Plotly."""
     return plotly_text(shorten(visible(text), BEGINNING))

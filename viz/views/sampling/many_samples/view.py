@@ -1,4 +1,4 @@
-"""Many samples: what strategies write, measured over many texts."""
+"""Many samples: statistics of many generated texts per strategy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ COUNTS = ("8", "16", "32")  # texts of each strategy
 
 
 def _counts(scene: Scene) -> tuple[str, ...]:
-    """Return those that this server allows."""
+    """Return the numbers of texts that this server allows, at least the smallest."""
     return tuple(each for each in COUNTS if int(each) <= scene.playground.options.allowed.samples) or COUNTS[:1]
 
 
@@ -44,14 +44,12 @@ COUNT = Choice("count", _counts, default="16", label=lambda words, option: optio
 class Taken:
     """The texts of each strategy, in the order of the cards."""
 
-    samples: tuple[tuple[Sample, ...], ...]  # one of a strategy without chance
-    typed: tuple[tuple[bool, ...], ...]  # whether a person could type each
+    samples: tuple[tuple[Sample, ...], ...]  # a single one for a deterministic strategy
+    typed: tuple[tuple[bool, ...], ...]  # whether each text can be typed
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the question of the texts: without names and without shared random numbers, which do not affect these
-    texts.
-    """
+    """Return the question without names and without shared random numbers, which do not affect these texts."""
     chosen = settings.strategies
     common = replace(chosen.common, shared=True, chat=chosen.common.chat and cards.has_chat(scene.model))
     unnamed = tuple(replace(each, name="") for each in chosen.strategies)
@@ -59,7 +57,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def take(scene: Scene, settings: Settings, progress: Progress) -> Taken:
-    """Write the texts; raises InputError for cards that cannot be written."""
+    """Generate the texts. Raises InputError if the cards were refused or the server does not allow this many texts."""
     chosen, count = settings.strategies, int(settings.count)
     chosen.check()
     check_samples(scene.playground.options.allowed, count)
@@ -70,27 +68,27 @@ def take(scene: Scene, settings: Settings, progress: Progress) -> Taken:
     samples = tuple(map(tuple, take_samples(model, prompt, chosen.strategies, many, progress)))
     tokenizer = scene.model.tokenizer
     return Taken(
-        samples, tuple(tuple(typable(tokenizer, one.ids.tolist()) is not None for one in each) for each in samples)
+        samples, tuple(tuple(typable(tokenizer, text.ids.tolist()) is not None for text in each) for each in samples)
     )
 
 
 def pace(scene: Scene, settings: Settings) -> tuple[bool, int]:
-    """8-bit weights go at a pace of their own; the work is steps of batches."""
+    """Return the key of the pace, since 8-bit weights have their own, and the work in steps of batches."""
     chosen = settings.strategies
     return chosen.common.eight, len(batches_of(chosen.strategies, int(settings.count))) * chosen.common.tokens
 
 
 def read_measure(sent: object, scene: Scene) -> str:
-    """Return the measure that is looked at; the first one for any other."""
+    """Parse the selected measure; anything else is the first one."""
     key = sent.get("measure") if isinstance(sent, dict) else None
     return key if isinstance(key, str) and key in MEASURES else next(iter(MEASURES))
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def seconds_of(seen: Seen) -> float:
-    """About how long it takes: from the last time on this model, else from its size."""
+    """Estimate the duration in seconds from the previous run on this model, or else from the model's size."""
     facts, chosen = seen.facts, seen.settings.strategies
     step = seen.pace.get("main", 0.006 + facts.nbytes / 6e9 + facts.config.vocab_size * 2e-7)
     batches = len(batches_of(chosen.strategies, int(seen.settings.count)))
@@ -98,7 +96,7 @@ def seconds_of(seen: Seen) -> float:
 
 
 def hint(seen: Seen) -> Payload:
-    """How many texts it is and about how long it takes; raises InputError for cards that cannot be written."""
+    """Describe the number of texts and the estimated duration. Raises InputError if the cards were refused."""
     chosen, count = seen.settings.strategies, int(seen.settings.count)
     chosen.check()
     fixed = sum(certain(each) for each in chosen.strategies)
@@ -115,7 +113,7 @@ def _names(seen: Seen) -> list[str]:
 
 
 def _values(seen: Seen, measure: str) -> list[list[float]]:
-    """Return a measure of every text of every strategy. [S][n_s]"""
+    """Collect a measure of every text of every strategy. [S][n_s]"""
     return [[shown(measure, getattr(sample.measured, measure)) for sample in each] for each in seen.result.samples]
 
 
@@ -134,7 +132,7 @@ def _measures(seen: Seen) -> list[dict]:
 
 
 def _written(seen: Seen) -> str:
-    """Who wrote, how much, with which seed, and that edits played no part."""
+    """Format the source line: the model, the maximum number of tokens, the seed, and a note on ignored edits."""
     common, label = seen.settings.strategies.common, seen.facts.label
     if common.eight:
         label = f"{label} · {seen.all_words['strategies.eight']}"
@@ -143,18 +141,18 @@ def _written(seen: Seen) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Return a row a strategy: how many texts, how many ended, how different they are, and each measure."""
+    """Build one row per strategy: counts of texts, of ended and of different ones, and the spread of each measure."""
     words, names, rows = seen.here, _names(seen), []
-    for at, (strategy, samples) in enumerate(
+    for index, (strategy, samples) in enumerate(
         zip(seen.settings.strategies.strategies, seen.result.samples, strict=True)
     ):
         ids = [sample.ids.tolist() for sample in samples]
         spreads = {key: spread([shown(key, getattr(sample.measured, key)) for sample in samples]) for key in MEASURES}
         rows.append(
             {
-                "name": names[at],
+                "name": names[index],
                 "about": cards.summary(seen.all_words, strategy),
-                "hue": HUES[at % len(HUES)],
+                "hue": HUES[index % len(HUES)],
                 "texts": len(samples),
                 "once": certain(strategy),
                 "ended": sum(sample.ended in ("end", "stop") for sample in samples),
@@ -174,7 +172,7 @@ def table(seen: Seen) -> Payload:
 
 
 def plot(seen: Seen) -> Payload:
-    """Return one measure of every text."""
+    """Draw the selected measure of every text."""
     measure = seen.settings.table
     words = seen.words.within("measures")
     unit = words.get(f"unit_{measure}", "")
@@ -192,7 +190,7 @@ def plot(seen: Seen) -> Payload:
 
 
 def entropy(seen: Seen) -> Payload:
-    """How sure the model is at each step of the texts."""
+    """Draw the entropy of the model's predictions at each step of the texts."""
     words = seen.here
     bands = [quartile_band([sample.entropies / BIT for sample in each]) for each in seen.result.samples]
     return {
@@ -205,19 +203,19 @@ def entropy(seen: Seen) -> Payload:
 
 
 def texts(seen: Seen) -> Payload:
-    """Return every text with its numbers."""
+    """Build the list of all texts with their measures."""
     chosen = seen.settings.strategies
     samples = [
         {
-            "strategy": at,
+            "strategy": index,
             "sample": n + 1,
             "text": sample.text,
             "ended": sample.ended,
             "ids": sample.ids.tolist(),
-            "typed": seen.result.typed[at][n],
+            "typed": seen.result.typed[index][n],
             "measured": {key: plain(shown(key, value)) for key, value in vars(sample.measured).items()},
         }
-        for at, each in enumerate(seen.result.samples)
+        for index, each in enumerate(seen.result.samples)
         for n, sample in enumerate(each)
     ]
     return {
@@ -246,13 +244,13 @@ def texts(seen: Seen) -> Payload:
 
 
 def _chat(seen: Seen) -> bool:
-    """Whether the model was asked in its chat template."""
+    """Return whether the model got the prompt in its chat template."""
     offer = seen.results["offer"]
     return offer.chat and (offer.talk or seen.settings.strategies.common.chat)
 
 
 def _python(seen: Seen, last: str) -> str:
-    """Return the lines that take the same samples."""
+    """Build the Python lines that take the same samples."""
     chosen, loaded = seen.settings.strategies, loading(seen.facts.model_id)
     imports = [
         "from model.api import load_model",
@@ -286,19 +284,19 @@ def many_samples(
     chat: bool = False,
     most: Rows = 100,
 ) -> dict:
-    """Many texts of each strategy, and how they differ: perplexity, diversity, repetition, length.
+    """Generate many texts with each strategy, and compare their perplexity, diversity, repetition and length.
 
     Args:
         presets: As in generate.
         strategies: As in generate.
-        count: Texts of each strategy; one of those that would write the same again.
-        new_tokens: Tokens that each text has at most.
-        stop: Up to four texts that end a text.
-        chat: Whether the prompt is put into the model's chat template.
+        count: Texts per strategy; a deterministic strategy generates only one.
+        new_tokens: Maximum number of generated tokens per text.
+        stop: Up to four texts that end the generation.
+        chat: Whether to put the prompt into the model's chat template.
 
     Returns:
-        strategies: for each texts, different (how many), distinct_2 over all of them, and of each measure mean, sd, and
-        quartiles. texts: strategy, text and ended.
+        strategies: for each one texts and different (counts), distinct_2 over all its texts, and mean, sd and quartiles
+        of each measure. texts: strategy, text and ended.
     """
     common = {"tokens": new_tokens, "seed": seed, "stop": list(stop), "chat": chat}
     requested = cards.read_cards(cards.card_values(presets, strategies, common), scene)
@@ -318,7 +316,7 @@ def many_samples(
 
 
 def _summary(samples: Sequence[Sample]) -> dict:
-    """Return the numbers of one strategy's texts."""
+    """Compute the statistics of one strategy's texts."""
     ids = [each.ids.tolist() for each in samples]
     return {
         "texts": len(samples),
@@ -328,7 +326,7 @@ def _summary(samples: Sequence[Sample]) -> dict:
     }
 
 
-OF_CARDS = ("strategies", "count")  # all that a picture of texts depends on, names included
+OF_CARDS = ("strategies", "count")  # all settings that the parts with texts depend on, names included
 VIEW = View(
     "many_samples",
     settings=(COUNT,),

@@ -1,18 +1,18 @@
-"""What the view "Prompts as programs" asks of a model: which variants, on which questions."""
+"""The measures of the view "Prompts as programs": variants of a prompt on a set of questions."""
 
 from dataclasses import dataclass
 
-from model.progress import Progress, Told
+from model.progress import Progress, ProgressMessage
 from model.prompting.prompts import Shots, fits
 from model.prompting.question_sets import QuestionSet, keys, question_set
-from model.prompting.trial import SCORES, Curve, Row, Variant, answered, curve
+from model.prompting.trial import SCORES, AccuracyCurve, Variant, VariantRow, answered, curve
 from viz.numbers import whole
 from viz.seam.jobs import background
 from viz.seam.panels import nbytes_of
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Range, Settings, Text
 
-# What is compared, each beside a prompt without examples. "shuffled" is few-shot with the answers dealt out anew.
+# The variants of each comparison, first a prompt without examples. "shuffled" is few-shot with shuffled answers.
 WAYS = {
     "examples": ("zero", "few", "shuffled"),
     "reasoning": ("zero", "few", "chain", "votes"),
@@ -21,7 +21,7 @@ WAYS = {
     "all": ("zero", "few", "shuffled", "chain", "votes", "react", "chat", "system"),
 }
 NAMES = WAYS["all"]
-COUNTS = ("1", "2", "4", "8")  # examples
+COUNTS = ("1", "2", "4", "8")  # numbers of examples
 ON_CURVE = (0, 1, 2, 4, 8)
 ORDERS = 3
 VOTING, SYSTEM = {"ways": ("reasoning", "all")}, {"ways": ("system", "all")}
@@ -43,31 +43,31 @@ OF_CURVE = ("asked", "most", "score")
 
 
 @dataclass(frozen=True)
-class Found:
-    """What each variant made of the questions, by name, and the variants that this set or model has no room for."""
+class TrialResult:
+    """The answers of each variant, by name, and the variants that the set or the model does not support."""
 
-    rows: tuple[tuple[str, Row], ...]
+    rows: tuple[tuple[str, VariantRow], ...]
     left_out: tuple[str, ...]
 
 
 def chosen_set(settings: Settings) -> QuestionSet:
-    """Return the set that is asked."""
+    """Return the selected question set."""
     return question_set(settings.asked)
 
 
 def questions(settings: Settings) -> int:
-    """How many questions are asked."""
-    there = len(chosen_set(settings).questions)
-    return there if settings.most == "all" else min(int(settings.most), there)
+    """Return the number of questions to ask."""
+    available = len(chosen_set(settings).questions)
+    return available if settings.most == "all" else min(int(settings.most), available)
 
 
-def possible(name: str, asked: QuestionSet, chat: bool) -> bool:
-    """Whether a set and a model have what a variant needs; `chat`: whether the model has a chat template."""
-    return fits(name, asked) and (chat or name not in ("chat", "system"))
+def possible(name: str, selected: QuestionSet, chat: bool) -> bool:
+    """Return whether a question set and a model support a variant. `chat`: whether the model has a chat template."""
+    return fits(name, selected) and (chat or name not in ("chat", "system"))
 
 
 def variant_of(name: str, settings: Settings) -> Variant:
-    """Return the variant of that name, without the settings that it does not depend on."""
+    """Build the variant of a name, without the settings that do not affect it."""
     if name in ("zero", "chat"):
         return Variant(name, Shots(0), settings.score if name == "zero" else "text")
     if name == "system":
@@ -81,43 +81,41 @@ def variant_of(name: str, settings: Settings) -> Variant:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the variants by name, the set and the number of questions: all that decides the answers."""
-    asked, chat = chosen_set(settings), bool(scene.model.tokenizer.chat_template)
+    """Return all that determines the answers: the variants by name, the question set and the number of questions."""
+    selected, chat = chosen_set(settings), bool(scene.model.tokenizer.chat_template)
     names = [name for name in WAYS[settings.ways] if name != "shuffled" or int(settings.count) > 1]
-    there = tuple((name, variant_of(name, settings)) for name in names if possible(name, asked, chat))
-    left_out = tuple(name for name in names if not possible(name, asked, chat))
-    return Settings((("asked", asked.key), ("most", questions(settings)), ("rows", there), ("left_out", left_out)))
+    rows = tuple((name, variant_of(name, settings)) for name in names if possible(name, selected, chat))
+    left_out = tuple(name for name in names if not possible(name, selected, chat))
+    return Settings((("asked", selected.key), ("most", questions(settings)), ("rows", rows), ("left_out", left_out)))
 
 
-def measure(scene: Scene, settings: Settings, progress: Progress) -> Found:
-    """Return every variant on the same questions. What was measured before, be it in a job that was
-    cancelled, is kept.
-    """
-    asked, n, rows = question_set(settings.asked), settings.most, []
+def measure(scene: Scene, settings: Settings, progress: Progress) -> TrialResult:
+    """Run every variant on the same questions. Reuse the rows of earlier measurements, even of a canceled job."""
+    selected, n, rows = question_set(settings.asked), settings.most, []
     words = scene.words
-    said = ""
-    for at, (name, variant) in enumerate(settings.rows):
+    message = ""
+    for index, (name, variant) in enumerate(settings.rows):
 
-        def told(done: int, total: int | None, what: str, before: int = at * n, last: str = said) -> None:
-            progress(before + done, len(settings.rows) * n, Told(last))
+        def report(done: int, total: int | None, what: str, before: int = index * n, last: str = message) -> None:
+            progress(before + done, len(settings.rows) * n, ProgressMessage(last))
 
-        key = ("prompts", scene.model.id, asked.key, n, variant)
+        key = ("prompts", scene.model.id, selected.key, n, variant)
         stored = scene.playground.results.peek(key)
-        row = stored.value if stored else answered(scene.model, asked, variant, n, told)
+        row = stored.value if stored else answered(scene.model, selected, variant, n, report)
         if not stored:
             scene.playground.results.put(key, background.Result(row, 0.0, nbytes_of(row)))
         rows.append((name, row))
         label = words[f"prompts.names.{name}"]
-        said = words["prompts.job.so_far"].format(name=label, right=whole(sum(row.right)), n=whole(n))
-    return Found(tuple(rows), settings.left_out)
+        message = words["prompts.job.so_far"].format(name=label, right=whole(sum(row.right)), n=whole(n))
+    return TrialResult(tuple(rows), settings.left_out)
 
 
 def curve_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the set, how many questions, how they are scored."""
+    """Return the question set, the number of questions and the score."""
     return Settings((("asked", settings.asked), ("most", questions(settings)), ("score", settings.score)))
 
 
-def measure_curve(scene: Scene, settings: Settings, progress: Progress) -> Curve:
-    """Few-shot accuracy by number of examples, their order and their labels."""
-    asked = question_set(settings.asked)
-    return curve(scene.model, asked, ON_CURVE, ORDERS, settings.score, settings.most, progress)
+def measure_curve(scene: Scene, settings: Settings, progress: Progress) -> AccuracyCurve:
+    """Measure the few-shot accuracy by number of examples, for several orders, with right and with shuffled labels."""
+    selected = question_set(settings.asked)
+    return curve(scene.model, selected, ON_CURVE, ORDERS, settings.score, settings.most, progress)

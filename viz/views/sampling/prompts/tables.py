@@ -1,36 +1,36 @@
-"""The table of variants, what they gain in words, and every question with its transcript."""
+"""The table of variants, a summary of their gains, and every question with its transcript."""
 
 from model.prompting.question_sets import QuestionSet, question_set
-from model.prompting.trial import Answered, Row
+from model.prompting.trial import Answered, VariantRow
 from model.shares import Paired, paired
 from viz.labels import visible
 from viz.numbers import number, percent, whole
 from viz.seam.scene import Scene
 from viz.seam.settings import choice
 from viz.seam.view import Payload, Seen
-from viz.views.sampling.prompts.measure import NAMES, Found
+from viz.views.sampling.prompts.measure import NAMES, TrialResult
 
 
-def chance(asked: QuestionSet) -> float | None:
-    """Return the accuracy of guessing among the choices; None where there are none."""
-    if not asked.choosable:
+def chance(selected: QuestionSet) -> float | None:
+    """Compute the accuracy of guessing among the choices; None for a set without choices."""
+    if not selected.choosable:
         return None
-    return sum(1 / len(each.choices) for each in asked.questions) / len(asked.questions)
+    return sum(1 / len(each.choices) for each in selected.questions) / len(selected.questions)
 
 
-def label(seen: Seen, name: str, row: Row) -> str:
-    """Return a variant's name with the number of its examples."""
-    known = seen.words.within("names")[name]
-    return seen.words["with_examples"].format(name=known, n=row.variant.examples) if row.variant.examples else known
+def label(seen: Seen, name: str, row: VariantRow) -> str:
+    """Format a variant's name with its number of examples."""
+    title = seen.words.within("names")[name]
+    return seen.words["with_examples"].format(name=title, n=row.variant.examples) if row.variant.examples else title
 
 
-def against(found: Found, row: Row) -> Paired:
-    """Return a variant beside the first one, on the same questions."""
-    return paired(row.right, found.rows[0][1].right)
+def against(result: TrialResult, row: VariantRow) -> Paired:
+    """Compare a variant with the first one on the same questions."""
+    return paired(row.right, result.rows[0][1].right)
 
 
 def verdict(seen: Seen, test: Paired) -> str:
-    """Return whether the variant differs from the first one, in words."""
+    """Describe the difference between a variant and the first one."""
     words = seen.words.within("verdict")
     if not test.only_first and not test.only_second:
         return words["same"]
@@ -40,9 +40,9 @@ def verdict(seen: Seen, test: Paired) -> str:
 
 
 def compare(seen: Seen) -> Payload:
-    """Return a row a variant: right answers, interval, and the comparison with the first one."""
-    words, found, rows = seen.here, seen.result, []
-    for at, (name, row) in enumerate(found.rows):
+    """Build the table with one row per variant: right answers, interval, and the comparison with the first variant."""
+    words, result, rows = seen.here, seen.result, []
+    for index, (name, row) in enumerate(result.rows):
         low, high = row.interval
         cells: list = [
             label(seen, name, row),
@@ -50,13 +50,13 @@ def compare(seen: Seen) -> Payload:
             {"text": percent(row.share), "bar": row.share},
             f"{percent(low)} – {percent(high)}",
         ]
-        test = against(found, row)
+        test = against(result, row)
         more = [whole(test.only_first), whole(test.only_second), number(test.p), verdict(seen, test)]
-        cells += more if at else ["–"] * 3 + [words["first"]]
+        cells += more if index else ["–"] * 3 + [words["first"]]
         rows.append([*cells, scored(seen, row)])
     columns = ("variant", "right", "share", "interval", "only_here", "only_first", "p", "verdict", "how")
     return {
-        "title": words["title"].format(n=whole(len(found.rows[0][1].right))),
+        "title": words["title"].format(n=whole(len(result.rows[0][1].right))),
         "about": words["about"],
         "columns": [words[key] for key in columns],
         "rows": rows,
@@ -64,43 +64,43 @@ def compare(seen: Seen) -> Payload:
     }
 
 
-def scored(seen: Seen, row: Row) -> str:
-    """How the answers were found: by choices or in what was written."""
+def scored(seen: Seen, row: VariantRow) -> str:
+    """Describe the scoring of a variant: by the log-probabilities of the choices, or by the generated text."""
     by_choice = any(each.scores for each in row.answers)
     return seen.words.within("how")[row.variant.score if by_choice else "text"]
 
 
 def facts(seen: Seen) -> Payload:
-    """What helps, what hurts, what cannot be told, and what was left out."""
-    words, found = seen.here, seen.result
-    sorted_: dict[str, list[str]] = {"better": [], "worse": [], "unclear": [], "same": []}
-    for name, row in found.rows[1:]:
-        test = against(found, row)
+    """Summarize the variants that help, that hurt, that make no clear difference, and those left out."""
+    words, result = seen.here, seen.result
+    by_verdict: dict[str, list[str]] = {"better": [], "worse": [], "unclear": [], "same": []}
+    for name, row in result.rows[1:]:
+        test = against(result, row)
         kind = "same" if not test.only_first + test.only_second else "unclear"
         if test.clear:
             kind = "better" if test.only_first > test.only_second else "worse"
-        sorted_[kind].append(label(seen, name, row))
-    n = whole(len(found.rows[0][1].right))
+        by_verdict[kind].append(label(seen, name, row))
+    n = whole(len(result.rows[0][1].right))
     items = [
         [words[kind], words[f"{kind}_text"].format(names=", ".join(names), n=n)]
-        for kind, names in sorted_.items()
+        for kind, names in by_verdict.items()
         if names
     ]
-    if len(found.rows) > 1 and not sorted_["better"]:
+    if len(result.rows) > 1 and not by_verdict["better"]:
         items.insert(0, [words["nothing"], words["nothing_text"].format(model=seen.facts.label)])
     items += _votes(seen)
     items += _calls(seen)
-    unread = [(name, sum(not each.said for each in row.answers), row) for name, row in found.rows]
-    if said := [f"{label(seen, name, row)}: {whole(count)}" for name, count, row in unread if count]:
-        items.append([words["unread"], words["unread_text"].format(names=", ".join(said))])
-    if found.left_out:
-        names = ", ".join(seen.words.within("names")[name] for name in found.left_out)
+    unread = [(name, sum(not each.said for each in row.answers), row) for name, row in result.rows]
+    if lines := [f"{label(seen, name, row)}: {whole(count)}" for name, count, row in unread if count]:
+        items.append([words["unread"], words["unread_text"].format(names=", ".join(lines))])
+    if result.left_out:
+        names = ", ".join(seen.words.within("names")[name] for name in result.left_out)
         items.append([words["left_out"], words["left_out_text"].format(names=names)])
     return {"title": words["title"], "items": items}
 
 
 def _votes(seen: Seen) -> list[list[str]]:
-    """How often the vote was tied."""
+    """Describe the number of tied votes."""
     words = seen.here
     for name, row in seen.result.rows:
         if name == "votes":
@@ -111,7 +111,7 @@ def _votes(seen: Seen) -> list[list[str]]:
 
 
 def _calls(seen: Seen) -> list[list[str]]:
-    """How often a tool was really called, and how the episodes ended."""
+    """Describe the number of tool calls and of finished episodes."""
     words = seen.here
     for name, row in seen.result.rows:
         if name == "react":
@@ -126,29 +126,29 @@ def _calls(seen: Seen) -> list[list[str]]:
 
 
 def read_shown(sent: object, scene: Scene) -> str:
-    """Return the variant whose answers are listed; "" for the last one measured."""
+    """Parse the name of the variant to list; "" stands for the last one measured."""
     return choice(sent, "variant", ("", *NAMES))
 
 
 def listed(seen: Seen) -> Payload:
-    """Return every question of one variant: its answer, whether it is right, and the whole transcript."""
-    words, found = seen.here, seen.result
-    rows = dict(found.rows)
-    shown = seen.settings.list if seen.settings.list in rows else found.rows[-1][0]
+    """Build the list of all questions for one variant: the answers, their correctness, and the full transcripts."""
+    words, result = seen.here, seen.result
+    rows = dict(result.rows)
+    shown = seen.settings.list if seen.settings.list in rows else result.rows[-1][0]
     row = rows[shown]
     return {
         "title": words["title"],
-        "variants": [[name, label(seen, name, each)] for name, each in found.rows],
+        "variants": [[name, label(seen, name, each)] for name, each in result.rows],
         "shown": shown,
         "rows": [_row(seen, each) for each in row.answers],
         "words": words.plain(),
-        "file": f"prompts-{found_set(seen).key}-{shown}",
+        "file": f"prompts-{question_set_of(seen).key}-{shown}",
         "note": words["note"],
     }
 
 
-def found_set(seen: Seen) -> QuestionSet:
-    """Return the set that was asked."""
+def question_set_of(seen: Seen) -> QuestionSet:
+    """Return the question set of the current settings."""
     return question_set(seen.settings.asked)
 
 
@@ -166,14 +166,14 @@ def _row(seen: Seen, answer: Answered) -> dict:
 
 
 def _parts(seen: Seen, answer: Answered) -> list[list[str]]:
-    """Who wrote what after the prompt: [name, text] each."""
+    """Split the transcript after the prompt into labeled parts: [label, text] each."""
     words = seen.here
     if answer.episode:
         steps = [[words[step.by], step.text] for step in answer.episode.steps]
         return [*steps, [words["ended"], words[f"ended_{answer.episode.ended.replace(' ', '_')}"]]]
     if answer.votes is not None:
         counts = ", ".join(f"{name} × {count}" for name, count in answer.votes.counts) or "–"
-        samples = [[words["sample"].format(n=at + 1), text] for at, text in enumerate(answer.samples)]
+        samples = [[words["sample"].format(n=n), text] for n, text in enumerate(answer.samples, 1)]
         return [[words["votes"], counts], *samples]
     if answer.scores:
         scores = zip(answer.question.choices, answer.scores, strict=True)

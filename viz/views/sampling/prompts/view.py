@@ -1,4 +1,4 @@
-"""Prompts as programs: the same questions asked in several ways, and how many answers are right."""
+"""Prompts as programs: the same questions asked in several ways, and the number of right answers."""
 
 import math
 from typing import Annotated
@@ -13,7 +13,7 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, unprompted
 from viz.seam.python_lines import model_script
 from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, Table, View
-from viz.views.sampling.prompts.figures import Bar, Line, accuracy_figure, curve_figure
+from viz.views.sampling.prompts.figures import AccuracyBar, AccuracyLine, accuracy_figure, curve_figure
 from viz.views.sampling.prompts.measure import (
     COUNTS,
     MOST_ORDER,
@@ -23,7 +23,7 @@ from viz.views.sampling.prompts.measure import (
     ORDERS,
     SETTINGS,
     WAYS,
-    Found,
+    TrialResult,
     curve_question,
     measure,
     measure_curve,
@@ -35,32 +35,34 @@ from viz.views.sampling.prompts.tables import (
     chance,
     compare,
     facts,
-    found_set,
     label,
     listed,
+    question_set_of,
     read_shown,
 )
 from viz.work.playground import Playground
 
 
 def job(seen: Seen) -> Payload:
-    """What is asked of which set; what the set is for."""
-    words, settings, asked = seen.here, seen.settings, found_set(seen)
-    about = seen.words.within("sets")[asked.key]
+    """Describe the number of questions and the purpose of their set, with notes on its model and on ignored edits."""
+    words, settings, selected = seen.here, seen.settings, question_set_of(seen)
+    about = seen.words.within("sets")[selected.key]
     text = words["hint"].format(n=whole(questions(settings)), about=about)
-    if asked.model != seen.facts.model_id:
-        text = f"{text} {words['made_for'].format(model=asked.model)}"
+    if selected.model != seen.facts.model_id:
+        text = f"{text} {words['made_for'].format(model=selected.model)}"
     if seen.facts.edits:
         text = f"{text} {words['unedited']}"
     return {"text": text}
 
 
 def accuracies(seen: Seen) -> Payload:
-    """Return a bar a variant with its interval."""
-    words, found = seen.here, seen.result
-    bars = [Bar(label(seen, name, row), sum(row.right), len(row.right), *row.interval) for name, row in found.rows]
+    """Draw one bar per variant with its interval."""
+    words, result = seen.here, seen.result
+    bars = [
+        AccuracyBar(label(seen, name, row), sum(row.right), len(row.right), *row.interval) for name, row in result.rows
+    ]
     return {
-        "figure": accuracy_figure(bars, chance(found_set(seen)), words.plain()),
+        "figure": accuracy_figure(bars, chance(question_set_of(seen)), words.plain()),
         "title": words["title"].format(set=seen.words.within("settings")[f"asked_{seen.settings.asked}"]),
         "note": words["note"].format(n=whole(bars[0].n)),
         "columns": [words["share"], words["variant"]],
@@ -69,16 +71,16 @@ def accuracies(seen: Seen) -> Payload:
 
 
 def _python(seen: Seen) -> str:
-    """Return the lines that ask the same."""
-    rows = [f"    {row.variant!r}," for _, row in seen.result.rows]
+    """Build the Python lines that run the same variants."""
+    variants = [f"    {row.variant!r}," for _, row in seen.result.rows]
     n = questions(seen.settings)
     lines = [
-        f'asked = question_set("{seen.settings.asked}")',
+        f'questions = question_set("{seen.settings.asked}")',
         "variants = [",
-        *rows,
+        *variants,
         "]",
-        f"found = trial(lm, asked, variants, {n})",
-        "[(row.variant.strategy, row.share, row.interval) for row in found]",
+        f"rows = trial(lm, questions, variants, {n})",
+        "[(row.variant.strategy, row.share, row.interval) for row in rows]",
     ]
     imports = [
         "from model.prompting.prompts import Shots",
@@ -89,30 +91,30 @@ def _python(seen: Seen) -> str:
 
 
 def curve_job(seen: Seen) -> Payload:
-    """How often the questions are asked."""
+    """Describe the number of questions, of orders and of examples."""
     values = {"n": whole(questions(seen.settings)), "orders": ORDERS, "counts": ", ".join(map(str, ON_CURVE))}
     return {"text": seen.here["hint"].format(**values)}
 
 
 def curve(seen: Seen) -> Payload:
-    """Return the accuracy against the number of examples."""
-    words, found = seen.here, seen.result
+    """Draw the accuracy against the number of examples."""
+    words, result = seen.here, seen.result
     lines = []
-    for name, shares in zip((words["right"], words["shuffled"]), found.shares, strict=True):
-        means = [float(each.mean()) for each in shares]  # NaN for one example: one answer cannot be shuffled
-        spans = [wilson(mean, 0 if math.isnan(mean) else found.questions) for mean in means]
-        lines.append(Line(name, shares, *zip(*spans, strict=True)))
+    for name, shares in zip((words["right"], words["shuffled"]), result.shares, strict=True):
+        means = [float(each.mean()) for each in shares]  # NaN for one example, whose answer cannot be shuffled
+        spans = [wilson(mean, 0 if math.isnan(mean) else result.questions) for mean in means]
+        lines.append(AccuracyLine(name, shares, *zip(*spans, strict=True)))
     python = [
-        f'asked = question_set("{seen.settings.asked}")',
-        f'found = curve(lm, asked, {ON_CURVE}, {ORDERS}, "{seen.settings.score}", {found.questions})',
-        "found.shares  # [labels (right, shuffled), counts, orders]",
+        f'questions = question_set("{seen.settings.asked}")',
+        f'result = curve(lm, questions, {ON_CURVE}, {ORDERS}, "{seen.settings.score}", {result.questions})',
+        "result.shares  # [labels (right, shuffled), counts, orders]",
     ]
     imports = ["from model.prompting.question_sets import question_set", "from model.prompting.trial import curve"]
     return {
-        "figure": curve_figure(found.counts, lines, chance(found_set(seen)), words.plain()),
+        "figure": curve_figure(result.counts, lines, chance(question_set_of(seen)), words.plain()),
         "title": words["title"].format(set=seen.words.within("settings")[f"asked_{seen.settings.asked}"]),
         "note": words["note"].format(
-            orders=ORDERS, n=whole(found.questions), most=percent(float(found.shares[0, -1].mean()))
+            orders=ORDERS, n=whole(result.questions), most=percent(float(result.shares[0, -1].mean()))
         ),
         "columns": [words["series"], words["examples"], words["share"]],
         "python": model_script(seen.facts, python, imports),
@@ -132,28 +134,28 @@ def prompt_variants(
     score: Annotated[str, OneOf(SCORES)] = "sum",
     order: Annotated[int, Within(0, MOST_ORDER)] = 0,
 ) -> dict:
-    """Return the same questions asked in several ways: how many answers are right, with intervals and paired
-    comparisons.
+    """Ask the same questions in several ways, and compare the numbers of right answers with intervals and paired tests.
 
     Args:
-        asked: A bundled set of questions.
-        ways: What is compared with a prompt without examples: examples, reasoning (chain of thought, votes), tools
-            (ReAct), system (chat template and system prompt), or all.
-        examples: In a few-shot prompt.
-        questions: The first 8 or 16, or all.
-        score: Of answers with choices: sum or mean (a token) of log-probabilities, or text: what the model writes.
-        order: 0: the examples as they stand in the set; any other number shuffles them.
+        asked: A bundled question set.
+        ways: The variants to compare with a prompt without examples: examples, reasoning (chain of thought, votes),
+            tools (ReAct), system (chat template and system prompt), or all.
+        examples: Examples in a few-shot prompt.
+        questions: The first 8 or 16 questions, or all.
+        score: Score of answers with choices: sum or mean (per token) of the log-probabilities, or text: the answer in
+            the generated text.
+        order: 0 keeps the order of the examples in the set; any other number shuffles them.
 
     Returns:
-        questions: how many; variants: name, right, share, low and high (95 %, Wilson), only_here and only_first
+        questions: their number; variants: name, right, share, low and high (95%, Wilson), only_here and only_first
         (questions that only this or only the first variant answered right) and p (McNemar, exact); answers: variant,
-        question, said and right; left_out: variants that the set or the model has nothing for.
+        question, said and right; left_out: variants that the set or the model does not support.
     """
     chosen = {"asked": asked, "ways": ways, "count": examples, "most": questions, "score": score, "order": order}
-    found: Found = measured(VIEW, "trial", unprompted(playground, model), **chosen)
+    result: TrialResult = measured(VIEW, "trial", unprompted(playground, model), **chosen)
     variants = []
-    for name, row in found.rows:
-        (low, high), test = row.interval, against(found, row)
+    for name, row in result.rows:
+        (low, high), test = row.interval, against(result, row)
         variants.append(
             {
                 "name": name,
@@ -168,14 +170,14 @@ def prompt_variants(
         )
     answers = [
         {"variant": name, "question": each.question.text, "said": each.said, "right": each.right}
-        for name, row in found.rows
+        for name, row in result.rows
         for each in row.answers
     ]
     return {
-        "questions": len(found.rows[0][1].right),
+        "questions": len(result.rows[0][1].right),
         "variants": variants,
         "answers": answers,
-        "left_out": list(found.left_out),
+        "left_out": list(result.left_out),
     }
 
 
@@ -186,24 +188,25 @@ def few_shot_curve(
     questions: Annotated[str, OneOf(("8", "16", "all"))] = "all",
     score: Annotated[str, OneOf(SCORES)] = "sum",
 ) -> dict:
-    """Return the accuracy of few-shot prompts by number of examples, in three orders, with right and with shuffled
+    """Measure the accuracy of few-shot prompts by number of examples, in three orders, with right and with shuffled
     answers.
 
     Args:
-        asked: A bundled set of questions.
-        questions: The first 8 or 16, or all.
-        score: sum or mean (a token) of the log-probabilities of the choices, or text: what the model writes.
+        asked: A bundled question set.
+        questions: The first 8 or 16 questions, or all.
+        score: sum or mean (per token) of the log-probabilities of the choices, or text: the answer in the generated
+            text.
 
     Returns:
-        questions: how many; rows: examples; right and shuffled: a share for each order, null where nothing can be
-        shuffled.
+        questions: their number; rows: examples; right and shuffled: one share per order, null for a single example,
+        whose answer cannot be shuffled.
     """
-    found = measured(VIEW, "curve", unprompted(playground, model), asked=asked, most=questions, score=score)
+    result = measured(VIEW, "curve", unprompted(playground, model), asked=asked, most=questions, score=score)
     rows = [
-        {"examples": count, "right": found.shares[0, at], "shuffled": found.shares[1, at]}
-        for at, count in enumerate(found.counts)
+        {"examples": count, "right": result.shares[0, index], "shuffled": result.shares[1, index]}
+        for index, count in enumerate(result.counts)
     ]
-    return {"questions": found.questions, "rows": rows}
+    return {"questions": result.questions, "rows": rows}
 
 
 VIEW = View(

@@ -1,4 +1,4 @@
-"""Texts side by side as numbers for the page: a token with what else could have stood there, colors, a line figure."""
+"""Texts side by side as values for the page: tokens with their alternatives, color scales, and a line figure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -11,12 +11,12 @@ from viz.labels import visible
 from viz.numbers import plain, whole
 from viz.theme import HUES
 
-COLORS = ("probability", "surprisal", "rank", "entropy")  # what a text can be colored by
-_HEIGHT = 260  # of the figure, pixels
+COLORS = ("probability", "surprisal", "rank", "entropy")  # quantities that can color a text
+_HEIGHT = 260  # pixels
 
 
 class Token(Protocol):
-    """A token of a text: model.generation.decoder.GeneratedToken."""
+    """A generated token with its numbers: model.generation.decoder.GeneratedToken."""
 
     id: int
     log_probability: float
@@ -29,32 +29,35 @@ class Token(Protocol):
 
 
 def record(token: Token) -> list:
-    """[id, ln p, rank, entropy in nats, p after the warps, tokens left, random number, [id, p, p after] one by one]."""
+    """Pack a token: [id, ln p, rank, entropy in nats, p after the warps, remaining tokens, random number, top].
+
+    `top` lists id, p and p after the warps of each alternative, in one flat list.
+    """
     top = [value for id, p, after in token.top for value in (id, plain(p), plain(after))]
     log, chance, luck = plain(token.log_probability), plain(token.probability), plain(token.uniform)
     return [token.id, log, int(token.rank), plain(token.entropy), chance, int(token.kept), luck, top]
 
 
 def ids_of(records: Iterable[list]) -> list[int]:
-    """Return all tokens that records name."""
+    """Collect the ids of all tokens in the records, alternatives included."""
     return [number for each in records for number in (each[0], *each[7][::3])]
 
 
 def shown(piece: str) -> str | list:
-    """Return a token's text as the page draws it, with its line breaks where it has any: text, or [text, breaks]."""
+    """Format a token's text for the page: the text alone, or [text, line breaks] if it contains any."""
     breaks = min(piece.count("\n"), 2)
     return [visible(piece), breaks] if breaks else visible(piece)
 
 
 def scales(V: int) -> dict:
-    """For each color its ticks [place, label]; `top` is the end of the logarithmic ones, in bits."""
+    """Build the color scales: ticks [position, label] per quantity; `top` ends the logarithmic ones, in bits."""
     ticks = {name: ramp_ticks(name, V) for name in COLORS if name != "probability"}
-    share = [[each / 4, f"{whole(25 * each)}\u00a0%"] for each in range(5)]
+    share = [[each / 4, f"{whole(25 * each)}%"] for each in range(5)]
     return {"ticks": {"probability": share} | ticks, "top": blind(V), "ramps": ramps(), "hues": list(HUES)}
 
 
 def blank_figure(words: Mapping[str, str]) -> go.Figure:
-    """Return the figure of entropy by token without its lines, which the page adds. Words: axis_token, axis_entropy."""
+    """Draw the figure of entropy by token without lines, which the page adds. Words: axis_token, axis_entropy."""
     x = axis(words["axis_token"], {"showgrid": False})
     y = axis(words["axis_entropy"], {"rangemode": "tozero"})
     return figure([], x, y, height=_HEIGHT, more={"hovermode": "closest"})

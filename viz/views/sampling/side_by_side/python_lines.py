@@ -1,10 +1,10 @@
-"""The Python lines that write the same texts."""
+"""The Python lines that generate the same texts."""
 
 from collections.abc import Sequence
 
 from viz.seam.python_lines import loading
 from viz.views.sampling import strategies
-from viz.views.sampling.side_by_side.run import Request, Row, before, plan_of
+from viz.views.sampling.side_by_side.run import TextRow, TextsRequest, before, plan_of
 
 _IMPORTS = (
     "from model.api import load_model",
@@ -13,8 +13,8 @@ _IMPORTS = (
 )
 
 
-def lines(request: Request, names: Sequence[str]) -> str:
-    """Return the lines that leave the token ids that each strategy writes in `texts`."""
+def lines(request: TextsRequest, names: Sequence[str]) -> str:
+    """Build the lines that collect the token ids of each strategy's text in `texts`."""
     load, more = f"lm = {loading(request.model.id)}", []
     if request.settings.eight:
         load, more = f"lm = int8({loading(request.model.id)})", ["from model.quantization.int8 import int8"]
@@ -27,33 +27,33 @@ def lines(request: Request, names: Sequence[str]) -> str:
     imports = [
         *_IMPORTS,
         *more,
-        "from model.generation.strategies import Plan, Strategy",
+        "from model.generation.strategies import DecodingPlan, Strategy",
         "from model.generation.generate import generate",
     ]
-    alone = [line for at, row in enumerate(request.rows) for line in _alone(request, row, at)]
-    return "\n".join([*sorted(imports), "", load, *code, "texts = []", f"prompt = {list(request.prompt)}", *alone])
+    texts = [line for index, row in enumerate(request.rows) for line in _continuation(request, row, index)]
+    return "\n".join([*sorted(imports), "", load, *code, "texts = []", f"prompt = {list(request.prompt)}", *texts])
 
 
-def _together(request: Request) -> list[str]:
-    """Return all from the prompt, in one batch."""
+def _together(request: TextsRequest) -> list[str]:
+    """Build the lines that generate all texts from the prompt in one batch."""
     common = request.settings
     arguments = f"{common.tokens}, {common.seed}, shared={common.shared}, stop={common.stop!r}"
-    prompt = strategies.prompt_code(request.asked, common.chat)
+    prompt = strategies.prompt_code(request.page_prompt, common.chat)
     return [
         f"ticks = lm.generate({prompt}, strategies, {arguments})",
         "texts = [list(text.ids) for text in written(ticks, len(strategies))]",
     ]
 
 
-def _alone(request: Request, row: Row, at: int) -> list[str]:
-    """Return one text from where it was left."""
+def _continuation(request: TextsRequest, row: TextRow, index: int) -> list[str]:
+    """Build the lines that continue one text from its tokens so far. `index`: of its strategy."""
     plan = plan_of(request, row)
     ending = f"frozenset({sorted(plan.ending)})" if plan.ending else "frozenset()"
     return [
-        f"before = {list(before(request, row)[len(request.prompt) :])}  # what was written, and what was chosen",
-        f"plan = Plan({plan.max_new_tokens}, {plan.seed}, {plan.shared}, first_step={plan.first_step}, "
+        f"before = {list(before(request, row)[len(request.prompt) :])}  # generated so far, and the selected token",
+        f"plan = DecodingPlan({plan.max_new_tokens}, {plan.seed}, {plan.shared}, first_step={plan.first_step}, "
         f"prompt=len(prompt), ending={ending}, stop={plan.stop!r}, numbers={plan.numbers})",
-        f"ticks = generate(lm.model, prompt + before, strategies[{at}:{at + 1}], plan, lm.tokenizer.vocab_size, "
+        f"ticks = generate(lm.model, prompt + before, strategies[{index}:{index + 1}], plan, lm.tokenizer.vocab_size, "
         "lm.decode)",
         "texts += [before + list(text.ids) for text in written(ticks, 1)]",
     ]

@@ -1,4 +1,4 @@
-"""A checked request for texts, and a run that writes them and keeps the pieces that were sent to the page."""
+"""A checked request for texts, and a run that generates them and keeps the pieces sent to the page."""
 
 import dataclasses
 import math
@@ -12,7 +12,7 @@ from model.api import LanguageModel
 from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES, Tick
 from model.generation.next_token import placed
-from model.generation.strategies import Change, GeneratedToken, Plan, Strategy
+from model.generation.strategies import Change, DecodingPlan, GeneratedToken, Strategy
 from model.generation.text_statistics import measure_text
 from model.generation.together import SharedBatch
 from model.quantization.int8 import Effect, effect
@@ -33,58 +33,60 @@ from viz.work.limits import check_time, check_writing
 from viz.work.playground import Playground
 from viz.work.prompt import Prompt, fitted, read
 
-MOST_COMPARED = 64  # tokens of a prompt on which 8-bit weights are compared
-LEAST = 8  # tokens that a branch writes, however late it starts
+MOST_COMPARED = 64  # prompt tokens on which 8-bit and float32 weights are compared
+LEAST = 8  # smallest token limit of a branch, however late it starts
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
-    """One text: how it is written, and what was written of it before."""
+class TextRow:
+    """One text: its strategy, and the tokens generated so far."""
 
     strategy: Strategy
-    number: int  # of its random numbers, where every strategy has its own
+    number: int  # of its stream of random numbers, if every strategy has its own
     written: tuple[GeneratedToken, ...] = ()
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The tokens written before."""
+        """The ids of the tokens generated so far."""
         return tuple(token.id for token in self.written)
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
-    """A checked request for texts, and the page's own name for it."""
+class TextsRequest:
+    """A checked request for texts, with the page's own name for it."""
 
     model: LanguageModel
-    writer: LanguageModel  # the same with 8-bit weights, where these were requested
+    writer: LanguageModel  # generates the texts: the same model, or its copy with 8-bit weights
     kind: str  # "start", "branch" or "go"
     tag: str
     prompt: tuple[int, ...]
-    asked: Prompt  # empty where the page sent its tokens
-    key: str  # of the prompt, the one that the chips at the top have; "" where the page sent its tokens
-    rows: tuple[Row, ...]
+    page_prompt: Prompt  # empty if the page sent token ids
+    key: str  # of the prompt, equal to that of the token chips; "" if the page sent token ids
+    rows: tuple[TextRow, ...]
     settings: Common
-    tokens: int  # new ones, at most
-    token: int | None = None  # of a branch: what stands where the text was left
+    tokens: int  # maximum number of generated tokens
+    token: int | None = None  # of a branch: its first token, selected by hand
 
 
 # --- what a page sends ------------------------------------------------------------------------------
 
 
-def request_of(playground: Playground, model: LanguageModel, prompt: Prompt, cards: object, sent: object) -> Request:
-    """Return the requested texts; raises InputError for anything that cannot be written.
+def request_of(
+    playground: Playground, model: LanguageModel, prompt: Prompt, cards: object, sent: object
+) -> TextsRequest:
+    """Parse and check the texts that a page requests. Raises InputError if they cannot be generated.
 
-    {"kind": "start"} writes what the strategies' cards say after the prompt. {"kind": "branch"} or "go" sends the
-    tokens it goes on from: {"model", "prompt": [ids], "rows": [{"strategy", "number", "written": [records]}],
-    "settings", and of a branch "token": id or "typed": text, and "limit": tokens of the whole text}. To go on writes as
-    many tokens more as the cards say now.
+    {"kind": "start"} continues the prompt with the strategies on the cards. {"kind": "branch"} or "go" sends the tokens
+    to continue: {"model", "prompt": [ids], "rows": [{"strategy", "number", "written": [records]}], "settings"}. A
+    branch adds "token": id or "typed": text, and "limit": the tokens of the whole text. "go" generates as many more
+    tokens as the cards currently set.
     """
     sent = sent if isinstance(sent, Mapping) else {}
     tag = sent["tag"][:40] if isinstance(sent.get("tag"), str) else ""
     if sent.get("kind") not in ("branch", "go"):
         return _start(playground, model, prompt, cards, tag)
     if sent.get("model") != model.id:
-        raise InputError("This text is of another model.", "", "Start anew, or choose that model again.")
+        raise InputError("This text belongs to another model.", "", "Start again, or choose that model again.")
     settings = strategies.common_of(sent)
     ids, rows = _ids(model, sent.get("prompt")), _rows(model, sent.get("rows"))
     tokens, token = strategies.common_of(cards).tokens, None
@@ -96,13 +98,13 @@ def request_of(playground: Playground, model: LanguageModel, prompt: Prompt, car
     check_writing(allowed, len(rows), tokens)
     longest = min(model.config.n_ctx, playground.options.max_tokens + allowed.new_tokens)
     writer = writer_of(playground, model, settings)
-    request = Request(model, writer, sent["kind"], tag, ids, Prompt(), "", rows, settings, tokens, token)
+    request = TextsRequest(model, writer, sent["kind"], tag, ids, Prompt(), "", rows, settings, tokens, token)
     for row in rows:
         check_length(len(before(request, row)), longest)
     return request
 
 
-def _start(playground: Playground, model: LanguageModel, prompt: Prompt, cards: object, tag: str) -> Request:
+def _start(playground: Playground, model: LanguageModel, prompt: Prompt, cards: object, tag: str) -> TextsRequest:
     chosen, settings = strategies.chosen(model, cards), strategies.common_of(cards)
     check_writing(playground.options.allowed, len(chosen), settings.tokens)
     prompt = fitted(model, prompt)
@@ -111,60 +113,58 @@ def _start(playground: Playground, model: LanguageModel, prompt: Prompt, cards: 
     if settings.chat and not prompt.turns:
         ids = tuple(read(model, strategies.continued(prompt, settings.chat)).tokens.ids.tolist())
     check_length(len(ids), model.config.n_ctx)
-    rows = tuple(Row(strategy, at) for at, strategy in enumerate(chosen))
+    rows = tuple(TextRow(strategy, index) for index, strategy in enumerate(chosen))
     writer = writer_of(playground, model, settings)
-    return Request(model, writer, "start", tag, ids, prompt, key, rows, settings, settings.tokens)
+    return TextsRequest(model, writer, "start", tag, ids, prompt, key, rows, settings, settings.tokens)
 
 
 def writer_of(playground: Playground, model: LanguageModel, settings: Common) -> LanguageModel:
-    """Return the model that writes: the one that was asked for, or the same with 8-bit weights."""
+    """Return the model that generates the texts: the requested one, or its copy with 8-bit weights."""
     if not settings.eight:
         return model
     with playground.computing:
         return playground.eight_bit(model)
 
 
-def _whole(value: object, end: int) -> bool:
+def _is_id(value: object, end: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < end
 
 
 def _ids(model: LanguageModel, sent: object) -> tuple[int, ...]:
-    """Return the token ids that a page sent."""
-    fits = isinstance(sent, list) and 0 < len(sent) < model.config.n_ctx
-    if not fits or not all(_whole(each, model.tokenizer.vocab_size) for each in sent):
-        raise InputError("This text cannot be read.", "", "Start anew.")
+    """Parse the token ids that a page sent. Raises InputError if they are malformed or fill the context."""
+    valid = isinstance(sent, list) and 0 < len(sent) < model.config.n_ctx
+    if not valid or not all(_is_id(each, model.tokenizer.vocab_size) for each in sent):
+        raise InputError("This text cannot be read.", "", "Start again.")
     return tuple(sent)
 
 
-def _rows(model: LanguageModel, sent: object) -> tuple[Row, ...]:
+def _rows(model: LanguageModel, sent: object) -> tuple[TextRow, ...]:
     if not isinstance(sent, list) or not 0 < len(sent) <= MOST_STRATEGIES:
         raise InputError("These texts cannot be read.", "", say("From 1 to {}.", MOST_STRATEGIES))
     return tuple(_row(model, each) for each in sent)
 
 
-def _row(model: LanguageModel, sent: object) -> Row:
+def _row(model: LanguageModel, sent: object) -> TextRow:
     written = sent.get("written") if isinstance(sent, Mapping) else None
-    if not isinstance(written, list) or len(written) >= model.config.n_ctx or not _whole(sent.get("number"), 1 << 20):
-        raise InputError("This text cannot be read.", "", "Start anew.")
+    if not isinstance(written, list) or len(written) >= model.config.n_ctx or not _is_id(sent.get("number"), 1 << 20):
+        raise InputError("This text cannot be read.", "", "Start again.")
     strategy = strategy_of(model, sent.get("strategy"))
-    return Row(strategy, sent["number"], tuple(_generated_token(model, each) for each in written))
+    return TextRow(strategy, sent["number"], tuple(_generated_token(model, each) for each in written))
 
 
 def _generated_token(model: LanguageModel, sent: object) -> GeneratedToken:
-    """Return a token that was written before, from [id, ln p, rank, entropy, p after the warps, tokens
-    left, number].
-    """
+    """Parse an earlier token from [id, ln p, rank, entropy, p after the warps, remaining tokens, random number]."""
     size = model.tokenizer.vocab_size
-    if not isinstance(sent, list) or len(sent) != 7 or not all(_whole(each, size + 1) for each in (sent[2], sent[5])):
-        raise InputError("This text cannot be read.", "", "Start anew.")
+    if not isinstance(sent, list) or len(sent) != 7 or not all(_is_id(each, size + 1) for each in (sent[2], sent[5])):
+        raise InputError("This text cannot be read.", "", "Start again.")
     values = [math.nan if value is None else value for value in (sent[1], sent[3], sent[4], sent[6])]
-    if not _whole(sent[0], size) or not all(isinstance(v, int | float) and not abs(v) > 1e6 for v in values):
-        raise InputError("This text cannot be read.", "", "Start anew.")
+    if not _is_id(sent[0], size) or not all(isinstance(v, int | float) and not abs(v) > 1e6 for v in values):
+        raise InputError("This text cannot be read.", "", "Start again.")
     return GeneratedToken(sent[0], values[0], sent[2], values[1], values[2], sent[5], values[3], ())
 
 
 def _token(model: LanguageModel, sent: Mapping) -> int:
-    """Return the token that a branch starts with: one of those offered, or one that was typed."""
+    """Parse the first token of a branch, by id or as a typed text. Raises InputError if the text is not one token."""
     typed = sent.get("typed")
     if not isinstance(typed, str) or not typed:
         return _ids(model, [sent.get("token")])[0]
@@ -175,48 +175,48 @@ def _token(model: LanguageModel, sent: Mapping) -> int:
 
 
 def packed(strategy: Strategy) -> dict:
-    """Return a strategy as a page keeps it and sends it back."""
+    """Convert a strategy to the form that a page keeps and sends back."""
     steps = [
         {"warp": s.warp, "values": dict(s.values), "tokens": [list(each) for each in s.tokens]} for s in strategy.steps
     ]
-    whole = {"name": strategy.name, "method": strategy.method, "options": dict(strategy.options), "steps": steps}
-    return whole | strategies.memory_value(strategy)
+    value = {"name": strategy.name, "method": strategy.method, "options": dict(strategy.options), "steps": steps}
+    return value | strategies.memory_value(strategy)
 
 
 def strategy_of(model: LanguageModel, sent: object) -> Strategy:
-    """Return the strategy that `packed` gave to a page, checked."""
+    """Parse a strategy in the form of `packed`. Raises InputError if it is malformed."""
     steps = sent.get("steps") if isinstance(sent, Mapping) else None
     if not isinstance(steps, list) or not all(isinstance(each, Mapping) for each in steps):
-        raise InputError("These strategies cannot be read.", "", "Choose one of the list.")
-    plain = [{"warp": each.get("warp"), "values": each.get("values")} for each in steps]
-    (strategy,) = strategies.chosen(model, {"strategies": [{**sent, "steps": plain}]})
-    whole = tuple(
+        raise InputError("These strategies cannot be read.", "", "Choose one from the list.")
+    unbiased = [{"warp": each.get("warp"), "values": each.get("values")} for each in steps]
+    (strategy,) = strategies.chosen(model, {"strategies": [{**sent, "steps": unbiased}]})
+    biased = tuple(
         dataclasses.replace(step, tokens=_biases(each.get("tokens")))
         for step, each in zip(strategy.steps, steps, strict=True)
     )
-    return dataclasses.replace(strategy, steps=checked(whole, WARPS, model.tokenizer.vocab_size))
+    return dataclasses.replace(strategy, steps=checked(biased, WARPS, model.tokenizer.vocab_size))
 
 
 def _biases(sent: object) -> tuple[tuple[int, float], ...]:
     pairs = sent if isinstance(sent, list) else []
-    if len(pairs) > 64 or not all(isinstance(p, list) and len(p) == 2 and _whole(p[0], 1 << 31) for p in pairs):
-        raise InputError("This step is not known.", "", "Choose one of the list.")
+    if len(pairs) > 64 or not all(isinstance(p, list) and len(p) == 2 and _is_id(p[0], 1 << 31) for p in pairs):
+        raise InputError("This step is unknown.", "", "Choose one from the list.")
     if not all(isinstance(p[1], int | float) and not isinstance(p[1], bool) for p in pairs):
-        raise InputError("A setting is not a number.", "", "Choose one of the list.")
+        raise InputError("A setting is not a number.", "", "Choose one from the list.")
     return tuple((p[0], float(p[1])) for p in pairs)
 
 
-# --- writing ----------------------------------------------------------------------------------------
+# --- generation ----------------------------------------------------------------------------------------
 
 
-def before(request: Request, row: Row) -> tuple[int, ...]:
-    """Return all that stands before what a row's strategy writes."""
+def before(request: TextsRequest, row: TextRow) -> tuple[int, ...]:
+    """Return the ids of all tokens before the first one that a row's strategy generates."""
     return (*request.prompt, *row.ids, *(() if request.token is None else (request.token,)))
 
 
-def plan_of(request: Request, row: Row) -> Plan:
-    """Return the settings besides the strategies: a branch has the random numbers that its parent had."""
-    return Plan(
+def plan_of(request: TextsRequest, row: TextRow) -> DecodingPlan:
+    """Build the plan of a row: all settings besides the strategies. A branch reuses its parent's random numbers."""
+    return DecodingPlan(
         request.tokens,
         request.settings.seed,
         request.settings.shared,
@@ -228,18 +228,18 @@ def plan_of(request: Request, row: Row) -> Plan:
     )
 
 
-def _ticks(request: Request) -> dict[tuple[int, ...], Iterator[Tick]]:
-    """Return the iterators that write, by the rows each is for: all together, or each row from where it is.
+def _ticks(request: TextsRequest) -> dict[tuple[int, ...], Iterator[Tick]]:
+    """Build the generators, keyed by the indices of their rows: one for all rows, or one for each row to continue.
 
-    They share their forwards with the texts of other visitors.
+    They share forward passes with the texts of other visitors.
     """
     model = request.model
-    every = range(len(request.rows))
-    groups = [tuple(every)] if request.kind == "start" else [(at,) for at in every]
+    indices = range(len(request.rows))
+    groups = [tuple(indices)] if request.kind == "start" else [(index,) for index in indices]
     return {
         group: SharedBatch.of(request.writer.model).generate(
             before(request, request.rows[group[0]]),
-            [request.rows[at].strategy for at in group],
+            [request.rows[index].strategy for index in group],
             plan_of(request, request.rows[group[0]]),
             model.tokenizer.vocab_size,
             model.decode,
@@ -248,24 +248,24 @@ def _ticks(request: Request) -> dict[tuple[int, ...], Iterator[Tick]]:
     }
 
 
-def chosen_by_hand(request: Request) -> GeneratedToken:
-    """Return the first token of a branch with its numbers; no random number chose it. One forward of all before it."""
+def chosen_by_hand(request: TextsRequest) -> GeneratedToken:
+    """Compute the numbers of a branch's first token, selected by hand, with one forward pass over its predecessors."""
     row, size = request.rows[0], request.model.tokenizer.vocab_size
     ids = (*request.prompt, *row.ids)
     return placed(request.writer.model, ids, len(request.prompt), row.strategy.steps, request.token, size)
 
 
-def rounds(playground: Playground, request: Request, stop: threading.Event) -> Iterator[list[Change | None]]:
-    """Yield a step of every row a time: what it changed, None for a row that had ended.
+def rounds(playground: Playground, request: TextsRequest, stop: threading.Event) -> Iterator[list[Change | None]]:
+    """Yield one step at a time: the change of each row, or None for a row that has ended.
 
-    The model is held for one forward at a time, so that a click elsewhere is answered. Closing the iterator, or setting
-    `stop`, ends the work. Raises InputError after as many seconds of computing as this server allows.
+    The model is held for one forward pass at a time, so that other clicks get their answer in between. Closing the
+    iterator or setting `stop` ends the work. Raises InputError after the seconds of computing that this server allows.
     """
     if request.token is not None:
         with playground.computing:
-            choices = chosen_by_hand(request)
+            first = chosen_by_hand(request)
         ended = "end" if request.token in plan_of(request, request.rows[0]).ending else ""
-        yield [Change((choices,), ended=ended)]
+        yield [Change((first,), ended=ended)]
         if ended:
             return
     live, spent = _ticks(request), 0.0
@@ -279,8 +279,8 @@ def rounds(playground: Playground, request: Request, stop: threading.Event) -> I
                     spent += time.perf_counter() - began
                 check_time(playground.options.allowed, spent)
                 time.sleep(background.WAIT)
-                for at, change in zip(group, tick.changes if tick else (), strict=bool(tick)):
-                    changes[at] = change
+                for index, change in zip(group, tick.changes if tick else (), strict=bool(tick)):
+                    changes[index] = change
                 if tick is None or all(change is None or change.ended for change in tick.changes):
                     live.pop(group).close()
             if any(changes):
@@ -290,31 +290,31 @@ def rounds(playground: Playground, request: Request, stop: threading.Event) -> I
             ticks.close()
 
 
-def effect_of(playground: Playground, request: Request) -> Effect | None:
-    """Return the effect of 8-bit weights on the prompt's first tokens, where they write; computed once."""
+def effect_of(playground: Playground, request: TextsRequest) -> Effect | None:
+    """Measure the effect of 8-bit weights on the first tokens of the prompt, only once; None for float32 weights."""
     if not request.settings.eight:
         return None
     ids = request.prompt[:MOST_COMPARED]
 
-    def make() -> Effect:
+    def compute() -> Effect:
         with playground.computing:
             return effect(request.model.model, request.writer.model, ids)
 
-    return background.computed_once(playground, ("int8", request.model.id, ids), make)
+    return background.computed_once(playground, ("int8", request.model.id, ids), compute)
 
 
 @dataclass(eq=False)
 class Race:
-    """A run: what it wrote so far, as the page is sent it."""
+    """A run: its request, and everything generated so far in the form that the page gets."""
 
     owner: str
-    request: Request
+    request: TextsRequest
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    state: str = "running"  # then "done" or "stopped"
+    state: str = "running"  # later "done" or "stopped"
     seconds: float = 0.0
-    tokens: int = 0  # written, those that a search dropped again too
-    ticks: list[list] = field(default_factory=list)  # a step: for each row None or [records, dropped, ended, others]
-    texts: list[dict] = field(default_factory=list)  # with each step the texts of tokens that it is the first to name
+    tokens: int = 0  # generated, including those that a search dropped
+    ticks: list[list] = field(default_factory=list)  # per step, for each row: None or [records, dropped, ended, others]
+    texts: list[dict] = field(default_factory=list)  # per step: the texts of the token ids that it names first
     written: list[list[GeneratedToken]] = field(init=False)
     stop: threading.Event = field(default_factory=threading.Event)
     _named: set[int] = field(default_factory=set)
@@ -323,7 +323,7 @@ class Race:
         self.written = [list(row.written) for row in self.request.rows]
 
     def add(self, changes: list[Change | None], seconds: float) -> None:
-        """Keep a step, and how long the run took until after it."""
+        """Append a step, and store the seconds that the run took up to its end."""
         for tokens, change in zip(self.written, changes, strict=True):
             if change is not None:
                 del tokens[len(tokens) - change.drop :]
@@ -338,22 +338,22 @@ class Race:
 
     @property
     def measured(self) -> list[dict]:
-        """The numbers of every row's whole text."""
+        """The statistics of each row's full text."""
         return [{name: plain(value) for name, value in vars(measure_text(tokens)).items()} for tokens in self.written]
 
     @property
-    def whole(self) -> list[str | None]:
-        """The prompt, and every row's prompt and text as one; None where tokens cannot be typed, like those of a chat.
+    def full_texts(self) -> list[str | None]:
+        """The text of the prompt, then of the prompt with each row; None if it cannot be typed, such as a conversation.
 
-        A token that a vocabulary asks for before a text, and one that ended it, are left out.
+        A begin-of-text token at the start of the prompt and a final end token are left out.
         """
         tokenizer, prompt = self.request.model.tokenizer, self.request.prompt
         prompt = prompt[bool(prompt and prompt[0] == tokenizer.begin_id) :]
         return [typable(tokenizer, [*prompt, *(token.id for token in tokens)]) for tokens in ([], *self.written)]
 
     @property
-    def own(self) -> list[str | None]:
-        """Every row's text alone, as the turn of an assistant; None likewise."""
+    def own_texts(self) -> list[str | None]:
+        """Each row's text without the prompt, as an assistant's turn; None if it cannot be typed."""
         return [typable(self.request.model.tokenizer, [token.id for token in tokens]) for tokens in self.written]
 
 
@@ -367,35 +367,35 @@ def _ids_named(packed: list) -> list[int]:
 
 
 def texts_of(model: LanguageModel, ids) -> dict:
-    """How the page draws tokens, by id."""
+    """Format the texts of tokens for the page, by id."""
     return {str(number): shown(model.tokenizer.piece(number)) for number in sorted(ids)}
 
 
 @dataclass(eq=False)
 class Races:
-    """The last runs by their ids, one a visitor; a page that missed a piece is sent it again from here."""
+    """The latest runs by id, one per visitor, from which a page gets the pieces that it missed."""
 
     capacity: int = 16
     _kept: dict[str, Race] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, race: Race) -> None:
-        """Keep a run in place of the visitor's last one, which is stopped if it goes on."""
+        """Store a run in place of the visitor's previous one, which stops if it is still running."""
         with self._lock:
             for other in [each for each in self._kept.values() if each.owner == race.owner]:
                 self._kept.pop(other.id).stop.set()
-            over = [each.id for each in self._kept.values() if each.state != "running"]
-            for gone in over[: max(0, len(self._kept) + 1 - self.capacity)]:
-                del self._kept[gone]
+            ended = [each.id for each in self._kept.values() if each.state != "running"]
+            for run in ended[: max(0, len(self._kept) + 1 - self.capacity)]:
+                del self._kept[run]
             self._kept[race.id] = race
 
     def of(self, owner: str) -> Race | None:
-        """Return the visitor's run, whether it goes on or not."""
+        """Return the visitor's run, running or ended; None without one."""
         with self._lock:
             return next((race for race in self._kept.values() if race.owner == owner), None)
 
     def leave(self, owner: str) -> None:
-        """The visitor's page was closed: stop what runs for it and forget the rest."""
+        """Stop and delete the runs of a visitor whose page was closed."""
         with self._lock:
             for race in [each for each in self._kept.values() if each.owner == owner]:
                 self._kept.pop(race.id).stop.set()

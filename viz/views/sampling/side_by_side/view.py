@@ -1,4 +1,4 @@
-"""Side by side: several strategies continue the same prompt at once, streamed as they write."""
+"""Side by side: several strategies continue the same prompt at once, streamed as they generate."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,8 @@ from viz.views.sampling.side_by_side.python_lines import lines
 from viz.views.sampling.side_by_side.run import (
     Race,
     Races,
-    Request,
-    Row,
+    TextRow,
+    TextsRequest,
     effect_of,
     packed,
     request_of,
@@ -33,14 +33,14 @@ from viz.views.sampling.writers import texts_of_request
 from viz.words import Words, section, words
 from viz.work.playground import Playground
 
-_EVERY = 0.25  # seconds between two pieces; the page takes some milliseconds for each, however small it is
+_EVERY = 0.25  # seconds between two pieces; the page takes some milliseconds even for a small one
 _WORDS = "side_by_side.texts"
 
 
 def texts(seen: Seen) -> Payload:
-    """Words, colors, and which prompt is the present one: what the page needs to draw what is written.
+    """Build the payload from which the page draws the texts: words, colors, and the key of the current prompt.
 
-    Who looks at this will have something written: the loops for it are fetched meanwhile.
+    The visitor is likely to generate texts next, so the compilation of the loops starts in the background.
     """
     ready.soon()
     facts = seen.facts
@@ -60,7 +60,7 @@ def texts(seen: Seen) -> Payload:
 
 
 def piece(race: Race, have: int, language: str) -> Payload:
-    """Return the steps of a run for a page that has `have` of them; -1 for one that does not know the run yet."""
+    """Return the steps of a run after the first `have` ones; -1 stands for a page that has no piece of the run yet."""
     start = max(have, 0)
     ticks = race.ticks[start:]
     new_texts = race.texts[start : start + len(ticks)]
@@ -75,12 +75,12 @@ def piece(race: Race, have: int, language: str) -> Payload:
         "tokens": race.tokens,
     }
     if race.state != "running":
-        payload |= {"measured": race.measured, "whole": race.whole, "own": race.own}
+        payload |= {"measured": race.measured, "whole": race.full_texts, "own": race.own_texts}
     return payload if have >= 0 else payload | {"opening": opening(race, words(language))}
 
 
 def eight_bit(playground: Playground, race: Race, language: str) -> Payload:
-    """Return the effect of 8-bit weights, in words; nothing where float32 wrote."""
+    """Describe the effect of 8-bit weights; {} if the weights were float32."""
     effect = effect_of(playground, race.request)
     if effect is None:
         return {}
@@ -96,7 +96,7 @@ def eight_bit(playground: Playground, race: Race, language: str) -> Payload:
 
 
 def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
-    """Return the opening of a run: its model, strategies and settings."""
+    """Build the opening of a run: its model, prompt, strategies and settings."""
     request = race.request
     model, chosen = request.model, [row.strategy for row in request.rows]
     names = cards.labels(catalogue, chosen)
@@ -116,15 +116,15 @@ def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
     }
 
 
-def _turns(request: Request) -> list | None:
-    """Return the turns that the texts answer; None where they answer none, or where the page knows: it sent
-    the tokens.
+def _turns(request: TextsRequest) -> list | None:
+    """Return the conversation that the texts answer; None without one, or if the page sent the tokens and so has it
+    already.
     """
-    return cards.continued(request.asked, request.settings.chat).before if request.kind == "start" else None
+    return cards.continued(request.page_prompt, request.settings.chat).before if request.kind == "start" else None
 
 
-def _row(row: Row, name: str, catalogue: Mapping[str, str]) -> Payload:
-    """Return a text's strategy; `ordered` where the warps leave the order of tokens as the model has it."""
+def _row(row: TextRow, name: str, catalogue: Mapping[str, str]) -> Payload:
+    """Describe a text and its strategy. `ordered`: whether the warps keep the model's order of the tokens."""
     ordered = all(WARPS[step.warp].kind != "penalty" for step in row.strategy.steps)
     return {
         "name": name,
@@ -140,7 +140,7 @@ def _row(row: Row, name: str, catalogue: Mapping[str, str]) -> Payload:
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Write the requested texts and yield pieces as it goes on. Closing the iterator ends the work."""
+    """Generate the requested texts and yield them piece by piece. Closing the iterator ends the work."""
     playground, races = visit.playground, visit.state
     model = playground.opened(visit.model_id)
     race = Race(visit.session, request_of(playground, model, visit.prompt, visit.values.get("strategies"), sent))
@@ -174,14 +174,14 @@ def _pieces(playground: Playground, race: Race, language: str) -> Iterator[Paylo
 
 
 def stop(visit: Visit, sent: object) -> None:
-    """Have the visitor's run stop after its present step."""
+    """Stop the visitor's run after its current step."""
     race = visit.state.of(visit.session)
     if race is not None:
         race.stop.set()
 
 
-def again(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Yield the steps that a page lacks of its own run."""
+def resend(visit: Visit, sent: object) -> Iterator[Payload]:
+    """Yield the steps that the page is missing from its own run."""
     race = visit.state.of(visit.session)
     if race is not None and isinstance(sent, Mapping) and sent.get("run") == race.id:
         have = sent.get("have")
@@ -202,45 +202,46 @@ def generate(
     chat: bool = False,
     details: bool = False,
 ) -> dict:
-    """What several decoding strategies write after the prompt, side by side.
+    """Generate texts after the prompt with several decoding strategies, side by side.
 
     Args:
         presets: Strategies by name: greedy, temperature, top_k, top_p, min_p, typical, eta, epsilon, top_n_sigma,
             penalties, no_repeat, mirostat, beam, contrastive. At most 8 strategies together.
-        strategies: More of them, each {"name", "method": "sample", "beam" or "contrastive", "options": {number: value},
-            "steps": as in distribution}.
-        new_tokens: Tokens that each writes at most.
-        stop: Up to four texts that end a text.
-        same_numbers: Whether all strategies get the same random number at a step.
-        chat: Whether the prompt is put into the model's chat template.
-        details: Whether every token is told with its numbers.
+        strategies: Further strategies, each {"name", "method": "sample", "beam" or "contrastive", "options": {name:
+            number}, "steps": as in distribution}.
+        new_tokens: Maximum number of generated tokens per strategy.
+        stop: Up to four texts that end the generation.
+        same_numbers: Whether all strategies use the same random number at each step.
+        chat: Whether to put the prompt into the model's chat template.
+        details: Whether to return every token with its numbers.
 
     Returns:
-        texts: for each strategy text, ended (end, stop, length, context, or time where this server stopped it), and
+        texts: for each strategy text, ended (end, stop, length, context, or time if this server stopped it), and
         measured: perplexity, entropy, repetition and more. With details tokens: id, text, log_probability (of the model
-        itself, nats), rank, entropy, probability after the steps, and the random number.
+        itself, nats), rank, entropy, probability after the steps, kept (tokens that the steps kept) and the random
+        number (uniform).
     """
     common = {"tokens": new_tokens, "seed": seed, "shared": same_numbers, "stop": list(stop), "chat": chat}
     sent = cards.card_values(presets, strategies, common)
     request = request_of(scene.playground, scene.model, scene.prompt, sent, {})
     race, ended = Race("", request), [""] * len(request.rows)
-    until = time.perf_counter() + most_seconds(scene.playground)
+    deadline = time.perf_counter() + most_seconds(scene.playground)
     for changes in texts_of_request(scene.playground, request, race.stop):
         race.add(changes, 0.0)
-        ended = [change.ended if change else was for change, was in zip(changes, ended, strict=True)]
-        if time.perf_counter() > until:
+        ended = [change.ended if change else previous for change, previous in zip(changes, ended, strict=True)]
+        if time.perf_counter() > deadline:
             race.stop.set()
     names = cards.labels(scene.words, [row.strategy for row in request.rows])
     rows = []
-    for name, tokens, why, measured in zip(names, race.written, ended, race.measured, strict=True):
+    for name, tokens, reason, measured in zip(names, race.written, ended, race.measured, strict=True):
         ids = [each.id for each in tokens]
-        row = {"strategy": name, "text": scene.model.decode(ids), "ended": why or "time", "measured": measured}
+        row = {"strategy": name, "text": scene.model.decode(ids), "ended": reason or "time", "measured": measured}
         rows.append(row | ({"tokens": [_token_record(scene.model, each) for each in tokens]} if details else {}))
     return {"texts": rows}
 
 
 def _token_record(model: LanguageModel, token: GeneratedToken) -> dict:
-    """Return a token that was written, with its numbers."""
+    """Return a generated token with its numbers."""
     names = ("log_probability", "rank", "entropy", "probability", "kept", "uniform")
     return named(model, token.id) | {name: getattr(token, name) for name in names}
 
@@ -249,9 +250,9 @@ FEED = Stream(
     "feed",
     "feed",
     {
-        "start": Event(start, trigger="multiple"),  # a page may start anew while its last run is being stopped
+        "start": Event(start, trigger="multiple"),  # a page may start a run while its last one is stopping
         "stop": Event(stop),
-        "again": Event(again, trigger="multiple"),
+        "again": Event(resend, trigger="multiple"),
     },
     state=Races,
     leave=Races.leave,

@@ -1,4 +1,4 @@
-"""Speculative decoding for the page: rounds as records, and figures of time, tokens a call and the choice of gamma."""
+"""Speculative decoding for the page: rounds as records, and figures of the time, the tokens per call and gamma."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -10,12 +10,12 @@ from viz.charts.lines import bars, line, rows
 from viz.labels import plotly_text, visible
 from viz.numbers import milliseconds, plain
 
-DRAFT, CHECK, PLAIN, FOUND = RED, BLUE, GRAY, ORANGE
+DRAFT, CHECK, PLAIN, MEASURED = RED, BLUE, GRAY, ORANGE
 HEIGHT = 300
 
 
 class Proposal(Protocol):
-    """model.generation.speculative.Proposal"""
+    """A proposed token: model.generation.speculative.Proposal."""
 
     id: int
     p: float
@@ -26,7 +26,7 @@ class Proposal(Protocol):
 
 
 class Round(Protocol):
-    """model.generation.speculative.Round"""
+    """One call of the model: model.generation.speculative.Round."""
 
     proposals: tuple[Proposal, ...]
     token: int | None
@@ -38,9 +38,7 @@ class Round(Protocol):
 
 
 def records(rounds: Iterable[Round], piece: Callable[[int], str]) -> list[dict]:
-    """Return every round as the page reads it: proposals [text, id, p, q, sum min(p, q), u, fate], token,
-    milliseconds.
-    """
+    """Pack the rounds for the page: proposals [text, id, p, q, sum min(p, q), u, fate], token, milliseconds."""
     entries = []
     for each in rounds:
         proposals = [
@@ -55,16 +53,15 @@ def records(rounds: Iterable[Round], piece: Callable[[int], str]) -> list[dict]:
     return entries
 
 
-def times_figure(alone: float, draft: float, check: float, words: Mapping[str, str]) -> go.Figure:
-    """Return the milliseconds a token, without a draft and with one: its own share and that of the checks, one behind
-    the other.
+def times_figure(plain_step: float, draft: float, check: float, words: Mapping[str, str]) -> go.Figure:
+    """Draw the milliseconds per token without a draft and with one, the latter stacked from drafting and checking.
 
     Times in seconds. `words`: "plain", "speculative", "one_by_one", "drafting", "checking", "ms".
     """
-    ways = [plotly_text(words["speculative"]), plotly_text(words["plain"])]  # drawn from below
+    ways = [plotly_text(words["speculative"]), plotly_text(words["plain"])]  # Plotly draws the first one at the bottom
     traces = []
     for name, color, seconds in (
-        ("one_by_one", PLAIN, (0.0, alone)),
+        ("one_by_one", PLAIN, (0.0, plain_step)),
         ("drafting", DRAFT, (draft, 0.0)),
         ("checking", CHECK, (check, 0.0)),
     ):
@@ -73,7 +70,7 @@ def times_figure(alone: float, draft: float, check: float, words: Mapping[str, s
         look = {"color": color, "pattern": {"shape": "/" if name == "drafting" else "", "fgopacity": 0.6}}
         shown = [1000 * value if value else float("nan") for value in seconds]
         traces.append(rows(words[name], ways, shown, color, hovers=hovers, more={"marker": look, "width": 0.55}))
-    totals = [draft + check, alone]
+    totals = [draft + check, plain_step]
     traces.append(
         go.Scatter(
             x=[1000 * value for value in totals],
@@ -92,10 +89,10 @@ def times_figure(alone: float, draft: float, check: float, words: Mapping[str, s
 
 
 def expected_calls(acceptance: float, drafted: Sequence[int]) -> list[float]:
-    """Return how many calls write 1, 2 ... tokens where each proposal is accepted with the same chance by itself.
+    """Compute the expected number of calls that generate 1, 2 ... tokens if proposals are accepted independently.
 
-    drafted: the number of proposals of each call. P(k + 1 tokens) = a^k (1 - a), and a^g for all g and one more: what
-    eq. 1 of Leviathan et al. 2023 is the mean of. The sum is the number of calls.
+    drafted: the number of proposals of each call. P(k + 1 tokens) = a^k (1 - a) for k < g accepted proposals, and a^g
+    for all g; eq. 1 of Leviathan et al. 2023 is the mean of this distribution. The result sums to the number of calls.
     """
     counts = [0.0] * (max(drafted, default=0) + 1)
     for g in drafted:
@@ -106,29 +103,29 @@ def expected_calls(acceptance: float, drafted: Sequence[int]) -> list[float]:
 
 
 def calls_figure(written: Sequence[int], expected: Sequence[float], words: Mapping[str, str]) -> go.Figure:
-    """Return how many calls wrote 1, 2 ... tokens, beside what is expected.
+    """Draw the number of calls that generated 1, 2 ... tokens, beside the expected number.
 
-    written: tokens of each call; expected as of `expected_calls`; `words`: "measured", "predicted", "tokens", "calls".
+    written: tokens of each call; expected: from `expected_calls`. `words`: "measured", "predicted", "tokens", "calls".
     """
     places = list(range(1, max(len(expected), max(written, default=1)) + 1))
     counts = [sum(each == place for each in written) for place in places]
-    guessed = [*expected, *[0.0] * (len(places) - len(expected))]
+    padded = [*expected, *[0.0] * (len(places) - len(expected))]
     hover = f"{plotly_text(words['tokens'])} %{{x}}: %{{y:.3g}} {plotly_text(words['calls'])}"
     look = {"mode": "lines+markers", "marker": {"color": DRAFT, "size": 9, "symbol": "diamond"}}
     traces = [
         bars(words["measured"], places, counts, CHECK, hover=hover, more={"width": 0.6}),
-        line(words["predicted"], places, guessed, DRAFT, hover=hover, dash="dot", more=look),
+        line(words["predicted"], places, padded, DRAFT, hover=hover, dash="dot", more=look),
     ]
-    whole = {"rangemode": "tozero", "tickformat": ",d" if max(counts, default=0) > 4 else ""}
-    return figure(traces, axis(words["tokens"], {"dtick": 1}), axis(words["calls"], whole), height=HEIGHT)
+    count_axis = {"rangemode": "tozero", "tickformat": ",d" if max(counts, default=0) > 4 else ""}
+    return figure(traces, axis(words["tokens"], {"dtick": 1}), axis(words["calls"], count_axis), height=HEIGHT)
 
 
 def sweep_figure(
     predicted: Sequence[tuple[int, float, float]], measured: tuple[int, float], words: Mapping[str, str]
 ) -> go.Figure:
-    """Speed-up by gamma, as predicted twice, and the point that was measured; 1 is as fast as plain decoding.
+    """Draw two predictions of the speed-up by gamma, and the measured point; 1 is the speed of plain decoding.
 
-    predicted: (gamma, by theorem 3.8, with what checking costs here). `words`: "theorem", "costs", "measured",
+    predicted: (gamma, by theorem 3.8, with the measured cost of checking). `words`: "theorem", "costs", "measured",
     "gamma", "speed".
     """
     gammas, hover = [row[0] for row in predicted], "%{x}: %{y:.3f}"
@@ -136,9 +133,9 @@ def sweep_figure(
         line(words[name], gammas, [row[column] for row in predicted], color, hover=hover, dash=dash)
         for name, color, dash, column in (("theorem", DRAFT, "dash", 1), ("costs", CHECK, "solid", 2))
     ]
-    star = {"symbol": "star", "size": 15, "color": FOUND, "line": {"width": 1, "color": "#ffffff"}}
+    star = {"symbol": "star", "size": 15, "color": MEASURED, "line": {"width": 1, "color": "#ffffff"}}
     look = {"mode": "markers", "marker": star}
-    traces.append(line(words["measured"], [measured[0]], [measured[1]], FOUND, hover=hover, more=look))
+    traces.append(line(words["measured"], [measured[0]], [measured[1]], MEASURED, hover=hover, more=look))
     even = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": 1, "y1": 1}
     meta = {"shapes": [even | {"line": {"color": PLAIN, "width": 1.5, "dash": "dot"}}]}
     x, y = axis(words["gamma"], {"dtick": 1}), axis(words["speed"], {"rangemode": "tozero"})

@@ -1,4 +1,4 @@
-"""Speculative decoding and its times, as values: with a draft and without, in turns."""
+"""Speculative decoding and its time: texts with a draft and without, generated in turns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,39 +18,39 @@ from viz.views.sampling.pipelines import steps_of
 from viz.words import Words
 
 MOST_TOKENS = 128
-MOST_SUFFIX = 8  # tokens of a suffix that is looked up
+MOST_SUFFIX = 8  # tokens of the suffix to look up
 MOST_SEED = 999_999
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The steps that shape the draft and the model, or why they cannot be."""
+    """The steps that shape the distributions of draft and model, or the reason for their refusal."""
 
     steps: tuple[Step, ...] = ()
-    refusal: tuple[str, str, str] | None = None  # what is wrong, what was got, what to do
+    refusal: tuple[str, str, str] | None = None  # message, rejected value, hint
 
     def check(self) -> None:
-        """Raise InputError for steps that cannot be."""
+        """Raise InputError if the steps were refused."""
         if self.refusal:
             raise InputError(*self.refusal)
 
 
 @dataclass(frozen=True, eq=False)
 class Drafted:
-    """A text written with a draft beside one written without, and their numbers."""
+    """A text generated with a draft beside one generated without, and their statistics."""
 
     request: Request
     compared: Compared
     summary: Summary
-    typed: str | None  # what was written with a draft, as a person would type it; None where nobody could
-    plain_text: str  # what was written without one
+    typed: str | None  # the text with a draft, as typed; None if its tokens cannot be typed
+    plain_text: str  # the text without a draft
 
 
 # --- settings ---
 
 
 def read_pipeline(sent: object, scene: Scene) -> Pipeline:
-    """Return the steps that a page sent; errors in them are raised where they are used."""
+    """Parse the steps that a page sent. An error is stored in `refusal`; `Pipeline.check` raises it later."""
     try:
         return Pipeline(steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None))
     except InputError as error:
@@ -58,7 +58,7 @@ def read_pipeline(sent: object, scene: Scene) -> Pipeline:
 
 
 def drafters(scene: Scene) -> dict[str, LanguageModel]:
-    """Return the other loaded models of the list that have the same tokens, by id."""
+    """Return the other loaded models with the same tokenizer, by id."""
     return {
         model_id: other
         for model_id, other in scene.playground.loaded().items()
@@ -67,12 +67,12 @@ def drafters(scene: Scene) -> dict[str, LanguageModel]:
 
 
 def default_layers(n_layer: int) -> int:
-    """Most of the layers: a shallower draft is cheaper, but the model hardly ever agrees with it."""
+    """Return the default depth of a draft: most layers, since the model rarely agrees with a shallow draft."""
     return max(1, n_layer - max(1, n_layer // 6))
 
 
 def most_tokens(scene: Scene) -> int:
-    """How many tokens may be written here."""
+    """Return the maximum number of tokens that this server generates with a draft."""
     return min(MOST_TOKENS, scene.playground.options.allowed.drafted)
 
 
@@ -99,7 +99,10 @@ SETTINGS = (
 
 
 def drafted_by(settings: Settings) -> tuple[str, int, str]:
-    """Who drafts: kind, layers or tokens of a suffix, and the id of another model; what the kind does not use is 0."""
+    """Return the draft's kind, its number of layers or of suffix tokens, and the id of another model.
+
+    The numbers and ids that the kind does not use are 0 and "".
+    """
     kind = settings.draft
     return kind, {"layers": settings.layers, "ngram": settings.suffix}.get(kind, 0), settings.model * (kind == "model")
 
@@ -108,13 +111,13 @@ def drafted_by(settings: Settings) -> tuple[str, int, str]:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the question: of the draft only what its kind uses."""
+    """Return the question with only those settings of the draft that its kind uses."""
     kind, n, other = drafted_by(settings)
     return settings.but(layers=n if kind == "layers" else 0, suffix=n if kind == "ngram" else 0, model=other)
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Drafted:
-    """Write with the draft and without; raises InputError for a draft or steps that cannot be."""
+    """Generate the text with the draft and without. Raises InputError for an invalid draft and for refused steps."""
     settings.pipeline.check()
     kind, n, other = drafted_by(settings)
     lm, ids = scene.model, scene.tokens.ids.tolist()
@@ -126,8 +129,8 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Drafted:
         settings.seed,
         ending(lm.tokenizer),
     )
-    by = drafters(scene).get(other)
-    compared = compare(lm.model, ids, Draft(kind, n, by.model if by else None), request, progress)
+    drafter = drafters(scene).get(other)
+    compared = compare(lm.model, ids, Draft(kind, n, drafter.model if drafter else None), request, progress)
     return Drafted(
         request,
         compared,
@@ -138,16 +141,17 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Drafted:
 
 
 def measure_drafters(scene: Scene, settings: Settings) -> dict[str, str]:
-    """Return the models that could draft, by id, with what they are called."""
+    """Return the labels of the models that can draft, by id."""
     return {model_id: other.label for model_id, other in drafters(scene).items()}
 
 
 def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Return the text without the draft, and at most as many runs with it, drafts included, as if none were
-    accepted.
+    """Estimate the forward passes and the tokens that they read, as if every proposal were rejected.
+
+    The passes of the draft count by its share of the parameters or layers.
     """
-    by = drafters(scene).get(settings.model)
-    draft = by.n_params / scene.model.n_params if by else settings.layers / scene.model.config.n_layer
+    drafter = drafters(scene).get(settings.model)
+    draft = drafter.n_params / scene.model.n_params if drafter else settings.layers / scene.model.config.n_layer
     runs = settings.tokens * (2 + draft)
     return runs, runs + 2 * len(scene.tokens)
 

@@ -1,4 +1,4 @@
-"""Speculative decoding: a draft proposes, the model accepts or rejects; what it gains here, measured."""
+"""Speculative decoding: a draft proposes tokens, the model accepts or rejects them, and the gain is measured here."""
 
 import math
 from dataclasses import replace
@@ -39,24 +39,26 @@ from viz.views.sampling.speculative.measure import (
 )
 from viz.words import Words, section
 
-_TAIL = 10  # tokens of the prompt before the text
+_TAIL = 10  # prompt tokens shown before the text
 
 
 def hint(seen: Seen) -> Payload:
-    """Return the text beside the button, or why it cannot start."""
+    """Describe the job beside its button, and disable the button if the job cannot start."""
     settings = seen.settings
     if settings.pipeline.refusal:
-        return {"unready": True, "text": ""}  # the text says why
+        return {"unready": True, "text": ""}  # the part "text" shows the reason
     if settings.draft == "model" and not settings.model:
         return {"unready": True, "text": seen.here["no_model"]}
     return {"text": seen.here["hint"] + (f" {seen.words['edited']}" if seen.facts.edits else "")}
 
 
-# --- what all parts say ---
+# --- common to all parts ---
 
 
 def _shared(seen: Seen, python: str) -> Payload:
-    """Return the source, which leaves out edits, the file and the lines."""
+    """Build the entries common to all parts: the source with a note on ignored edits, the file name and the Python
+    lines.
+    """
     source = seen.words["measured_here"].format(model=seen.facts.label, dtype=seen.facts.dtype)
     return {
         "source": f"{source} · {seen.words['edited']}" if seen.facts.edits else source,
@@ -65,15 +67,15 @@ def _shared(seen: Seen, python: str) -> Payload:
     }
 
 
-def _python(seen: Seen, request: object, last: str = "summary(found)") -> str:
-    """Return the Python that makes the numbers."""
+def _python(seen: Seen, request: object, last: str = "summary(compared)") -> str:
+    """Build the Python lines that compute the numbers."""
     kind, n, other = drafted_by(seen.settings)
     draft, before = f"Draft({kind!r}, {n})", []
     if other:
         before, draft = [f"other = load_model({other!r})"], 'Draft("model", model=other.model)'
-    used = "swept" if last.startswith("swept") else "summary"
+    function = "swept" if last.startswith("swept") else "summary"
     imports = [
-        f"from model.generation.draft_costs import compare, {used}",
+        f"from model.generation.draft_costs import compare, {function}",
         "from model.generation.speculative import Draft, Request",
     ]
     imports += ["from model.sampling.pipeline import Step"] if request.steps else []
@@ -83,7 +85,7 @@ def _python(seen: Seen, request: object, last: str = "summary(found)") -> str:
         f"steps = {steps_code(request.steps)}",
         f"request = Request(lm.tokenizer.vocab_size, steps, gamma={request.gamma}, "
         f"max_new_tokens={request.max_new_tokens}, seed={request.seed}, ending={ending})",
-        f"found = compare(lm.model, run.tokens.ids.tolist(), {draft}, request)",
+        f"compared = compare(lm.model, run.tokens.ids.tolist(), {draft}, request)",
         last,
     ]
     return script(seen.facts, lines, imports)
@@ -93,7 +95,7 @@ def _python(seen: Seen, request: object, last: str = "summary(found)") -> str:
 
 
 def text(seen: Seen) -> Payload:
-    """Return the text, call by call, with every proposal; raises InputError for steps that cannot be."""
+    """Build the text, call by call, with every proposal. Raises InputError if the steps were refused."""
     seen.settings.pipeline.check()
     words, facts, result = seen.here, seen.facts, seen.results["main"]
     if result is None:
@@ -113,44 +115,44 @@ def text(seen: Seen) -> Payload:
         "same": same(words, compared),
         "plain": None if compared.tokens == compared.plain_tokens else visible_lines(result.plain_text),
         "words": words.plain() | section(seen.all_words, "plot"),
-        **_shared(seen, _python(seen, result.request, "[one.tokens for one in found.rounds]")),
+        **_shared(seen, _python(seen, result.request, "[one.tokens for one in compared.rounds]")),
     }
 
 
 def draft_name(seen: Seen) -> str:
-    """Who drafts, in words."""
+    """Format the name of the draft."""
     kind, n, other = drafted_by(seen.settings)
     label = seen.results["drafters"].get(other, other)
     return seen.here[f"named_{kind}"].format(n=n, L=seen.facts.config.n_layer, model=label)
 
 
 def certain(result: Compared) -> bool:
-    """Whether one token alone was possible at every place, as at temperature 0."""
+    """Return whether every position had only one possible token, as at temperature 0."""
     chances = [one.p for each in result.rounds for one in each.proposals if one.fate != "unread"]
     chances += [each.chance for each in result.plain]
     return all(chance in (0.0, 1.0) for chance in chances)
 
 
 def same(words: Words, result: Compared) -> str:
-    """How the text lies beside the one that was written without a draft."""
+    """Describe the agreement of the text with the one generated without a draft."""
     n = len(result.tokens)
     if result.tokens == result.plain_tokens:
         return words["same_certain" if certain(result) else "same_luck"].format(n=n)
     both = zip(result.tokens, result.plain_tokens, strict=False)
-    at = next((place for place, (a, b) in enumerate(both, 1) if a != b), min(n, len(result.plain_tokens)) + 1)
-    return words["differs_rounding" if certain(result) else "differs"].format(at=at)
+    position = next((place for place, (a, b) in enumerate(both, 1) if a != b), min(n, len(result.plain_tokens)) + 1)
+    return words["differs_rounding" if certain(result) else "differs"].format(at=position)
 
 
 # --- numbers ---
 
 
 def _times(speed: float) -> str:
-    """Return a speed-up in a sentence, with the digits that it has in the table."""
+    """Format a speed-up for a sentence, with the digits of the table."""
     return factor(speed).removesuffix(" ×")
 
 
 def verdict(words: Words, draft: str, summary: Summary) -> list[str]:
-    """Faster or slower, and why."""
+    """Describe whether the draft speeds up generation, and why."""
     if not summary.tested:
         return [words[f"nothing_{draft}"], words["nothing"].format(v=number(summary.v))]
     gamma = summary.proposed / summary.calls
@@ -164,17 +166,17 @@ def verdict(words: Words, draft: str, summary: Summary) -> list[str]:
         "needed": percent(summary.needed),
         "accepted": percent(summary.acceptance),
     }
-    how = "faster" if summary.speed >= 1.05 else "slower" if summary.speed <= 0.95 else "even"
-    lines = [words[how].format(**values), words["why"].format(**values)]
-    if how == "slower":
+    outcome = "faster" if summary.speed >= 1.05 else "slower" if summary.speed <= 0.95 else "even"
+    lines = [words[outcome].format(**values), words["why"].format(**values)]
+    if outcome == "slower":
         lines.append(words["never" if math.isinf(summary.needed) else "needed"].format(**values))
-    if draft == "layers" and how == "slower":
+    if draft == "layers" and outcome == "slower":
         lines.append(words["why_layers"])
     return lines
 
 
 def numbers(seen: Seen) -> Payload:
-    """Return the measured numbers beside the predicted ones, each with its formula."""
+    """Build the table of measured and predicted numbers, each with its formula."""
     words, result = seen.here, seen.result
     summary = result.summary
     ms = {name: words["in_ms"].format(n=milliseconds(getattr(summary, name))) for name in ("plain", "draft", "check")}
@@ -202,7 +204,7 @@ def numbers(seen: Seen) -> Payload:
 
 
 def times(seen: Seen) -> Payload:
-    """Return the milliseconds a token, plain and speculative."""
+    """Draw the milliseconds per token, plain and speculative."""
     words, summary = seen.here, seen.result.summary
     draft = (summary.draft if summary.proposed else 0.0) * summary.proposed / summary.written
     check = summary.check * summary.calls / summary.written
@@ -216,7 +218,7 @@ def times(seen: Seen) -> Payload:
 
 
 def calls(seen: Seen) -> Payload:
-    """Return how many tokens the calls wrote."""
+    """Draw the number of calls by the tokens that each generated."""
     words, summary, rounds = seen.here, seen.result.summary, seen.result.compared.rounds
     accepted = min(summary.expected, 1.0) if summary.tested else 0.0
     expected = expected_calls(accepted, [len(one.proposals) for one in rounds])
@@ -231,7 +233,7 @@ def calls(seen: Seen) -> Payload:
 
 
 def sweep(seen: Seen) -> Payload:
-    """Return the predicted effect of other numbers of proposals."""
+    """Draw the predicted speed-up for other values of gamma."""
     words, result = seen.here, seen.result
     summary, rows = result.summary, swept(result.compared)
     if not rows:
@@ -246,7 +248,7 @@ def sweep(seen: Seen) -> Payload:
         "title": words["title" if best[2] > 1 else "title_none"].format(gamma=best[0], times=_times(best[2])),
         "note": note,
         "columns": [words["series"], "γ", words["speed"]],
-        **_shared(seen, _python(seen, result.request, "swept(found)")),
+        **_shared(seen, _python(seen, result.request, "swept(compared)")),
     }
 
 
@@ -263,33 +265,34 @@ def speculative(
     steps: list[dict] | None = None,
     seed: Annotated[int, Within(0, MOST_SEED)] = 0,
 ) -> dict:
-    """Speculative decoding: a draft proposes tokens, the model accepts or rejects them; what it gains here, measured.
+    """Generate a text by speculative decoding: a draft proposes tokens, and the model accepts or rejects each of them.
 
     Args:
-        draft: Who proposes. layers: the model's own first layers. ngram: what followed the same tokens before. model:
-            another model in memory with the same tokens.
-        size: Layers of the draft, or tokens that are looked up (1 to 8). Not given: a good default.
-        draft_model: Id of the model that drafts, where draft is model; else empty.
+        draft: The source of the proposals. layers: the model's own first layers. ngram: the tokens that followed the
+            same suffix before. model: another loaded model with the same tokenizer.
+        size: Layers of the draft, or tokens of the suffix (1 to 8). Has a default for each draft.
+        draft_model: Id of the drafting model if draft is model; else empty.
         gamma: Tokens proposed at a time.
-        new_tokens: Tokens that are written at most.
+        new_tokens: Maximum number of generated tokens.
 
     Returns:
-        text; summary: calls, proposed, accepted, acceptance beside what theory expects, seconds a token with and
-        without, speed; rounds: the tokens that each call wrote, accepted and kind of the last; by_gamma: gamma,
-        tokens a call and speed as predicted for other gammas.
+        text; same_as_without: whether it equals the text without a draft; summary: calls, proposed, accepted,
+        acceptance beside its expectation, seconds per token with and without the draft, speed; rounds: for each call
+        its tokens, the numbers proposed and accepted, and the kind of its last token; by_gamma: gamma, tokens per call
+        and predicted speed.
     """
     others = drafters(scene)
     if draft == "model" and draft_model not in others:
-        hint = say("Load one of the same vocabulary first: {}.", ", ".join(others) or NONE)
-        raise InputError("This model cannot draft.", draft_model[:40], hint)
+        hint = say("First load one with the same vocabulary: {}.", ", ".join(others) or NONE)
+        raise InputError("This model cannot be used as a draft.", draft_model[:40], hint)
     pipeline, tokens = Pipeline(steps_of(scene.model, steps)), min(new_tokens, most_tokens(scene))
     settings = {"pipeline": pipeline, "draft": draft, "gamma": gamma, "tokens": tokens, "seed": seed}
     settings |= {"model": draft_model} if draft == "model" else {}
     if size is not None:
-        high = scene.model.config.n_layer if draft == "layers" else MOST_SUFFIX
-        if not 1 <= size <= high:
-            within = say("Choose a value from 1 to {}.", high)
-            raise InputError("An argument is out of its range.", f"size: {size}", within)
+        largest = scene.model.config.n_layer if draft == "layers" else MOST_SUFFIX
+        if not 1 <= size <= largest:
+            hint = say("Choose a value from 1 to {}.", largest)
+            raise InputError("An argument is out of range.", f"size: {size}", hint)
         settings |= {"layers": size} if draft == "layers" else {"suffix": size}
     drafted: Drafted = measured(VIEW, "main", scene, **settings)
     compared = drafted.compared

@@ -1,4 +1,4 @@
-"""A prediction at every temperature: a map of its likeliest tokens, and how wide it is."""
+"""A prediction at every temperature: a map of its top tokens, and the width of the distribution."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from viz.labels import plotly_text, shorten, visible
 from viz.numbers import BIT, bits, number, percent, whole
 from viz.theme import scales
 
-MEASURES = {"entropy": bits, "choices": number, "largest": percent, "kept": whole}  # and how each is written
-_FEW = (0.1, 0.3, 1, 3)  # temperatures named on a small panel
+MEASURES = {"entropy": bits, "choices": number, "largest": percent, "kept": whole}  # panels, with their number formats
+_FEW = (0.1, 0.3, 1, 3)  # temperatures labeled on a small panel
 _TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 3)
 
 
@@ -24,26 +24,27 @@ class Heated(Protocol):
 
     temperatures: np.ndarray  # [N]
     ids: np.ndarray  # [C]
-    probabilities: np.ndarray  # [C, N], 0 for a token that is out
+    probabilities: np.ndarray  # [C, N], 0 for a removed token
     entropy: np.ndarray  # nats [N]
-    largest: np.ndarray  # [N]
-    kept: np.ndarray  # [N]
+    largest: np.ndarray  # top probability [N]
+    kept: np.ndarray  # remaining tokens [N]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The temperatures across."""
+    """The temperature axis."""
 
     logarithmic: bool
-    now: float  # the one of the pipeline
+    now: float  # the pipeline's own temperature
 
 
 def map_figure(
     heated: Heated, pieces: Sequence[str], following: int | None, scale: Scale, words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the tokens down, the model's likeliest first, temperatures across, a cell's color its probability.
+    """Draw a map of probabilities: tokens down, the model's most likely first, and temperatures across.
 
-    Nothing where a token is out. Words: temperature, probability, hover with {token}, {id}, {T}, {share}, out.
+    The cells of removed tokens stay empty. Words: temperature, probability, hover with {token}, {id}, {T}, {share},
+    out.
     """
     names = [plotly_text(f"{n} {shorten(visible(piece), 40)}") for n, piece in enumerate(pieces, 1)]
     ids, temperatures = heated.ids.tolist(), heated.temperatures.tolist()
@@ -80,34 +81,36 @@ def map_figure(
     )
 
 
-def width_figure(heated: Heated, alone: Heated | None, scale: Scale, words: Mapping[str, str]) -> go.Figure:
-    """Return the entropy in bits, effective choices, likeliest token and tokens left against temperature, a panel each.
+def width_figure(heated: Heated, unwarped: Heated | None, scale: Scale, words: Mapping[str, str]) -> go.Figure:
+    """Draw entropy in bits, effective choices, top probability and remaining tokens by temperature, one panel each.
 
-    alone: the model's own logits at each temperature, without any other step. Words: temperature, pipeline, alone, and
-    each of MEASURES.
+    unwarped: the model's own logits at each temperature, without any other step; None if the pipeline has no other
+    step. Words: temperature, pipeline, alone, and each of MEASURES.
     """
     panels: dict[str, list[go.Scatter]] = {name: [] for name in MEASURES}
     for name, each, color, look in (
-        ("alone", alone, GRAY, {"dash": "dot"}),
+        ("alone", unwarped, GRAY, {"dash": "dot"}),
         ("pipeline", heated, BLUE, {"width": 2.5}),
     ):
         if each is None:
             continue
         temperatures = each.temperatures.tolist()
-        for measure, written in MEASURES.items():
+        for measure, formatted in MEASURES.items():
             y = _values(each, measure)
             start = f"{plotly_text(words[name])}<br>T = "
-            texts = [f"{start}{number(T)}: {written(value)}" for T, value in zip(temperatures, y.tolist(), strict=True)]
+            texts = [
+                f"{start}{number(T)}: {formatted(value)}" for T, value in zip(temperatures, y.tolist(), strict=True)
+            ]
             more = {
                 "mode": "lines",
                 "legendgroup": name,
-                "showlegend": alone is not None and measure == "entropy",
+                "showlegend": unwarped is not None and measure == "entropy",
                 "hovertext": texts,
                 "hovertemplate": HOVER_TEXT,
             }
             label = [plotly_text(words[measure])] * len(texts)
             panels[measure].append(line(words[name], temperatures, y, color, hover="", text=label, more=more, **look))
-    looks = _looks(heated if alone is None else alone)
+    looks = _looks(heated if unwarped is None else unwarped)
     few = {"tickvals": _FEW, "ticktext": [f"{T:g}" for T in _FEW]} if scale.logarithmic else {"dtick": 1}
     x = dict.fromkeys(MEASURES, _across(scale, words["temperature"], few | {"tickangle": 0}))
     y = {name: axis(words[name], looks[name]) for name in MEASURES}
@@ -119,13 +122,13 @@ def width_figure(heated: Heated, alone: Heated | None, scale: Scale, words: Mapp
 
 
 def _values(heated: Heated, measure: str) -> np.ndarray:
-    """Return one of MEASURES at every temperature; entropy in bits. [N]"""
+    """Return one of MEASURES at every temperature, entropy in bits. [N]"""
     of_entropy = {"entropy": heated.entropy / BIT, "choices": np.exp(heated.entropy)}
     return of_entropy[measure] if measure in of_entropy else getattr(heated, measure)
 
 
 def _looks(widest: Heated) -> dict[str, dict]:
-    """How each panel's axis goes: choices and tokens left by powers of ten."""
+    """Return the settings of each panel's vertical axis; choices and remaining tokens are logarithmic."""
     top = {"choices": np.exp(widest.entropy).max(), "kept": widest.kept.max()}
     power = {
         name: {"type": "log", "range": [-0.06, math.log10(max(10.0, float(largest))) + 0.06], "dtick": 1}
@@ -135,7 +138,7 @@ def _looks(widest: Heated) -> dict[str, dict]:
 
 
 def _across(scale: Scale, title: str, more: Mapping[str, object]) -> dict:
-    """Return the axis of temperatures."""
+    """Return the settings of the temperature axis."""
     if not scale.logarithmic:
         return axis(title, {"range": [0, 3.04], "dtick": 0.5, **more})
     span = [math.log10(0.0475), math.log10(3.16)]
@@ -144,7 +147,7 @@ def _across(scale: Scale, title: str, more: Mapping[str, object]) -> dict:
 
 
 def _marks(scale: Scale) -> list[dict]:
-    """Return a line at the pipeline's own temperature."""
+    """Draw a vertical line at the pipeline's own temperature, unless it is off the axis."""
     if not 0.05 <= scale.now <= 3:
         return []
     place = {"x0": scale.now, "x1": scale.now, "y0": 0, "y1": 1}

@@ -1,4 +1,4 @@
-"""Temperature: the likeliest tokens of one position at every temperature, under the pipeline of the page."""
+"""Temperature: the top tokens of one position at every temperature, under the page's pipeline."""
 
 from typing import Annotated
 
@@ -29,22 +29,22 @@ AXIS = Choice("axis", AXES)
 
 
 def any_temperature(scene: Scene, settings: Settings) -> Settings:
-    """The pipeline whatever its own temperature is: it is run at all of them."""
+    """Return the question with the pipeline's own temperature set to 1, since the measure runs all temperatures."""
     return settings.but(pipeline=at_temperature(settings.pipeline, 1.0))
 
 
 def measure(scene: Scene, settings: Settings) -> Heated:
-    """Return the position's logits through the pipeline at every temperature."""
+    """Run the position's logits through the pipeline at every temperature."""
     return heat(logits_of(scene), settings.pipeline, context_of(scene), spaced(settings.axis == "log"))
 
 
 def has_others(scene: Scene, settings: Settings) -> Settings:
-    """Whether the pipeline has more steps than a temperature, and how the temperatures are spaced."""
+    """Return the question of `measure_alone`: whether the pipeline has other steps, and the spacing of temperatures."""
     return settings.but(pipeline=bool(_others(settings.pipeline)))
 
 
 def measure_alone(scene: Scene, settings: Settings) -> Heated | None:
-    """Return the same without any other step; None where the pipeline has none."""
+    """Apply the temperatures without any other step; None if the pipeline has no other step."""
     if not settings.pipeline:
         return None
     return heat(logits_of(scene), (), context_of(scene), spaced(settings.axis == "log"))
@@ -54,17 +54,17 @@ def _others(steps: tuple[Step, ...]) -> list[Step]:
     return [step for step in steps if step.warp != "temperature"]
 
 
-# --- what is drawn ---
+# --- figures ---
 
 
 def _scale(seen: Seen) -> Scale:
-    """Return the temperatures, and the pipeline's own: that of its first temperature, 1 where it has none."""
+    """Return the temperature axis with the pipeline's first temperature, or 1 if it has no such step."""
     steps = [step for step in seen.settings.pipeline if step.warp == "temperature"]
     return Scale(seen.settings.axis == "log", values_of(steps[0])["temperature"] if steps else 1.0)
 
 
 def _note(seen: Seen) -> str:
-    """Which temperature is the one that varies."""
+    """Describe the step whose temperature varies."""
     steps = seen.settings.pipeline
     names = zip(numbered(seen.all_words, steps), steps, strict=True)
     matching = [name for name, step in names if step.warp == "temperature"]
@@ -73,29 +73,29 @@ def _note(seen: Seen) -> str:
 
 def _python(seen: Seen, last: str, *imports: str) -> str:
     temperatures = "temperatures()" if seen.settings.axis == "log" else "temperatures(logarithmic=False)"
-    lines = [f"found = heat(logits, steps, context, {temperatures})", last]
+    lines = [f"heated = heat(logits, steps, context, {temperatures})", last]
     return pipeline_lines(seen, lines, ["from model.sampling.temperatures import heat, temperatures", *imports])
 
 
 def by_token(seen: Seen) -> Payload:
-    """Return the tokens by temperature."""
+    """Draw the probabilities of the top tokens at every temperature."""
     words, facts, heated = seen.here, seen.facts, seen.result
     pieces = [facts.piece(int(token)) for token in heated.ids]
-    comes = following(facts.tokens, facts.position)
+    next_token = following(facts.tokens, facts.position)
     return {
-        "figure": map_figure(heated, pieces, comes, _scale(seen), words.plain()),
+        "figure": map_figure(heated, pieces, next_token, _scale(seen), words.plain()),
         "title": words["title"].format(after=after(seen)),
         "note": f"{words['note'].format(n=len(pieces))} {_note(seen)}",
         "file": f"temperature-{facts.position}",
         "columns": [words["token"], words["temperature"], words["probability"]],
-        "python": _python(seen, "found.ids, found.temperatures, found.probabilities  # [C], [N], [C, N]"),
+        "python": _python(seen, "heated.ids, heated.temperatures, heated.probabilities  # [C], [N], [C, N]"),
     }
 
 
 def width(seen: Seen) -> Payload:
-    """How wide the distribution is at every temperature."""
+    """Draw the width of the distribution at every temperature."""
     words = seen.here
-    last = "found.entropy / np.log(2), np.exp(found.entropy), found.largest, found.kept  # [N] each"
+    last = "heated.entropy / np.log(2), np.exp(heated.entropy), heated.largest, heated.kept  # [N] each"
     return {
         "figure": width_figure(seen.result, seen.results["alone"], _scale(seen), words.plain()),
         "title": words["title"].format(after=after(seen)),
@@ -116,23 +116,23 @@ def temperatures(
     spacing: Annotated[str, OneOf(AXES)] = "log",
     most: Rows = 20,
 ) -> dict:
-    """Return the distribution of the next token at forty temperatures from 0.05 to 3, under a sampling pipeline.
+    """Compute the distribution of the next token at forty temperatures from 0.05 to 3, under a sampling pipeline.
 
     Args:
-        spacing: How the temperatures are spaced: log or linear.
+        spacing: Spacing of the temperatures: log or linear.
 
     Returns:
-        temperatures; tokens: each with a probability a temperature, 0 where it is out; and for every temperature
-        entropy (nats), largest probability and tokens that are left (kept).
+        temperatures; tokens: each with one probability per temperature, 0 once removed; and for every temperature
+        entropy (nats), largest probability and number of remaining tokens (kept).
     """
-    looked = at(scene, position)
-    heated: Heated = measured(VIEW, "main", looked, pipeline=steps_of(scene.model, steps), axis=spacing)
+    scene = at(scene, position)
+    heated: Heated = measured(VIEW, "main", scene, pipeline=steps_of(scene.model, steps), axis=spacing)
     tokens = [
         named(scene.model, n) | {"probabilities": heated.probabilities[place]}
         for place, n in list(enumerate(heated.ids))[:most]
     ]
     return {
-        "position": looked.position,
+        "position": scene.position,
         "temperatures": heated.temperatures,
         "tokens": tokens,
         "entropy": heated.entropy,

@@ -30,7 +30,7 @@ class Next:
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class TokenPath:
     """The numbers on the path from one position's token to its prediction. Logits are those of the top token."""
 
     token: int  # the top token
@@ -70,7 +70,7 @@ def _prompt_with(scene: Scene, before: str, ids: list[int], token: int) -> str:
     return prompt.text if read(scene.model, prompt).tokens.ids.tolist() == [*ids, token] else ""
 
 
-def measure_way(scene: Scene, settings: Settings) -> Way:
+def measure_way(scene: Scene, settings: Settings) -> TokenPath:
     """Measure what each part contributes to the prediction at the position, and the top token after each block."""
     run, position = scene.trace, scene.position
     breakdown = components(run, position)
@@ -79,7 +79,7 @@ def measure_way(scene: Scene, settings: Settings) -> Way:
     lens = read_layers(run, [position], top=1)
     lengths = torch.stack([stream[position] for stream in run.residuals]).float().norm(dim=-1)
     embedding = parts.embed + (parts.pos_embed or 0.0)
-    return Way(
+    return TokenPath(
         token,
         parts.logit,
         parts.heads,

@@ -8,7 +8,7 @@ from viz.numbers import logit, number, percent, signed
 from viz.seam.python_lines import script
 from viz.seam.view import Custom, Measure, Payload, Seen, View
 from viz.theme import SIGNED
-from viz.views.start.start.measure import TEMPERATURES, Way, measure_next, measure_way, measure_weights
+from viz.views.start.start.measure import TEMPERATURES, TokenPath, measure_next, measure_way, measure_weights
 from viz.words import plot_words
 
 SHOWN = 12  # key tokens of the followed head that are listed
@@ -69,7 +69,7 @@ def following(seen: Seen) -> Payload:
 def way(seen: Seen) -> Payload:
     """Draw the model, with one token and one head followed through it."""
     words, facts = seen.here, seen.facts
-    measured: Way = seen.result
+    measured: TokenPath = seen.result
     weights: np.ndarray = seen.results["weights"]
     layer, head = facts.head
     norms = norms_of(facts.config)

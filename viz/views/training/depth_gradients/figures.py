@@ -1,4 +1,4 @@
-"""The length of a gradient on its way back through a stack of layers."""
+"""The figure of the gradient's norm on its way back through a stack of layers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from viz.labels import plotly_text
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
-    """One line: its name, the lengths of several stacks, and what the chain rule gives, None where it gives none."""
+class GradientLine:
+    """One line of the figure: its name, the norms of several stacks, and the chain rule's prediction, if any."""
 
     name: str
     residual: bool
@@ -21,8 +21,10 @@ class Way:
     predicted: np.ndarray | None  # [L + 1]
 
 
-def lengths_figure(ways: Sequence[Way], words: Mapping[str, str]) -> go.Figure:
-    """Return a line for each way of wiring, on a logarithmic axis. `words`: "layer", "length", "predicted"."""
+def lengths_figure(ways: Sequence[GradientLine], words: Mapping[str, str]) -> go.Figure:
+    """Draw the gradient's norm across the layers on a log axis, one line per stack. `words`: "layer", "length",
+    "predicted".
+    """
     at = range(ways[0].lengths.shape[1])
     hover = f"{plotly_text(words['layer'])}: %{{x}}<br>{plotly_text(words['length'])}: %{{y:.4g}}"
     traces = []

@@ -1,4 +1,4 @@
-"""Does the gradient reach the first layer? A stack of layers before any training, with and without residuals."""
+"""The depth view: gradients in a stack of layers before any training, with and without residual connections."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,13 +13,13 @@ from viz.seam.programs.reading import measured, unprompted
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
-from viz.views.training.depth_gradients.figures import Way, lengths_figure
+from viz.views.training.depth_gradients.figures import GradientLine, lengths_figure
 from viz.words import Words
 from viz.work.playground import Playground
 
 DEEPEST = 64
 GAINS = (0.1, 2.0)
-EVEN = 0.02  # a factor a layer so near to 1 is said to keep the gradient
+EVEN = 0.02  # tolerance: a factor per layer this close to 1 counts as preserving the gradient
 BOTH = {"both": (False, True), "without": (False,), "with": (True,)}
 SETTINGS = (
     Range("depth", 2, DEEPEST, default=12),
@@ -32,20 +32,20 @@ SETTINGS = (
 
 @dataclass(frozen=True, eq=False)
 class Ways:
-    """The stacks that were asked for, and the lengths of their gradients."""
+    """The selected stacks, and the norms of their gradients."""
 
     stacks: tuple[Stack, ...]
-    lengths: tuple[np.ndarray, ...]  # [seeds, L + 1] each: before every layer, and 1 at the end
+    lengths: tuple[np.ndarray, ...]  # [seeds, L + 1] each: norms before every layer, and 1 at the end
 
 
 def measure(scene: Scene, settings: Settings) -> Ways:
-    """Return every wiring that was asked for; the model on the page has no part in it."""
-    of = {name: settings[name] for name in ("depth", "norm", "activation", "gain")}
-    stacks = tuple(Stack(residual=residual, **of) for residual in BOTH[settings.residual])
+    """Compute the gradient norms of the selected stacks. The loaded model is not involved."""
+    shared = {name: settings[name] for name in ("depth", "norm", "activation", "gain")}
+    stacks = tuple(Stack(residual=residual, **shared) for residual in BOTH[settings.residual])
     return Ways(stacks, tuple(map(by_layer, stacks)))
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def _name(words: Words, stack: Stack) -> str:
@@ -53,16 +53,16 @@ def _name(words: Words, stack: Stack) -> str:
 
 
 def _factor(lengths: np.ndarray) -> float:
-    """What a layer multiplies the gradient's length by on its way back: the geometric mean. 1 at the end."""
+    """Compute the geometric mean of the factors by which the layers scale the gradient on its way back."""
     first = float(lengths.mean(0)[0])
     return first ** (1 / (lengths.shape[1] - 1))
 
 
 def draw(seen: Seen) -> Payload:
-    """Return the length of the gradient before each layer."""
+    """Draw the norm of the gradient before each layer."""
     words, result = seen.here, seen.result
     ways = [
-        Way(_name(seen.words, stack), stack.residual, lengths, stack.predicted)
+        GradientLine(_name(seen.words, stack), stack.residual, lengths, stack.predicted)
         for stack, lengths in zip(result.stacks, result.lengths, strict=True)
     ]
     calls = ", ".join(f"by_layer({stack!r})" for stack in result.stacks)
@@ -77,7 +77,7 @@ def draw(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """What becomes of the gradient, in a sentence for each wiring, and why."""
+    """Describe, for each stack, how its gradient shrinks or grows, and why."""
     words, items = seen.here, []
     for stack, lengths in zip(seen.result.stacks, seen.result.lengths, strict=True):
         factor = _factor(lengths)
@@ -105,23 +105,23 @@ def depth_gradients(
     activation: Annotated[str, OneOf(tuple(ACTIVATIONS))] = "linear",
     gain: Annotated[float, Within(*GAINS)] = 0.9,
 ) -> dict:
-    """How long a gradient is before each layer of an untrained stack, with and without residual connections.
+    """Compute the gradient's norm before each layer of an untrained stack, with and without residual connections.
 
     Args:
-        depth: Layers of the stack.
-        norm: Where layer normalization stands: none, pre or post.
+        depth: Number of layers.
+        norm: The place of layer normalization: none, pre or post.
         activation: linear, relu, gelu or tanh.
-        gain: Every matrix is orthogonal times this number.
+        gain: Scale of every weight matrix, which is otherwise orthogonal.
 
     Returns:
-        with_residuals and without: for each draw of the weights a list of lengths, before every layer and, at the end,
-        1; predicted: what the chain rule gives for a linear stack without norms, else null.
+        with_residuals and without: lengths, the norms before every layer and, at the end, 1, one list per draw of the
+        weights; predicted: the chain rule's result for a linear stack without norms, else null.
     """
-    of = {"depth": depth, "norm": norm, "activation": activation, "gain": gain}
-    found: Ways = measured(VIEW, "main", unprompted(playground), residual="both", **of)
+    shared = {"depth": depth, "norm": norm, "activation": activation, "gain": gain}
+    ways: Ways = measured(VIEW, "main", unprompted(playground), residual="both", **shared)
     rows = [
         {"lengths": lengths, "predicted": stack.predicted}
-        for stack, lengths in zip(found.stacks, found.lengths, strict=True)
+        for stack, lengths in zip(ways.stacks, ways.lengths, strict=True)
     ]
     return {"without": rows[0], "with_residuals": rows[1]}
 

@@ -1,4 +1,4 @@
-"""Pictures of a mixture of experts: how the tokens spread over steps, and where each token of a text goes."""
+"""Figures of a mixture of experts: the load of each expert by step, and the expert of each token."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ def _hover(x: str, y: str, form: str) -> str:
 def loads_figure(
     steps: Sequence[int], loads: Mapping[str, np.ndarray], experts: Sequence[str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return the share of the choices of every expert, a panel a training. loads: [S, N] each; `words`: "step", "load",
-    "even".
+    """Draw every expert's share of the choices by step, one panel per training run. loads: [S, N] each; `words`:
+    "step", "load", "even".
     """
     hover, panels, across, up = _hover(words["step"], words["load"], ".1%"), {}, {}, {}
     for at, (name, shares) in enumerate(loads.items()):
@@ -44,8 +44,8 @@ def loads_figure(
 def curves_figure(
     steps: Sequence[int], curves: Mapping[str, np.ndarray], words: Mapping[str, str], reference: float | None, form: str
 ) -> go.Figure:
-    """Return one number by step, a line a training. [S] each; `words`: "step", "value", and "reference" for
-    the guide.
+    """Draw one quantity by step, one line per training run. [S] each; `words`: "step", "value", and "reference" for the
+    guide.
     """
     hover = _hover(words["step"], words["value"], form)
     traces = [
@@ -61,22 +61,22 @@ def curves_figure(
 def tokens_figure(
     pieces: Sequence[str], rows: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], words: Mapping[str, str]
 ) -> go.Figure:
-    """Return each token's first expert, a row for each training and layer: the color says which, a cross that it is
-    full.
+    """Draw the first-choice expert of each token, one row per training run and layer: the color names the expert, and a
+    cross marks an expert at capacity.
 
-    rows: expert, weight [T] and whether it would be dropped. `words`: "token", "expert" with {n}, "weight", "dropped".
+    rows: expert, weight and dropped, [T] each. `words`: "token", "expert" with {n}, "weight", "dropped".
     """
-    names, found = token_names(pieces), {}
+    names, points = token_names(pieces), {}
     for row, (experts, weights, dropped) in rows.items():
         for at, (expert, weight, lost) in enumerate(zip(experts, weights, dropped, strict=True)):
             label = words["expert"].format(n=int(expert))
-            told = f"{words['weight']}: {number(float(weight))}"
-            lines = [names[at], *map(plotly_text, (row, label, told))]
+            weight_line = f"{words['weight']}: {number(float(weight))}"
+            lines = [names[at], *map(plotly_text, (row, label, weight_line))]
             lines += [plotly_text(words["dropped"])] if lost else []
-            found.setdefault(int(expert), []).append((at, row, "x" if lost else "square", "<br>".join(lines)))
+            points.setdefault(int(expert), []).append((at, row, "x" if lost else "square", "<br>".join(lines)))
     traces = []
-    for expert in sorted(found):
-        x, y, symbols, hovers = zip(*found[expert], strict=True)
+    for expert in sorted(points):
+        x, y, symbols, hovers = zip(*points[expert], strict=True)
         color = HUES[expert % len(HUES)]
         marker = {"size": 8 if len(pieces) <= 40 else 6, "color": color, "symbol": list(symbols), "line": {"width": 0}}
         name = plotly_text(words["expert"].format(n=expert))
@@ -90,10 +90,10 @@ def tokens_figure(
 
 
 def _halved(text: str) -> str:
-    """Return a text of two parts on two lines."""
+    """Break a label of two parts into two lines."""
     return re.sub(r", |，", ",<br>", text, count=1)
 
 
 def shares(values: Sequence[float]) -> str:
-    """Return the shares side by side: 25.0 % · 24.1 % ..."""
+    """Format shares as percentages, separated by centered dots."""
     return " · ".join(percent(float(each)) for each in values)

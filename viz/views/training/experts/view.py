@@ -1,4 +1,4 @@
-"""Do the experts share the work: a tiny mixture of experts, trained with and without the load-balancing loss."""
+"""The experts view: a tiny mixture of experts, trained with and without the load-balancing loss."""
 
 import math
 from typing import Annotated
@@ -30,11 +30,11 @@ from viz.words import Words
 from viz.work.playground import Playground
 from viz.work.processes.trial_process import side_by_side
 
-SECONDS = 0.07  # of a step, about, with two trainings at once on two cores
+SECONDS = 0.07  # approximate time per step, with two training runs at once on two cores
 
 
 def as_it_is(words: Words, option: str) -> str:
-    """Return an option that is a number is its own label."""
+    """Return a numeric option unchanged as its own label."""
     return option
 
 
@@ -58,23 +58,23 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure_trial(scene: Scene, settings: Settings, progress: Progress) -> Mixtures:
-    """Return both trainings, each in a process of its own; the model on the page is not touched."""
+    """Run both trainings, each in a separate process. The loaded model is not involved."""
     trial = settings.trial
     tasks = [(train_one, (trial, balance)) for balance in trial.balances]
     return together(trial, side_by_side(scene.playground.workshop, tasks, trial.steps, progress))
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def start_job(seen: Seen) -> Payload:
-    """How much the training is, and about how long it takes."""
+    """Describe the extent and the approximate duration of the training."""
     trial = ExpertTrial()
     return {"text": seen.here["hint"].format(steps=whole(trial.steps), seconds=whole(trial.steps * SECONDS))}
 
 
 def _names(seen: Seen) -> list[str]:
-    """Return the trainings: without the loss, and with its coefficient."""
+    """Return the names of the training runs: without the load-balancing loss, and with its coefficient."""
     words = seen.words.within("loads")
     return [
         words["with"].format(balance=number(run.balance)) if run.balance else words["without"]
@@ -87,9 +87,9 @@ def _layer(seen: Seen) -> int:
 
 
 def _source(seen: Seen) -> str:
-    found = seen.result
+    result = seen.result
     values = {"layers": LAYERS, "width": WIDTH, "rows": ROWS, "length": LENGTH, "batch": BATCH}
-    values |= {"n": found.trial.n_expert, "k": found.trial.experts_per_token, "rate": number(found.trial.rate)}
+    values |= {"n": result.trial.n_expert, "k": result.trial.experts_per_token, "rate": number(result.trial.rate)}
     return seen.words["loads.source_text"].format(**values)
 
 
@@ -99,13 +99,13 @@ def _python(seen: Seen, line: str) -> str:
 
 
 def loads(seen: Seen) -> Payload:
-    """Return every expert's share of the tokens, step by step."""
-    words, found, layer = seen.here, seen.result, _layer(seen)
-    shown = dict(zip(_names(seen), (run.load[:, layer] for run in found.runs), strict=True))
-    experts = [seen.words.within("tokens")["expert"].format(n=n) for n in range(found.trial.n_expert)]
+    """Draw every expert's share of the choices by step."""
+    words, result, layer = seen.here, seen.result, _layer(seen)
+    shown = dict(zip(_names(seen), (run.load[:, layer] for run in result.runs), strict=True))
+    experts = [seen.words.within("tokens")["expert"].format(n=n) for n in range(result.trial.n_expert)]
     named = {key: words[key] for key in ("step", "load", "even")}
     return {
-        "figure": loads_figure(found.runs[0].steps.tolist(), shown, experts, named),
+        "figure": loads_figure(result.runs[0].steps.tolist(), shown, experts, named),
         "title": words["title"].format(layer=layer),
         "note": words["note"],
         "source": _source(seen),
@@ -115,16 +115,16 @@ def loads(seen: Seen) -> Payload:
 
 
 def _curve(seen: Seen, field: str, form: str, unit: float = 1.0, reference: float | None = None) -> Payload:
-    """Return one number of a layer, or of the whole model, by step."""
-    words, found, layer = seen.here, seen.result, _layer(seen)
-    values = [getattr(run, field) / unit for run in found.runs]
+    """Draw one quantity by step, for the selected layer or for the whole model."""
+    words, result, layer = seen.here, seen.result, _layer(seen)
+    values = [getattr(run, field) / unit for run in result.runs]
     shown = dict(zip(_names(seen), (each[:, layer] if each.ndim == 2 else each for each in values), strict=True))
     named = {"step": seen.words["loads.step"], "value": words["value"], "reference": words.get("reference") or ""}
     at = f"[:, {layer}]" if values[0].ndim == 2 else ""
     return {
-        "figure": curves_figure(found.runs[0].steps.tolist(), shown, named, reference, form),
+        "figure": curves_figure(result.runs[0].steps.tolist(), shown, named, reference, form),
         "title": words["title"].format(layer=layer),
-        "note": words["note"].format(capacity=number(found.trial.capacity_factor)),
+        "note": words["note"].format(capacity=number(result.trial.capacity_factor)),
         "source": _source(seen),
         "columns": [seen.words["loads.training"], named["step"], words["value"]],
         "python": _python(seen, f"[run.{field}{at} for run in found.runs]"),
@@ -132,35 +132,35 @@ def _curve(seen: Seen, field: str, form: str, unit: float = 1.0, reference: floa
 
 
 def entropy(seen: Seen) -> Payload:
-    """How undecided the router is."""
+    """Draw the entropy of the router by step, in bits."""
     return _curve(seen, "entropy", ".4g", math.log(2), math.log2(seen.result.trial.n_expert))
 
 
 def dropped(seen: Seen) -> Payload:
-    """Return the share of the choices that would find their expert full."""
+    """Draw the share of choices dropped because their expert is at capacity."""
     return _curve(seen, "dropped", ".2%")
 
 
 def held_out(seen: Seen) -> Payload:
-    """Return the loss on held-out text."""
+    """Draw the loss on held-out text by step."""
     return _curve(seen, "held_out", ".4g")
 
 
 def tokens(seen: Seen) -> Payload:
-    """Where each token of a held-out text goes, by layer."""
-    words, found = seen.here, seen.result
+    """Draw the expert of each token of a held-out text, by layer."""
+    words, result = seen.here, seen.result
     rows = {
         words["row"].format(name=name, layer=layer): (
             run.experts[layer, :, 0],
             run.weights[layer, :, 0],
             run.lost[layer, :, 0],
         )
-        for name, run in zip(_names(seen), found.runs, strict=True)
+        for name, run in zip(_names(seen), result.runs, strict=True)
         for layer in range(LAYERS)
     }
     named = {key: words[key] for key in ("token", "expert", "weight", "dropped")}
     return {
-        "figure": tokens_figure(found.pieces, rows, named),
+        "figure": tokens_figure(result.pieces, rows, named),
         "title": words["title"],
         "note": words["note"],
         "source": _source(seen),
@@ -175,9 +175,9 @@ def _busiest(run: Mixture) -> np.ndarray:
 
 
 def table(seen: Seen) -> Payload:
-    """Loads, entropy, dropped tokens and loss after the last step."""
-    words, found, rows = seen.here, seen.result, []
-    for name, run in zip(_names(seen), found.runs, strict=True):
+    """Build the table of loads, router entropy and dropped tokens after the last step."""
+    words, result, rows = seen.here, seen.result, []
+    for name, run in zip(_names(seen), result.runs, strict=True):
         for layer in range(LAYERS):
             cells = [shares(run.load[-1, layer]), bits(float(run.entropy[-1, layer]) / math.log(2))]
             rows.append([name, str(layer), *cells, percent(float(run.dropped[-1, layer]))])
@@ -191,22 +191,22 @@ def table(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """What the numbers say: how even the load is, what that costs, and how many parameters a token uses."""
-    words, found = seen.here, seen.result
-    without, with_loss = found.runs
+    """Describe the results: the balance of the load, its cost in loss, and the share of parameters per token."""
+    words, result = seen.here, seen.result
+    without, with_loss = result.runs
     busy, even = (percent(float(_busiest(run).mean())) for run in (without, with_loss))
-    values = {"without": busy, "with": even, "fair": percent(1 / found.trial.n_expert)}
+    values = {"without": busy, "with": even, "fair": percent(1 / result.trial.n_expert)}
     more_even = float(_busiest(with_loss).mean()) < float(_busiest(without).mean())
     items = [[words["load"], words["load_even" if more_even else "load_not"].format(**values)]]
-    lost = [percent(float(run.dropped[-1].mean())) for run in found.runs]
+    lost = [percent(float(run.dropped[-1].mean())) for run in result.runs]
     items.append([words["dropped"], words["dropped_text"].format(without=lost[0], **{"with": lost[1]})])
-    ends = [float(run.held_out[-1]) for run in found.runs]
+    ends = [float(run.held_out[-1]) for run in result.runs]
     gap = {"without": nats(ends[0]), "with": nats(ends[1]), "gap": nats(abs(ends[1] - ends[0]))}
     items.append([words["loss"], words["loss_lower" if ends[1] < ends[0] else "loss_higher"].format(**gap)])
-    share = percent(found.n_active / found.n_params)
-    counts = {"all": whole(found.n_params), "active": whole(found.n_active), "share": share}
+    share = percent(result.n_active / result.n_params)
+    counts = {"all": whole(result.n_params), "active": whole(result.n_active), "share": share}
     items.append([words["params"], words["params_text"].format(**counts)])
-    items.append([words["caveat"], words["caveat_text"].format(steps=whole(found.trial.steps))])
+    items.append([words["caveat"], words["caveat_text"].format(steps=whole(result.trial.steps))])
     return {"title": words["title"], "items": items}
 
 
@@ -220,24 +220,24 @@ def expert_balance(
     balance: Annotated[float, Within(0.0001, 1)] = 0.01,
     capacity_factor: Annotated[float, Within(0.5, 8)] = 1.25,
 ) -> dict:
-    """Return a tiny mixture of experts, trained without and with the load-balancing loss: about half a minute.
+    """Train a tiny mixture of experts without and with the load-balancing loss; takes about half a minute.
 
     Args:
-        n_expert: Experts in each layer.
-        experts_per_token: Of them that each token goes through.
+        n_expert: Number of experts in each layer.
+        experts_per_token: Number of experts per token.
         balance: Coefficient of the load-balancing loss in the second training.
-        capacity_factor: At which dropped tokens are counted: an expert takes its even share times this.
+        capacity_factor: Capacity of an expert, as a multiple of its even share; tokens beyond it count as dropped.
 
     Returns:
         pieces: the tokens of a held-out text; runs: balance; steps: steps done at each look; load: share of the tokens
         of each expert [look][layer][expert]; entropy (nats) and dropped: [look][layer]; held_out: loss at each look
-        (nats a token); experts: which expert each token of the text goes to, [layer][token][choice], with weights.
+        (nats per token); experts: the experts of each token of the text, [layer][token][choice], with weights.
     """
     settings = {"n_expert": n_expert, "k": experts_per_token, "balance": balance, "capacity": capacity_factor}
-    found: Mixtures = measured(VIEW, "trial", unprompted(playground), **settings)
+    result: Mixtures = measured(VIEW, "trial", unprompted(playground), **settings)
     names = ("balance", "steps", "load", "entropy", "dropped", "held_out", "experts", "weights")
-    runs = [{name: getattr(run, name) for name in names} for run in found.runs]
-    return {"pieces": list(found.pieces), "params": found.n_params, "active": found.n_active, "runs": runs}
+    runs = [{name: getattr(run, name) for name in names} for run in result.runs]
+    return {"pieces": list(result.pieces), "params": result.n_params, "active": result.n_active, "runs": runs}
 
 
 VIEW = View(

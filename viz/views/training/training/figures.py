@@ -1,4 +1,4 @@
-"""The payload of a model at one step of its training."""
+"""The payload of a model's snapshot during training."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ _SCORES = ("previous_token", "induction", "induction_baseline")
 
 
 def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Callable[[Sequence[int]], str]) -> dict:
-    """Return one saved step: weights as little-endian 16-bit fixed point, 65535 for 1, and None for what is
-    no number.
+    """Build the payload of a snapshot: attention weights as little-endian 16-bit fixed point, 65535 for 1; values that
+    are not finite become None.
     """
     shown = {i: visible(piece(i)) for i in {int(n) for n in snapshot.top_ids.flat}}
     top = zip(snapshot.top_ids, snapshot.top_logits, snapshot.top_share, strict=True)
@@ -37,12 +37,12 @@ def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Ca
 
 
 def _numbers(scores: np.ndarray) -> list[list[float | None]]:
-    """Return the scores as lists. [L, H]"""
+    """Return the scores as nested lists, None for values that are not finite. [L, H]"""
     return [[plain(value) for value in row] for row in scores]
 
 
 def blank_figure(tokens: Tokens, words: PatternWords) -> go.Figure:
-    """Return the heat map of a head without its weights, which the page fills in for each saved step."""
+    """Draw an attention map without weights, which the page fills in from each snapshot."""
     T = len(tokens)
     empty = Panel("", np.full((T, T), np.nan, np.float32))
     return pattern_figure([empty], tokens, words, Window.whole(T), meta={"whole": True})

@@ -1,4 +1,4 @@
-"""A small model learns in front of the visitor: settings, a run that can be watched, and the replay of its heads."""
+"""The training view: a form, a live training run of a small model, and a replay of its heads."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,11 +13,11 @@ from model.training.tasks import TASKS
 from viz.charts.heatmap import PatternWords
 from viz.labels import run_label, visible
 from viz.numbers import decimals, whole
-from viz.seam.jobs.live_runs import about, again, failure, follow, live_run, own_run, wish
+from viz.seam.jobs.live_runs import about, failure, follow, live_run, own_run, reconnect, wish
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
-from viz.seam.view import Event, Measure, Models, Open, Payload, Seen, Steady, Stream, View, Visit
+from viz.seam.view import Event, Measure, ModelsChanged, Open, Payload, Seen, Steady, Stream, View, Visit
 from viz.theme import RAMPS
 from viz.views.training.training.figures import blank_figure, snapshot_payload
 from viz.words import Words, section, some, translate, words
@@ -30,31 +30,33 @@ _STEPS |= dict.fromkeys(TEXTS, 1500)
 
 
 def measure_limits(scene: Scene, settings: Settings) -> Limits:
-    """Return the limits of this server's trainings."""
+    """Return the limits that this server sets for training runs."""
     return scene.playground.workshop.limits
 
 
-# --- what one sees ---
+# --- the form ---
 
 
 def lab(seen: Seen) -> Payload:
-    """Words, choices, defaults and bounds; or that this server trains nothing."""
+    """Build the payload of the form, or a notice if training is switched off on this server."""
     if seen.result.minutes > 0:
         return form(seen.words, seen.result)
     language = seen.facts.language
-    closed = ("Training is switched off on this server.", "Run the app on your own machine.")
+    closed = ("Training is disabled on this server.", "Run the app on your own machine.")
     text, hint = (translate(sentence, language) for sentence in closed)
     return {"empty": {"text": text, "hint": hint}}
 
 
-def first_lab(here: Words) -> Payload:
-    """The form before the server's bounds are known."""
-    return form(here, Limits())
+def first_lab(texts: Words) -> Payload:
+    """Build the payload of the form before the server's limits are known."""
+    return form(texts, Limits())
 
 
-def form(here: Words, limits: Limits) -> Payload:
-    """Return the payload of the form; a run's settings are checked again where it starts."""
-    catalogue, recipe = here.catalogue, Job().recipe
+def form(texts: Words, limits: Limits) -> Payload:
+    """Build the payload of the form: words, choices, defaults and bounds. The settings are validated again when a run
+    starts.
+    """
+    catalogue, recipe = texts.catalogue, Job().recipe
     plot = section(catalogue, "plot") | some(catalogue, "pattern", "query", "key", "weight")
     choices = {"placement": CHOICES["norm_placement"], "schedule": tuple(SCHEDULES)}
     choices |= {name: CHOICES[name] for name in ("norm", "positions", "mlp")}
@@ -63,11 +65,11 @@ def form(here: Words, limits: Limits) -> Payload:
     bounds = {name: [low, getattr(limits, name)] for name, low in LOWEST.items()} | {"window": [1, limits.length]}
     bounds |= {"mlp_width": [1, 4 * limits.width], "dropout": [0, MOST_DROPOUT]}
     return {
-        "words": here.within("lab").plain() | plot | {"plot": plot},
+        "words": texts.within("lab").plain() | plot | {"plot": plot},
         "tasks": [_task(catalogue, name, recipe) for name in (*TASKS, *TEXTS)],
         "choices": named,
         "limits": bounds | {"bytes": [0, limits.text_bytes]},
-        "presets": [_preset(here, name, values, limits) for name, values in presets_within(limits).items()],
+        "presets": [_preset(texts, name, values, limits) for name, values in presets_within(limits).items()],
         "defaults": {
             "task": "induction",
             "layers": 2,
@@ -97,15 +99,15 @@ def form(here: Words, limits: Limits) -> Payload:
     }
 
 
-def _preset(here: Words, name: str, values: Mapping[str, object], limits: Limits) -> Payload:
-    """Return a preset of the form: its name, what is to be said of it, and the fields that it sets."""
-    texts = here.within("presets")
-    about = texts[f"{name}_about"].format(minutes=whole(round(limits.minutes)))
-    return {"key": name, "label": texts[name], "about": about, "settings": dict(values)}
+def _preset(texts: Words, name: str, values: Mapping[str, object], limits: Limits) -> Payload:
+    """Build the entry of a preset: its name, its description, and the fields that it sets."""
+    presets = texts.within("presets")
+    about = presets[f"{name}_about"].format(minutes=whole(round(limits.minutes)))
+    return {"key": name, "label": presets[name], "about": about, "settings": dict(values)}
 
 
 def _task(catalogue: Mapping[str, str], name: str, recipe: Recipe) -> Payload:
-    """Return the form's text on a task, and the settings that suit it."""
+    """Build the entry of a task: its description, and the settings that suit it."""
     task = TASKS.get(name)
     length = task.length if task else 64
     settings = {"length": length, "batch": {4: 64}.get(length, recipe.batch), "steps": _STEPS.get(name, recipe.steps)}
@@ -123,7 +125,7 @@ def _task(catalogue: Mapping[str, str], name: str, recipe: Recipe) -> Payload:
 
 
 def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
-    """Return the new parts of a run for a page that has so many reports and snapshots."""
+    """Build the update of a run for a page that already has `have` = (number of reports, number of snapshots)."""
     catalogue = words(language)
     reports, snapshots = run.reports[have[0] :], run.snapshots[have[1] :]
     piece = about(run, have) | {
@@ -153,7 +155,7 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
 
 
 def floor(job: Job, catalogue: Mapping[str, str]) -> Payload | None:
-    """Return the loss that no model gets below on fresh examples of the task, and what the line is called."""
+    """Return the lowest possible loss on fresh examples of the task, with its label; None if there is no bound."""
     task = TASKS.get(job.task)
     if task is None or task.floor is None:
         return None
@@ -162,7 +164,7 @@ def floor(job: Job, catalogue: Mapping[str, str]) -> Payload | None:
 
 
 def hidden_layers(run: LiveRun) -> list[int]:
-    """Return the layers without a softmax, whose maps are hidden attention."""
+    """Return the layers without softmax attention, whose maps show hidden attention."""
     mixer = run.job.config.get("mixer", "softmax")
     names = [mixer] * run.started.n_layer if isinstance(mixer, str) else mixer
     return [layer for layer, name in enumerate(names) if name not in ATTENTION]
@@ -171,13 +173,13 @@ def hidden_layers(run: LiveRun) -> list[int]:
 # --- events ---
 
 
-def start(visit: Visit, sent: object) -> Iterator[Payload | Models]:
-    """Start a run and yield pieces as it goes on. Closing the iterator stops the run."""
+def start(visit: Visit, sent: object) -> Iterator[Payload | ModelsChanged]:
+    """Start a run and yield its updates. Closing the iterator stops the run."""
     yield from follow(visit, job_of(sent, visit.playground.workshop.limits), piece_payload)
 
 
 def open_model(visit: Visit, sent: object) -> Iterator[Open]:
-    """Show the sequence that was replayed on the trained model."""
+    """Open the trained model on the sequence of the replay."""
     run = own_run(visit, sent, Job)
     if run is not None and run.tokenizer is not None:
         yield Open(run.model_id, run.tokenizer.decode(run.started.ids), "attention")
@@ -187,17 +189,17 @@ def open_model(visit: Visit, sent: object) -> Iterator[Open]:
 
 
 def training_run(playground: Playground, run: str) -> dict:
-    """What a run in the Training tab has measured so far: its losses, and what its heads do at every saved step.
+    """Return the measurements of a run in the Training tab: its losses, and the scores of its heads by step.
 
     Args:
-        run: The number of the run, as the page that started it knows it.
+        run: The id of the run, as shown on the page that started it.
 
     Returns:
-        state; losses: of every step (nats a scored token); looks: records with step, loss and accuracy on held-out
+        state; losses: of every step (nats per scored token); looks: records with step, loss and accuracy on held-out
         examples, induction and previous_token: a list of layers, each a list of heads. cliff: the last look with three
-        quarters of the first held-out loss, before, and the first with a quarter of it, after; null for a loss that
-        stays above. best: layer and head of the highest induction score at the last look, score, and reader: that of
-        the highest previous-token score.
+        quarters of the first held-out loss, before, and the first with a quarter of it, after; null if the loss stays
+        above that. best: layer and head of the highest induction score at the last look, score, and reader: the head
+        with the highest previous-token score.
     """
     live = live_run(playground, run, Job)
     looks = list(live.snapshots)
@@ -211,12 +213,12 @@ def training_run(playground: Playground, run: str) -> dict:
         }
         for each in looks
     ]
-    found = {"state": live.state, "losses": [each.loss for each in list(live.reports)], "looks": rows}
+    summary = {"state": live.state, "losses": [each.loss for each in list(live.reports)], "looks": rows}
     best, reader = (
         (highest(getattr(looks[-1], name)) for name in ("induction", "previous_token")) if looks else (None,) * 2
     )
     score = looks[-1].induction[best["layer"], best["head"]] if best else None
-    return found | {
+    return summary | {
         "cliff": cliff([(each.step, each.loss) for each in looks]),
         "best": best,
         "reader": reader,
@@ -225,7 +227,7 @@ def training_run(playground: Playground, run: str) -> dict:
 
 
 def highest(scores: np.ndarray) -> dict[str, int] | None:
-    """Return the head of the highest score; None where none is scored. [L, H]"""
+    """Return the layer and head with the highest score; None if every score is NaN. scores [L, H]"""
     if np.isnan(scores).all():
         return None
     layer, head = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
@@ -233,9 +235,9 @@ def highest(scores: np.ndarray) -> dict[str, int] | None:
 
 
 def cliff(losses: Sequence[tuple[int, float]]) -> dict[str, int] | None:
-    """Where a loss falls: the last step with at least 3/4 of the first loss, and the first with at most 1/4 of it.
+    """Locate a loss's drop: the last step with at least 3/4 of the first loss, the first with at most 1/4 of it.
 
-    None for a loss that does not fall so far. losses: (step, loss)
+    Returns None if the loss never drops to 1/4. losses: (step, loss)
     """
     high = [step for step, loss in losses if loss >= 0.75 * losses[0][1]]
     low = [step for step, loss in losses if loss <= 0.25 * losses[0][1]]
@@ -250,7 +252,7 @@ RUN = Stream(
         "pause": wish("pause", Job),
         "resume": wish("resume", Job),
         "stop": wish("stop", Job),
-        "again": again(Job, piece_payload),
+        "again": reconnect(Job, piece_payload),
         "open": Event(open_model),
     },
 )

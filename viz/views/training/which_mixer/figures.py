@@ -1,4 +1,4 @@
-"""Pictures of a comparison of mixers: scores by size, losses, and what decoding costs."""
+"""Figures of a comparison of mixers: scores by size, losses by step, and the cost of decoding."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,9 +33,10 @@ def scores_figure(
     reference: Sequence[float],
     share: bool,
 ) -> go.Figure:
-    """Return a line a mixer, the mean of its seeds, and each seed as a thin point. scores: [R, S] each
+    """Draw the score by size, one line per mixer for the mean of its seeds and a small dot for each seed. scores: [R,
+    S] each
 
-    `words`: "size", "score", "reference", "seed". `share`: the scores are shares right, else errors on a log axis.
+    `words`: "size", "score", "reference", "seed". `share`: the scores are accuracies, else errors on a log axis.
     """
     hover, traces = _hover(words["size"], words["score"], ".1%" if share else ".4g"), []
     for key, each in scores.items():
@@ -52,7 +53,7 @@ def scores_figure(
 
 
 def losses_figure(losses: Mapping[str, np.ndarray], names: Mapping[str, str], words: Mapping[str, str]) -> go.Figure:
-    """Return the losses step by step, the mean of the seeds over their range. losses: [R, steps] each; `words`: "step",
+    """Draw the losses by step, the mean of the seeds over their range. losses [R, steps] each; `words`: "step",
     "loss".
     """
     hover, traces = _hover(words["step"], words["loss"]), []
@@ -69,7 +70,9 @@ def costs_figure(
     words: Mapping[str, str],
     log: bool,
 ) -> go.Figure:
-    """What decoding costs by the tokens before, a line a mixer, on a log axis or from 0. `words`: "tokens", "cost"."""
+    """Draw the cost of decoding by the number of tokens before, one line per mixer, on a log axis or from 0. `words`:
+    "tokens", "cost".
+    """
     hover = _hover(words["tokens"], words["cost"])
     traces = [line(names[key], tokens, each, COLORS[key], hover=hover, width=2.5) for key, each in costs.items()]
     ticks = {"tickvals": list(tokens), "ticktext": [f"{each:,}" for each in tokens]}

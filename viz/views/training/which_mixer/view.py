@@ -1,4 +1,4 @@
-"""Which mixer can learn it: tiny models that differ in the mixer alone, trained side by side on one task."""
+"""The mixer comparison: tiny models that differ only in their mixer, trained side by side on one task."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -27,7 +27,7 @@ from viz.seam.programs.arguments import OneOf, Within
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, unprompted
 from viz.seam.scene import Scene
-from viz.seam.settings import Check, Choice, Settings
+from viz.seam.settings import Checkbox, Choice, Settings
 from viz.seam.view import Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.training.which_mixer.figures import costs_figure, losses_figure, scores_figure
 from viz.words import Words, joined
@@ -36,23 +36,23 @@ from viz.work.processes.trial_process import side_by_side
 
 STEPS = ("500", "1000", "2000")
 USUAL = MixerTrial().mixers
-SECONDS = 0.02  # of a step of one training, about
+SECONDS = 0.02  # approximate time per step of one training run
 
 
 def task_label(words: Words, option: str) -> str:
-    """Return a task by its name in the training view."""
+    """Return the name of a task in the training view."""
     return words.catalogue[f"task.{option}"]
 
 
 def steps_label(words: Words, option: str) -> str:
-    """A number is its own label."""
+    """Return a numeric option unchanged as its own label."""
     return option
 
 
 SETTINGS = (
     Choice("task", TASKS, default="induction", label=task_label),
     Choice("steps", STEPS, label=steps_label),
-    *(Check(mixer, default=mixer in USUAL) for mixer in MIXERS),
+    *(Checkbox(mixer, default=mixer in USUAL) for mixer in MIXERS),
 )
 
 
@@ -60,22 +60,22 @@ SETTINGS = (
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the task, the steps as a number, and the names of the mixers that are ticked."""
+    """Return the task, the number of steps, and the names of the selected mixers."""
     mixers = tuple(name for name in MIXERS if settings[name])
     return Settings((("task", settings.task), ("steps", int(settings.steps)), ("mixers", mixers)))
 
 
 def measure_race(scene: Scene, settings: Settings, progress: Progress) -> Comparison:
-    """Return every mixer with every seed, spread over processes; the model on the page is not touched."""
+    """Train every mixer with every seed, spread over processes. The loaded model is not involved."""
     trial = MixerTrial(settings.mixers, settings.task, settings.steps)
     return together(trial, side_by_side(scene.playground.workshop, parts_of(trial), trial.steps, progress))
 
 
-# --- what is drawn ---
+# --- parts ---
 
 
 def start_job(seen: Seen) -> Payload:
-    """How much the training is, and about how long it takes; or why it cannot start."""
+    """Describe the extent and the approximate duration of the training, or the reason it cannot start."""
     words, n = seen.here, sum(bool(seen.settings[name]) for name in MIXERS)
     if n < 2:
         return {"text": words["few"], "unready": True}
@@ -89,8 +89,8 @@ def _names(seen: Seen) -> dict[str, str]:
     return {name: seen.words[f"settings.{name}"] for name in seen.result.trial.mixers}
 
 
-def _by_mixer(found: Comparison, values: np.ndarray) -> dict[str, np.ndarray]:
-    return dict(zip(found.trial.mixers, values, strict=True))
+def _by_mixer(result: Comparison, values: np.ndarray) -> dict[str, np.ndarray]:
+    return dict(zip(result.trial.mixers, values, strict=True))
 
 
 def _source(seen: Seen) -> str:
@@ -113,10 +113,10 @@ def _python(trial: MixerTrial, line: str) -> str:
 
 
 def score(seen: Seen) -> Payload:
-    """Accuracy, or the error of regression, against the size."""
-    words, found = seen.here, seen.result
-    error, task = found.is_error, found.trial.task
-    reference = found.reference if error else np.full(len(found.sizes), found.chance)
+    """Draw the accuracy, or the error of a regression, by size."""
+    words, result = seen.here, seen.result
+    error, task = result.is_error, result.trial.task
+    reference = result.reference if error else np.full(len(result.sizes), result.chance)
     named = {
         "size": words[f"size_{task}"],
         "score": words["error" if error else "share"],
@@ -124,78 +124,78 @@ def score(seen: Seen) -> Payload:
         "seed": words["seed"],
     }
     figure = scores_figure(
-        _by_mixer(found, found.scores), found.sizes, _names(seen), named, list(reference), share=not error
+        _by_mixer(result, result.scores), result.sizes, _names(seen), named, list(reference), share=not error
     )
     return {
         "figure": figure,
         "title": words["title"].format(task=task_label(seen.words, task)),
-        "note": words["note_error" if error else "note"].format(seeds=found.trial.seeds),
+        "note": words["note_error" if error else "note"].format(seeds=result.trial.seeds),
         "source": _source(seen),
         "columns": [words["series"], named["size"], named["score"]],
-        "python": _python(found.trial, "found.scores  # [mixer, seed, size], sizes as in found.sizes"),
+        "python": _python(result.trial, "found.scores  # [mixer, seed, size], sizes as in found.sizes"),
     }
 
 
 def loss(seen: Seen) -> Payload:
-    """Return the loss while training."""
-    words, found = seen.here, seen.result
-    smooth = np.stack([[running_mean(row) for row in rows] for rows in found.losses])
+    """Draw the training loss by step, smoothed."""
+    words, result = seen.here, seen.result
+    smooth = np.stack([[running_mean(row) for row in rows] for rows in result.losses])
     named = {"step": words["step"], "loss": words["loss"]}
     return {
-        "figure": losses_figure(_by_mixer(found, smooth), _names(seen), named),
+        "figure": losses_figure(_by_mixer(result, smooth), _names(seen), named),
         "title": words["title"],
         "note": words["note"],
         "source": _source(seen),
         "columns": [seen.words["scores.series"], words["range"], words["step"], words["loss"]],
-        "python": _python(found.trial, "found.losses  # [mixer, seed, step], nats per scored token"),
+        "python": _python(result.trial, "found.losses  # [mixer, seed, step], nats per scored token"),
     }
 
 
 def memory(seen: Seen) -> Payload:
-    """What a model holds while it decodes."""
-    words, found = seen.here, seen.result
-    divisor, unit = size_unit(float(found.nbytes.min()))
+    """Draw the memory that each mixer needs while decoding."""
+    words, result = seen.here, seen.result
+    divisor, unit = size_unit(float(result.nbytes.min()))
     named = {"tokens": words["tokens"], "cost": words["bytes"].format(unit=unit)}
     return {
-        "figure": costs_figure(_by_mixer(found, found.nbytes / divisor), DECODED, _names(seen), named, True),
+        "figure": costs_figure(_by_mixer(result, result.nbytes / divisor), DECODED, _names(seen), named, True),
         "title": words["title"],
         "note": words["note"].format(window=WINDOW),
         "source": _source(seen),
         "columns": [seen.words["scores.series"], named["tokens"], named["cost"]],
-        "python": _python(found.trial, "found.nbytes  # [mixer, tokens before], bytes"),
+        "python": _python(result.trial, "found.nbytes  # [mixer, tokens before], bytes"),
     }
 
 
 def seconds(seen: Seen) -> Payload:
-    """Return the time of one token while decoding."""
-    words, found = seen.here, seen.result
+    """Draw the time per token while decoding."""
+    words, result = seen.here, seen.result
     named = {"tokens": seen.words.within("memory")["tokens"], "cost": words["ms"]}
     return {
-        "figure": costs_figure(_by_mixer(found, 1000 * found.seconds), DECODED, _names(seen), named, False),
+        "figure": costs_figure(_by_mixer(result, 1000 * result.seconds), DECODED, _names(seen), named, False),
         "title": words["title"],
         "note": words["note"],
         "source": _source(seen),
         "columns": [seen.words["scores.series"], named["tokens"], named["cost"]],
-        "python": _python(found.trial, "found.seconds  # [mixer, tokens before], seconds of the next token"),
+        "python": _python(result.trial, "found.seconds  # [mixer, tokens before], seconds of the next token"),
     }
 
 
-def _score(found: Comparison, value: float) -> str:
-    return number(value) if found.is_error else percent(value)
+def _score(result: Comparison, value: float) -> str:
+    return number(value) if result.is_error else percent(value)
 
 
 def table(seen: Seen) -> Payload:
-    """Return each mixer's parameters, scores and costs in numbers."""
-    words, found, rows = seen.here, seen.result, []
-    by_seed = found.scores.mean(-1)  # [M, R]
+    """Build the table of each mixer's parameters, scores and costs."""
+    words, result, rows = seen.here, seen.result, []
+    by_seed = result.scores.mean(-1)  # [M, R]
     for at, name in enumerate(_names(seen).values()):
-        low, high = (_score(found, float(each)) for each in (by_seed[at].min(), by_seed[at].max()))
-        last = _score(found, float(found.scores[at, :, -1].mean()))
-        first, end = (size(float(found.nbytes[at, where])) for where in (0, -1))
-        cells = [_score(found, float(by_seed[at].mean())), f"{low} – {high}", last, first, end]
-        rows.append([name, whole(found.n_params[at]), *cells, milliseconds(float(found.seconds[at, -1]))])
+        low, high = (_score(result, float(each)) for each in (by_seed[at].min(), by_seed[at].max()))
+        last = _score(result, float(result.scores[at, :, -1].mean()))
+        first, end = (size(float(result.nbytes[at, where])) for where in (0, -1))
+        cells = [_score(result, float(by_seed[at].mean())), f"{low} – {high}", last, first, end]
+        rows.append([name, whole(result.n_params[at]), *cells, milliseconds(float(result.seconds[at, -1]))])
     columns = [words[key] for key in ("mixer", "params", "mean", "range", "last", "first_bytes", "last_bytes", "ms")]
-    values = {"first": whole(DECODED[0]), "end": whole(DECODED[-1]), "size": found.sizes[-1]}
+    values = {"first": whole(DECODED[0]), "end": whole(DECODED[-1]), "size": result.sizes[-1]}
     return {
         "title": words["title"],
         "columns": [column.format(**values) for column in columns],
@@ -206,30 +206,32 @@ def table(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Which won, and whether by more than seeds differ; what the winner costs; how alike the models are in size."""
-    words, found = seen.here, seen.result
-    told, names = verdict(found), _names(seen)
+    """Describe the result: the best mixer, its lead compared with the range over seeds, its cost, and the sizes of the
+    models.
+    """
+    words, result = seen.here, seen.result
+    outcome, names = verdict(result), _names(seen)
     values = {
-        "best": names[told.best],
-        "second": names[told.second],
-        "first_score": _score(found, told.first_score),
-        "second_score": _score(found, told.second_score),
-        "gap": _score(found, told.difference),
-        "spread": _score(found, told.spread),
-        "measure": words["error" if found.is_error else "share"],
-        "seeds": found.trial.seeds,
+        "best": names[outcome.best],
+        "second": names[outcome.second],
+        "first_score": _score(result, outcome.first_score),
+        "second_score": _score(result, outcome.second_score),
+        "gap": _score(result, outcome.difference),
+        "spread": _score(result, outcome.spread),
+        "measure": words["error" if result.is_error else "share"],
+        "seeds": result.trial.seeds,
     }
-    items = [[words["won"], words["clear" if told.clear else "unclear"].format(**values)]]
-    items.append([words["cost"], _growth(words, found, names)])
-    low, high = (whole(each) for each in (min(found.n_params), max(found.n_params)))
+    items = [[words["won"], words["clear" if outcome.clear else "unclear"].format(**values)]]
+    items.append([words["cost"], _growth(words, result, names)])
+    low, high = (whole(each) for each in (min(result.n_params), max(result.n_params)))
     items.append([words["sizes"], words["sizes_text"].format(low=low, high=high)])
-    items.append([words["caveat"], words["caveat_text"].format(steps=whole(found.trial.steps))])
+    items.append([words["caveat"], words["caveat_text"].format(steps=whole(result.trial.steps))])
     return {"title": words["title"], "items": items}
 
 
-def _growth(words: Words, found: Comparison, names: Mapping[str, str]) -> str:
-    """Which mixers hold the same however long the text is, and which more with every token."""
-    grows = {name: bool(found.nbytes[at, -1] > found.nbytes[at, 0]) for at, name in enumerate(names.values())}
+def _growth(words: Words, result: Comparison, names: Mapping[str, str]) -> str:
+    """Describe which mixers need constant memory while decoding, and which need more with every token."""
+    grows = {name: bool(result.nbytes[at, -1] > result.nbytes[at, 0]) for at, name in enumerate(names.values())}
     parts = []
     for growing, key in ((True, "grows"), (False, "constant")):
         if chosen := [name for name, each in grows.items() if each is growing]:
@@ -246,44 +248,44 @@ def mixer_comparison(
     mixers: list[str] = (),
     steps: Annotated[int, Within(1, 2000)] = int(STEPS[0]),
 ) -> dict:
-    """Tiny models that differ in the mixer alone, trained side by side on one task with three seeds each: minutes.
+    """Compare tiny models that differ only in their mixer, trained on one task with three seeds each; takes minutes.
 
     Args:
-        task: What they learn.
-        mixers: Two or more of softmax, sliding_window, linear, retention, delta and mamba; four of them
-            for none.
+        task: The task to learn.
+        mixers: Two or more of softmax, sliding_window, linear, retention, delta and mamba; a default of four if empty.
         steps: Steps of each training.
 
     Returns:
-        sizes: the sizes that the models are judged at (pairs, letters, or points before); scores: mixer; params; score
-        (share right, or squared error of regression: a list of sizes for each seed); bytes and seconds: what decoding
-        holds and takes after each number of tokens of `tokens`; best, second, difference, spread and clear: the two
-        with the best means, by how much, the larger range over seeds, and whether the difference exceeds it.
+        sizes: the sizes at which the models are scored (pairs, letters, or points before); mixers: records with mixer;
+        params; score (accuracy, or squared error of regression: a list of sizes for each seed); bytes and seconds:
+        memory and time of decoding after each number of tokens in `tokens`; best, second, difference, spread and clear:
+        the two mixers with the best means, the gap between them, the larger range over seeds, and whether the gap
+        exceeds it.
     """
-    trial = MixerTrial(tuple(mixers) or USUAL, task)  # raises for names that are not known
+    trial = MixerTrial(tuple(mixers) or USUAL, task)  # raises InputError for unknown names
     chosen = {name: name in trial.mixers for name in MIXERS}
-    found: Comparison = measured(VIEW, "race", unprompted(playground), task=task, steps=str(steps), **chosen)
-    told = verdict(found)
+    result: Comparison = measured(VIEW, "race", unprompted(playground), task=task, steps=str(steps), **chosen)
+    outcome = verdict(result)
     rows = [
         {
             "mixer": name,
-            "params": found.n_params[at],
-            "score": found.scores[at],
-            "bytes": found.nbytes[at],
-            "seconds": found.seconds[at],
+            "params": result.n_params[at],
+            "score": result.scores[at],
+            "bytes": result.nbytes[at],
+            "seconds": result.seconds[at],
         }
-        for at, name in enumerate(found.trial.mixers)
+        for at, name in enumerate(result.trial.mixers)
     ]
     return {
-        "sizes": list(found.sizes),
+        "sizes": list(result.sizes),
         "tokens": list(DECODED),
         "mixers": rows,
-        "reference": found.reference,
-        "best": told.best,
-        "second": told.second,
-        "difference": told.difference,
-        "spread": told.spread,
-        "clear": told.clear,
+        "reference": result.reference,
+        "best": outcome.best,
+        "second": outcome.second,
+        "difference": outcome.difference,
+        "spread": outcome.spread,
+        "clear": outcome.clear,
     }
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from model.alignment.reinforcement.likelihoods import distributions, drawn, log_probs, score, to_rows
-from model.alignment.reinforcement.rollouts import Writing, draw, sample, uniforms
+from model.alignment.reinforcement.rollouts import RolloutSettings, draw, sample, uniforms
 from model.errors import CheckpointError, InputError
 from tests.support.models.helpers import VARIANTS, V, assert_close, tiny_model
 
 PROMPTS = [[5, 9, 2], [7], [11, 3, 8, 1, 30], [7]]
-WRITING = Writing(12, frozenset({4, 17}), V)
+WRITING = RolloutSettings(12, frozenset({4, 17}), V)
 
 
 def written(model, prompts=PROMPTS, writing=WRITING, seed=3):

@@ -12,7 +12,7 @@ from model.alignment.lora import Lora, learned, merged
 from model.alignment.reinforcement import learner as learning
 from model.alignment.reinforcement.before_after import look, probe_of
 from model.alignment.reinforcement.best_of_n import kl_bound
-from model.alignment.reinforcement.course import DEFAULTS, METHODS, Course
+from model.alignment.reinforcement.course import DEFAULTS, METHODS, CourseSettings
 from model.alignment.reinforcement.likelihoods import log_probs, score
 from model.alignment.reinforcement.losses import policy_gradient_loss
 from model.alignment.reinforcement.pairs import by_reward, from_texts
@@ -41,11 +41,11 @@ def setting(tmp_path_factory):
     return model, task(tokenizer, ["Once", "A b"], vowels)
 
 
-def course(method: str, **changes) -> Course:
+def course(method: str, **changes) -> CourseSettings:
     return dataclasses.replace(DEFAULTS[method], **SMALL | changes)
 
 
-def reports_of(setting, chosen: Course, count: int | None = None):
+def reports_of(setting, chosen: CourseSettings, count: int | None = None):
     model, work = setting
     state = learning.start(model, chosen)
     pairs = by_reward(model, work, chosen) if chosen.method == "dpo" else None
@@ -156,7 +156,7 @@ def test_a_learning_rate_far_too_high_ends_with_the_last_good_model(setting, met
     with pytest.raises(Astray) as told:
         for report in steps(state, work, chosen, pairs):
             assert report.step < 20
-    assert told.value.what == "The training went astray." and "learning rate" in told.value.hint
+    assert told.value.what == "The training diverged." and "learning rate" in told.value.hint
     found = score(state.policy, model, write(model, work, chosen, 0)[0], work.size)
     assert float(found.kl.max()) < 1e-4  # the very first update was too far: the good model is the reference
 
@@ -328,7 +328,7 @@ def test_a_look_shows_what_became_likelier(setting):
 )
 def test_settings_out_of_range_are_refused(changes):
     with pytest.raises(InputError):
-        Course(**changes)
+        CourseSettings(**changes)
 
 
 def test_pairs_and_prompts_begin_and_end_as_the_vocabulary_asks(setting):

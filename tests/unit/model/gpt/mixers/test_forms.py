@@ -6,7 +6,7 @@ import torch
 from model.gpt.layers import attention_pattern, attention_scores, mix
 from model.gpt.mixers import decay, delta, selective
 from model.gpt.mixers.hidden import row_weights
-from model.gpt.mixers.selective import Selection
+from model.gpt.mixers.selective import StateSelection
 from model.gpt.mixers.window import outside, window_attention
 from tests.support.models.helpers import assert_close
 
@@ -29,11 +29,11 @@ def written() -> tuple[torch.Tensor, ...]:
     return delta.directions(q), delta.directions(k), v, noise(B, H, T, seed=3).sigmoid()
 
 
-def chosen(n: int = 2, T: int = 37, channels: int = 6, N: int = 4) -> Selection:
+def chosen(n: int = 2, T: int = 37, channels: int = 6, N: int = 4) -> StateSelection:
     """What random tokens choose; rates such that some states fade at once and others stay."""
     rates = -noise(channels, N, seed=4).exp()
     sizes = noise(n, T, channels, seed=1).exp()
-    return Selection(noise(n, T, channels), sizes, rates, noise(n, T, N, seed=2), noise(n, T, N, seed=3))
+    return StateSelection(noise(n, T, channels), sizes, rates, noise(n, T, N, seed=2), noise(n, T, N, seed=3))
 
 
 RULES = {"decay": (decay, decayed), "delta": (delta, written)}
@@ -118,7 +118,7 @@ def test_the_gradient_of_the_scan():
     """Over more tokens than lie between two stored states."""
     s = chosen(1, selective.STORED + 3, 2, 2)
     given = [x.requires_grad_() for x in (s.u, s.delta, s.A, s.B, s.C, noise(1, 2, 2, seed=7))]
-    assert torch.autograd.gradcheck(lambda *x: selective.scan(Selection(*x[:5]), x[5]), given)
+    assert torch.autograd.gradcheck(lambda *x: selective.scan(StateSelection(*x[:5]), x[5]), given)
 
 
 @pytest.mark.parametrize("rule", RULES)

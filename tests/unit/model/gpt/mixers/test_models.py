@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.generation.cache_costs import cache_bytes, state_bytes
 from model.generation.generate import generate
 from model.generation.requests import check_request
-from model.generation.strategies import STRATEGIES, Plan, Strategy
+from model.generation.strategies import STRATEGIES, DecodingPlan, Strategy
 from model.gpt.cache import KVCache
 from model.gpt.config import from_dict, to_dict
 from model.gpt.edits import Edit
@@ -165,7 +165,7 @@ def test_several_strategies_write_what_each_writes_alone(mixer):
     """Greedy, sampled and beams in one batch: states are copied, reordered and dropped with their rows."""
     model, prompt = model_of(mixer), random_ids(1, 6)[0].tolist()
     beams = Strategy(method="beam", options=(("beams", 3),))
-    strategies, plan = [STRATEGIES["greedy"], beams, STRATEGIES["temperature"]], Plan(8)
+    strategies, plan = [STRATEGIES["greedy"], beams, STRATEGIES["temperature"]], DecodingPlan(8)
     together = list(generate(model, prompt, strategies, plan, V))
     for row, strategy in enumerate(strategies[:2]):
         assert written(together, row) == written(list(generate(model, prompt, [strategy], plan, V)))

@@ -117,9 +117,9 @@ def test_the_bounds_are_those_of_the_server():
     [
         ("The text is too large for this server.", "x" * 5_000_000, "x" * 5_000_001),
         ("The text is too large for this server.", "é" * 2_500_000, "é" * 2_500_001),
-        ("There is too little text to train on.", "x" * 2000, "x" * 1999),
-        ("There is too little text to train on.", "é" * 1000, "é" * 999 + "x"),
-        ("The text holds half of a surrogate pair, which is no character.", TALE, TALE + "\ud800"),
+        ("The text is too short for training.", "x" * 2000, "x" * 1999),
+        ("The text is too short for training.", "é" * 1000, "é" * 999 + "x"),
+        ("The text contains an unpaired surrogate, which is not a character.", TALE, TALE + "\ud800"),
     ],
     ids=["bytes", "bytes of UTF-8", "little", "little UTF-8", "surrogate"],
 )
