@@ -60,7 +60,7 @@ class Request:
             )
         if not (is_whole(self.gamma) and 1 <= self.gamma <= MOST_DRAFTED):
             hint = say("Choose a value from 1 to {}.", MOST_DRAFTED)
-            raise InputError("This is too many tokens for one proposal.", shown(self.gamma), hint)
+            raise InputError("This number of tokens cannot be proposed.", shown(self.gamma), hint)
         check_whole("max_new_tokens", self.max_new_tokens, 1, MOST_TOKENS)
         check_whole("seed", self.seed, 0, MOST_SEED)
         checked(self.steps, WARPS, self.size)

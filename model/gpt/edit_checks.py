@@ -82,13 +82,13 @@ def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
         check_token(edit.token, config.vocab_size)
     if not _usable(edit.factor, MAX_FACTOR):
         raise InputError(
-            "The factor must be a finite number.",
+            "The factor cannot be used.",
             shown(edit.factor),
             say("Choose a value from {} to {}.", f"{-MAX_FACTOR:g}", f"{MAX_FACTOR:g}"),
         )
     if not _usable(edit.value, MAX_VALUE):
         raise InputError(
-            "The value must be a finite number.",
+            "The value cannot be used.",
             shown(edit.value),
             say("Choose a value from {} to {}.", f"{-MAX_VALUE:g}", f"{MAX_VALUE:g}"),
         )

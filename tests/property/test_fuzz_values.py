@@ -197,7 +197,7 @@ def test_tensors_that_share_their_bytes_are_refused(tmp_path):
 
 
 def test_more_layers_than_any_model_has_are_refused_before_one_is_made():
-    with pytest.raises(CheckpointError, match="absurd"):
+    with pytest.raises(CheckpointError, match="implausible"):
         skeleton(replace(SMALL, n_layer=MAX_LAYERS + 1))
 
 

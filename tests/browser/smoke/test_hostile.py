@@ -180,7 +180,7 @@ def test_fields_and_links_are_text(open_page):
         page.keyboard.press("Enter")
         said = page.locator("[data-part=notice] strong")
         expect(said).to_contain_text(f"({plain(name.removeprefix('hub:'))})", timeout=SOON)
-        expect(said).to_contain_text(re.compile("There is no model of that name|is written OWNER/NAME"))
+        expect(said).to_contain_text(re.compile("No model has this name|has the form OWNER/NAME"))
         check(page, name)
     # Links that say anything.
     for fragment in (

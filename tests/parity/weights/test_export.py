@@ -53,5 +53,5 @@ def test_float16_rounds_each_weight(tmp_path):
     ids=str,
 )
 def test_another_shape_is_refused(change):
-    with pytest.raises(UnsupportedModel, match="not of GPT-2's shape"):
+    with pytest.raises(UnsupportedModel, match="does not have GPT-2's architecture"):
         gpt2_config(tiny_config({**SHAPE, **change}), 0)

@@ -73,7 +73,7 @@ def test_adapters_without_names_in_peft_are_not_offered(tmp_path, changes, label
     other = skeleton(dataclasses.replace(ours.config, **changes))
     assert peft_files(ours, None, "base") is None and peft_files(other, lora, "base") is None
     with pytest.raises(
-        UnsupportedModel, match=f"no names for this model's adapters: its shape is not that of {label}"
+        UnsupportedModel, match=f"no names for this model's adapters: its architecture is not {label}"
     ) as caught:
         save_peft(tmp_path, other, lora, "base")
     assert field in caught.value.got and not (tmp_path / "adapter_config.json").exists()

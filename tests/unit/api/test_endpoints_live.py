@@ -77,7 +77,7 @@ def test_answers_and_errors_reach_a_program(client):
     with pytest.raises(AppError) as caught:
         client.predict("The cat sat", layer=8, head=2, api_name="/attention")
     assert str(caught.value) == "This layer does not exist. Got: 8. Layers run from 0 to 7."
-    with pytest.raises(AppError, match="wrong kind"):
+    with pytest.raises(AppError, match="wrong type"):
         client.predict("The cat sat", layer="x", head=2, api_name="/attention")
 
 

@@ -87,7 +87,7 @@ def test_a_replica_on_a_gpu_reserves_its_own_and_says_what_its_machine_lacks(clu
     if "cuda" in available():
         assert one.load(local.model_id).device == "cuda"
     else:
-        with pytest.raises(InputError, match="finds no such device"):
+        with pytest.raises(InputError, match="does not find this device"):
             one.load(local.model_id)
     assert cluster.ray.available_resources().get("GPU", 0.0) == 0.0
     for playground in (one, two):

@@ -89,7 +89,7 @@ def test_a_trace_is_read_where_it_is(replica, page):
     trace = scene(page).trace
     read = pickle.loads(replica.read(TraceReading(trace.key, "pattern", (1, 0))))
     assert same(read, trace.pattern(1, 0))
-    assert "no such head" in pickle.loads(replica.read(TraceReading(trace.key, "pattern", (0, 99)))).error.what
+    assert "head does not exist" in pickle.loads(replica.read(TraceReading(trace.key, "pattern", (0, 99)))).error.what
     with pytest.raises(ValueError, match="not asked"):
         replica.read(TraceReading(trace.key, "edit", ()))
 

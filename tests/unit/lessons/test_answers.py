@@ -96,7 +96,7 @@ def test_values_are_of_the_prompt_and_model_that_are_shown(playground):
     assert value_of(playground, lesson, "mine", PageState(prompt="a cat sat")) == 3
     assert value_of(playground, lesson, "mine", PageState(prompt="a cat")) == 2
     assert value_of(playground, lesson, "head", PageState(heads=((0, 1), (5, 2)))) == 5
-    with pytest.raises(InputError, match="No head is picked"):
+    with pytest.raises(InputError, match="No head is selected"):
         value_of(playground, lesson, "head", PageState())
     assert written([5, 2], "head") == "5.2" and written(" a", "token") == "·a" and written(0.5, "percent") == "50.0%"
 

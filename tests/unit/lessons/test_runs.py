@@ -49,14 +49,14 @@ def test_an_answer_is_read_from_the_visitor_s_newest_run_of_these_settings(playg
 def test_what_was_not_trained_on_the_page_is_no_answer(playground):
     there = finish(playground.workshop)
     for known in ((), ("0" * 32,), (there.id[:-1],)):
-        with pytest.raises(InputError, match="no such run on this page"):
+        with pytest.raises(InputError, match="has not started this run"):
             value_of(playground, lesson(), "small", PageState("tinygpt", runs=known))
-    with pytest.raises(InputError, match="no such run on this page"):
+    with pytest.raises(InputError, match="has not started this run"):
         value_of(playground, lesson(), "copy", PageState("tinygpt", runs=(there.id,)))
     going = playground.workshop.start(
         "me", runs.job_for(playground, lesson(), LessonRun("a", "training_lab", {"steps": 999}))
     )
-    with pytest.raises(InputError, match="no such run on this page"):
+    with pytest.raises(InputError, match="has not started this run"):
         runs.find(playground, lesson(a={"steps": 999}), "a", (going.id,))
 
 

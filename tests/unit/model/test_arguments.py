@@ -140,7 +140,7 @@ def test_a_layer_counted_from_the_end_is_not_another_layer(lm):
 
 @pytest.mark.parametrize("where", ["norm3", "", "one", None, 3])
 def test_norms_that_there_are_not(lm, where):
-    with pytest.raises(InputError, match="There is no such norm"):
+    with pytest.raises(InputError, match="No norm has this name"):
         places_of(lm.config, where)
     assert len(places_of(lm.config, "all")) == 2 * L + 1
 

@@ -28,7 +28,7 @@ def test_what_does_not_fit_is_not_read(spare, tmp_path, monkeypatch):
     with_memory(monkeypatch, sum(parameter.nbytes for parameter in model.parameters()) * 110 // 100 + spare)
     if spare < 0:
         monkeypatch.setattr("model.loading.safetensors_files.TensorFolder.read", None)
-        with pytest.raises(CheckpointError, match="do not fit into the memory") as error:
+        with pytest.raises(CheckpointError, match="do not fit into the free memory") as error:
             load_folder(tmp_path)
         assert "--weights stored" in error.value.hint and "GB" in error.value.got
     else:

@@ -104,7 +104,7 @@ def _refusals() -> dict:
 
     response = Mock(headers={}, status_code=404)
     return {
-        "not found": (errors.RepositoryNotFoundError("404", response=response), "no such model"),
+        "not found": (errors.RepositoryNotFoundError("404", response=response), "does not have this model"),
         "gated": (errors.GatedRepoError("403", response=response), "gated"),
         "offline": (errors.LocalEntryNotFoundError("no file"), "cannot be reached"),
         "other answer": (errors.HfHubHTTPError("500 oops", response=response), "500 oops"),

@@ -276,13 +276,13 @@ def test_an_existing_run_is_not_overwritten(texts, trained, capsys):
 REFUSED = {
     "missing text": ("prepare {texts}/none.txt --out {out}", "none.txt"),
     "not UTF-8": ("prepare {out}/latin.txt --out {out}/data", "latin.txt"),
-    "one name twice": ("prepare {texts}/tales.txt {out}/tales.txt --out {out}/data", "name of a file is taken"),
+    "one name twice": ("prepare {texts}/tales.txt {out}/tales.txt --out {out}/data", "file with this name exists"),
     "other vocabulary": ("prepare {texts}/tales.txt --vocabulary-from {texts}/rhymes.txt --out {out}/data", "rhymes"),
     "too small a vocabulary": ("prepare {texts}/tales.txt --out {out}/data --vocab-size 256", "at least 257"),
     "no data": ("train --data {out}/none --out {out}/run --steps 1", "tokenizer.json"),
     "unknown text": ("train --data {texts}/data --mix novels=1 --out {out}/run --steps 1", "novels.train.u16"),
     "nothing to resume": ("train --data {texts}/data --out {out}/run --steps 1 --resume", "no checkpoint"),
-    "unknown preset": ("train --data {texts}/data --out {out}/run --steps 1 --preset gpt9", "no preset"),
+    "unknown preset": ("train --data {texts}/data --out {out}/run --steps 1 --preset gpt9", "No preset"),
     "unknown field": ('train --data {texts}/data --out {out}/run --steps 1 --config {{"layers":2}}', "layers"),
     "field of a preset": (
         'train --data {texts}/data --out {out}/run --steps 1 --preset gpt2 --config {{"layers":2}}',

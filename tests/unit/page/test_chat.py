@@ -88,7 +88,7 @@ def test_a_conversation_that_the_template_refuses_can_be_changed(talker):
     server = talking_server(dataclasses.replace(talker, tokenizer=tokenizer))
     _, shown = payloads(server, asked("abc"))
     parts, after = payloads(server, asked("abc", chat=CHAT, shown=shown))
-    assert "does not take these messages" in parts["notice"]["text"] and parts["chat"]["offered"]
+    assert "does not accept these messages" in parts["notice"]["text"] and parts["chat"]["offered"]
     assert "chat" in payloads(server, asked("abc", shown=after))[0]
 
 

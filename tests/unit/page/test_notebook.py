@@ -130,7 +130,7 @@ def test_light_and_dark(page):
 
 
 def test_what_does_not_fit_is_said(page):
-    with pytest.raises(InputError, match="no figure"):
+    with pytest.raises(InputError, match="No figure"):
         page.figure("header")
     with pytest.raises(InputError, match="no measure"):
         page.run("map_plot")

@@ -202,7 +202,7 @@ def test_only_a_person_starts_another_try_to_load(playground, lm, monkeypatch):
 
 
 def test_page_paths_are_not_taken_from_visitors(playground, tmp_path):
-    with pytest.raises(InputError, match="no model of that name"):
+    with pytest.raises(InputError, match="No model has this name"):
         playground.load(str(tmp_path))
 
 

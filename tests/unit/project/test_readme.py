@@ -95,7 +95,7 @@ def test_the_head_is_the_strongest_induction_head(lm):
 
 
 def test_the_name_is_lost_without_four_heads(lm):
-    assert "with 81 % for its first token" in BODY and "less than 1%" in BODY
+    assert "with 81% for its first token" in BODY and "less than 1%" in BODY
     run = lm.trace("Lily had a fox named Fizz. Tom had a ball. Lily had a fox named")
     assert round(100 * probability(run, lm, " F")) == 81
     assert probability(run.edit(*(Edit("zero", 7, head) for head in (0, 1, 3, 5))), lm, " F") < 0.01

@@ -25,7 +25,7 @@ def test_without_a_port_the_first_free_one_is_taken(monkeypatch):
         again = stack.enter_context(taken("127.0.0.1", None)).getsockname()[1]
         assert again > found[1]
         monkeypatch.setattr(serving, "PORTS", 1)
-        with pytest.raises(InputError, match="Nothing can be served"):
+        with pytest.raises(InputError, match="cannot listen at this address"):
             taken("127.0.0.1", None)
 
 
@@ -33,7 +33,7 @@ def test_an_address_that_is_taken_or_none_of_this_machine_is_told():
     with taken("127.0.0.1", 0) as one, pytest.raises(InputError, match=r"127\.0\.0\.1:"):
         taken("127.0.0.1", one.getsockname()[1])
     for host in ("192.0.2.1", "no.such.host.invalid"):
-        with pytest.raises(InputError, match="Nothing can be served"):
+        with pytest.raises(InputError, match="cannot listen at this address"):
             taken(host, 0)
 
 

@@ -23,7 +23,7 @@ from viz.work.playground import Options, Playground
 DECLARED = [(tab.key, view) for tab in TABS for view in tab.all_views]
 NAMES = [f"{tab}.{view.key}" for tab, view in DECLARED]
 QUICK = [(tab, view, each) for tab, view in DECLARED for each in view.measures if not each.slow]
-HOSTILE = [None, "", "no such option", -1, 1e308, float("nan"), True, [], {"a": 1}, "\ud800", "x" * 10_000, "<b>"]
+HOSTILE = [None, "", "No option", -1, 1e308, float("nan"), True, [], {"a": 1}, "\ud800", "x" * 10_000, "<b>"]
 
 
 @pytest.fixture(scope="module")

@@ -182,5 +182,5 @@ def test_what_a_cluster_computes_on_a_device_is_kept_here_in_memory(tmp_path):
     model = Playground(options, Elsewhere()).load(local.model_id)
     assert model.device == "cuda" and {each.device.type for each in model.model.parameters()} == {"cpu"}
     if "cuda" not in available():
-        with pytest.raises(InputError, match="finds no such device"):
+        with pytest.raises(InputError, match="does not find this device"):
             Playground(options).load(local.model_id)

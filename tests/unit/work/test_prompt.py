@@ -102,7 +102,7 @@ def test_messages_of_a_program():
     assert conversation(messages) == Prompt("", (*TALK, ("assistant", "")))
     assert conversation(messages[:3]) == Prompt("", TALK[:3]) and conversation([]) == Prompt()
     for wrong in ("x", [5], [{"role": "user"}], [*messages, {"role": "tool", "content": ""}], {"role": "user"}):
-        with pytest.raises(InputError, match="These are no messages"):
+        with pytest.raises(InputError, match="These are not messages"):
             conversation(wrong)
 
 

@@ -113,7 +113,7 @@ def test_the_stream_moves_with_the_layer_and_follows_tokens(open_page, run):
     expect(page.locator("#pg-stream_picture_map .pg-about")).to_contain_text("all 81 states", timeout=SOON)
     page.locator("#prompt textarea").fill("The")
     expect(page.locator("#pg-stream_picture_map")).to_contain_text(
-        "Nothing is left without the first token", timeout=SOON
+        "Without the first token nothing is left", timeout=SOON
     )
     page.locator("#pg-stream_picture_form [data-name=first] input").check()
     expect(page.locator("#pg-stream_picture_map .pg-about")).to_contain_text("all 9 states", timeout=SOON)

@@ -25,9 +25,9 @@ def broken_file(app_url, tmp_path):
 def test_app_with_a_broken_model_says_so_and_another_can_be_chosen(start_app, open_page, broken_file):
     url = start_app("--offline", "--model", str(broken_file))
     page = open_page(url=url, ready="#pg-notice [role=alert]")
-    expect(page.locator("#pg-notice")).to_contain_text("broken or cut short")
+    expect(page.locator("#pg-notice")).to_contain_text("damaged or truncated")
     page.get_by_role("button", name="Try again").click()
-    expect(page.locator("#pg-notice")).to_contain_text("broken or cut short")
+    expect(page.locator("#pg-notice")).to_contain_text("damaged or truncated")
     page.locator("#model input").click()
     page.get_by_role("option", name="TinyGPT").click()
     page.locator(FIRST).wait_for(timeout=SOON)

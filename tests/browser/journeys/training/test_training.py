@@ -292,7 +292,7 @@ def test_closing_the_page_stops_its_run(open_page):
     fill(second, **SMALL, steps=3)
     second.get_by_role("button", name="Start training").click()
     told = second.locator(".pg-train-status")
-    expect(told).to_contain_text("Another training run is using this server", timeout=SOON)
+    expect(told).to_contain_text("Another training run is in progress", timeout=SOON)
     expect(told.get_by_role("alert")).to_be_visible()
     assert second.evaluate(RUNS) == 0
     first.close()

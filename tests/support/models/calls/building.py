@@ -173,7 +173,7 @@ rows(
     policies__Policy=Row(
         lambda c: {"kind": "window", "budget": 4, "first": 1, "global_at": (0,), "dilation": 2, "seed": 0, "read": 0.5},
         SEED | {"first": "zero", "global_at": "empty", "read": "zero"},
-        {"kind": "way of forgetting"},
+        {"kind": "eviction policy"},
     ),
     policies__mask_of=Row(lambda c: {"policy": POLICY, "T": 5}, {"T": "zero"}),
     reading__read=Row(

@@ -87,7 +87,7 @@ def test_a_layer_that_does_not_exist(layer):
         lambda: token_scores(trace.model, layer, [0]),
     )
     for call in calls:
-        with pytest.raises(InputError, match="no such layer"):
+        with pytest.raises(InputError, match="layer does not exist"):
             call()
 
 
@@ -195,7 +195,7 @@ def test_ids_that_no_token_has_are_left_out_and_ties_go_to_the_smaller_id():
 
 @pytest.mark.parametrize("neuron", [-1, M])
 def test_a_neuron_that_does_not_exist(neuron):
-    with pytest.raises(InputError, match="no such neuron"):
+    with pytest.raises(InputError, match="neuron does not exist"):
         promoted(tiny_model(), 0, [0, neuron])
 
 

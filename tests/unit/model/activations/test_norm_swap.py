@@ -201,11 +201,11 @@ def test_what_is_refused():
     trace = traced("llama")
     places = places_of(trace.config, "all")
     for swap, where, said in (
-        ("nothing", places, "no such change"),
-        (None, places, "no such change"),
-        ("no_bias", places, "no such part"),
+        ("nothing", places, "No change of a norm"),
+        (None, places, "No change of a norm"),
+        ("no_bias", places, "have no such part"),
         ("removed", (), "is empty.*places"),
-        ("removed", ((0, "norm9"),), "no such norm"),
+        ("removed", ((0, "norm9"),), "No norm has this name"),
         ("removed", ((L, "norm1"),), "layer"),
     ):
         with pytest.raises(InputError, match=said):

@@ -97,7 +97,7 @@ def test_one_token_is_a_path_and_without_it_nothing_is_left():
     trace = traced(length=1)
     found = principal(trace)
     assert found.coordinates.shape == (L + 1, 1, 3) and found.shares[0] > 0
-    with pytest.raises(InputError, match="Nothing is left without the first token"):
+    with pytest.raises(InputError, match="Without the first token nothing is left"):
         principal(trace, first=False)
 
 

@@ -205,10 +205,10 @@ def test_an_answer_follows_after_one_space(template, text):
 
 
 BAD_TEMPLATES = {
-    "": "no place for the instruction",
-    "Answer:": "no place for the instruction",
-    "[[{instruction}]] {input}": "no place for the instruction",
-    "{instruction} {output}": "no example fills",
+    "": "no placeholder for the instruction",
+    "Answer:": "no placeholder for the instruction",
+    "[[{instruction}]] {input}": "no placeholder for the instruction",
+    "{instruction} {output}": "unknown placeholder",
     "{instruction} [[{input}": "do not match",
     "{instruction} {input}]]": "do not match",
     "{instruction} [[a [[b]]": "do not match",

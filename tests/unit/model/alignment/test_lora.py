@@ -112,7 +112,7 @@ def test_the_same_seed_gives_the_same_adapters():
 
 
 def test_what_cannot_be_adapted_is_refused():
-    with pytest.raises(InputError, match="none of the matrices"):
+    with pytest.raises(InputError, match="does not have the matrices"):
         adapt(model_of({"mixer": "mamba", "positions": "none"}), Lora(matrices="qv"))
     for wrong in ({"rank": 0}, {"rank": 65}, {"alpha": 0.0}, {"alpha": float("nan")}, {"matrices": "x"}):
         with pytest.raises(InputError, match=next(iter(wrong))):

@@ -59,7 +59,7 @@ def test_a_server_bounds_the_model():
     limits = dataclasses.replace(Limits(), full_parameters=100, adapted_parameters=200)
     check(body, 100, limits)
     check(head, 200, limits)
-    with pytest.raises(InputError, match="learn as a whole"):
+    with pytest.raises(InputError, match="trained in full"):
         check(body, 101, limits)
     with pytest.raises(InputError, match="too large to be trained"):
         check(head, 201, limits)

@@ -121,14 +121,14 @@ def test_a_loss_that_is_no_number_ends_with_a_sentence(lm, body):
     model = copied(lm.model)
     with torch.no_grad():
         model.blocks[1].mlp.up.weight[0, 0] = math.nan
-    with pytest.raises(CheckpointError, match="went astray"):
+    with pytest.raises(CheckpointError, match="diverged"):
         train(dataclasses.replace(lm, model=model), split(PAIRS), RewardRecipe(body=body, steps=2))
 
 
 def test_a_last_step_that_leads_astray_ends_with_the_same_sentence(lm, monkeypatch):
     margins = np.array([0.5, math.nan], np.float32)
     monkeypatch.setattr(reward_model, "_fit_head", lambda *_: (head(lm), (), margins))
-    with pytest.raises(CheckpointError, match="went astray"):
+    with pytest.raises(CheckpointError, match="diverged"):
         train(lm, split(PAIRS), RewardRecipe(steps=2))
 
 

@@ -250,15 +250,15 @@ def test_edited_vectors_are_what_is_explained(name: str, edit):
 @pytest.mark.parametrize(
     ("cell", "what"),
     [
-        ((L, 0, 3, 2), f"no such layer. Got: {L}. Layers run from 0 to {L - 1}"),
-        ((-1, 0, 3, 2), "no such layer"),
-        ((0, H, 3, 2), f"no such head. Got: {H}"),
-        ((0, -1, 3, 2), "no such head"),
-        ((0, 0, T, 2), f"no such position. Got: {T}. Positions run from 0 to {T - 1}"),
-        ((0, 0, 3, -1), "no such position. Got: -1"),
-        ((0, 0, -1, -1), "no such position"),
+        ((L, 0, 3, 2), f"layer does not exist. Got: {L}. Layers run from 0 to {L - 1}"),
+        ((-1, 0, 3, 2), "layer does not exist"),
+        ((0, H, 3, 2), f"head does not exist. Got: {H}"),
+        ((0, -1, 3, 2), "head does not exist"),
+        ((0, 0, T, 2), f"position does not exist. Got: {T}. Positions run from 0 to {T - 1}"),
+        ((0, 0, 3, -1), "position does not exist. Got: -1"),
+        ((0, 0, -1, -1), "position does not exist"),
         ((0, 0, 3, 4), "cannot look at a later one. Got: query 3, key 4. Choose a key at or before the query"),
-        ((0, 0, 3, T), "no such position"),
+        ((0, 0, 3, T), "position does not exist"),
     ],
 )
 def test_cells_that_are_not_there(cell, what: str, edit):

@@ -228,10 +228,10 @@ def test_nothing_of_the_model_changes():
 @pytest.mark.parametrize(
     ("at", "what"),
     [
-        ((L, 0), f"no such layer. Got: {L}. Layers run from 0 to {L - 1}"),
-        ((-1, 0), "no such layer"),
-        ((0, H), f"no such head. Got: {H}. Heads run from 0 to {H - 1}"),
-        ((0, -1), "no such head"),
+        ((L, 0), f"layer does not exist. Got: {L}. Layers run from 0 to {L - 1}"),
+        ((-1, 0), "layer does not exist"),
+        ((0, H), f"head does not exist. Got: {H}. Heads run from 0 to {H - 1}"),
+        ((0, -1), "head does not exist"),
     ],
 )
 def test_heads_that_are_not_there(at, what: str):

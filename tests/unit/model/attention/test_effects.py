@@ -247,13 +247,13 @@ def test_next_tokens_leaves_out_ids_beyond_the_vocabulary():
 @pytest.mark.parametrize(
     ("target", "what"),
     [
-        (Target("accuracy"), "no such target.*accuracy"),
-        (Target(["logit"]), "no such target.*list"),
-        (Target("logit", T, 5), f"no such position.*0 to {T - 1}"),
-        (Target("logit", -T - 1, 5), "no such position"),
-        (Target("kl", 1.0), "no such position"),
-        (Target("kl", True), "no such position"),
-        (Target("kl", 10**5000), "no such position"),
+        (Target("accuracy"), "No target has this name.*accuracy"),
+        (Target(["logit"]), "No target has this name.*list"),
+        (Target("logit", T, 5), f"position does not exist.*0 to {T - 1}"),
+        (Target("logit", -T - 1, 5), "position does not exist"),
+        (Target("kl", 1.0), "position does not exist"),
+        (Target("kl", True), "position does not exist"),
+        (Target("kl", 10**5000), "position does not exist"),
         (Target("logit"), "lacks a token.*token"),
         (Target("difference", -1, 5), "lacks a token.*distractor"),
         (Target("probability", -1, V), f"no token with this id.*0 to {V - 1}"),
@@ -282,8 +282,8 @@ def test_patches_that_cannot_be_made():
     for runs, target, site, what in (
         ((clean, shorter), TARGET["logit"], "resid_pre", f"differ in length.*{T} and {T - 1} tokens"),
         ((clean, traced()), TARGET["logit"], "resid_pre", "different models"),
-        ((clean, corrupted), TARGET["logit"], "pattern", "Nothing can be patched there"),
-        ((clean, corrupted), TARGET["logit"], ["z"], "Nothing can be patched there"),
+        ((clean, corrupted), TARGET["logit"], "pattern", "This place cannot be patched"),
+        ((clean, corrupted), TARGET["logit"], ["z"], "This place cannot be patched"),
         ((clean, corrupted), TARGET["kl"], "resid_pre", "needs a token to watch.*kl"),
         ((clean, corrupted), TARGET["loss"], "resid_pre", "needs a token to watch.*loss"),
         ((clean, corrupted), Target("logit"), "resid_pre", "lacks a token"),
@@ -293,7 +293,7 @@ def test_patches_that_cannot_be_made():
 
 
 def test_a_sweep_of_something_else():
-    with pytest.raises(InputError, match=r"no such kind of edit.*uniform"):
+    with pytest.raises(InputError, match=r"No kind of edit.*uniform"):
         sweep(traced(), "uniform", TARGET["logit"])
 
 

@@ -136,10 +136,10 @@ def test_a_rollout_holds_some_rows_of_one_layer_at_a_time(monkeypatch):
 def test_rows_refused(rows, edit):
     trace = traced(edit=edit)
     for layer, positions, what in (
-        (L, [0], "no such layer.*0 to 2"),
-        (-1, [0], "no such layer"),
-        (0, [T], "no such position.*17.*0 to 16"),
-        (0, [3, -1], "no such position"),
+        (L, [0], "layer does not exist.*0 to 2"),
+        (-1, [0], "layer does not exist"),
+        (0, [T], "position does not exist.*17.*0 to 16"),
+        (0, [3, -1], "position does not exist"),
     ):
         with pytest.raises(InputError, match=what):
             rows(trace, layer, positions)
@@ -246,14 +246,14 @@ def test_nothing_is_changed_by_ranking():
 @pytest.mark.parametrize(
     ("queries", "keys", "measured", "what"),
     [
-        ([], [1], "weights", "to look from"),
-        ([1], [], "weights", "to look back to"),
-        ([T], [1], "weights", "no such position.*17.*0 to 16"),
-        ([-1], [1], "weights", "no such position"),
-        ([3], [1, T], "weights", "no such position"),
-        ([3], [-1], "value_weighted", "no such position"),
-        ([3, 7], [8, 9], "weights", "can only look back.*from 7 to 8"),
-        ([3], [1], "scores", "none of its names.*measure: scores.*weights, value_weighted"),
+        ([], [1], "weights", "No query token"),
+        ([1], [], "weights", "No key token"),
+        ([T], [1], "weights", "position does not exist.*17.*0 to 16"),
+        ([-1], [1], "weights", "position does not exist"),
+        ([3], [1, T], "weights", "position does not exist"),
+        ([3], [-1], "value_weighted", "position does not exist"),
+        ([3, 7], [8, 9], "weights", "can only attend to earlier tokens.*from 7 to 8"),
+        ([3], [1], "scores", "unknown value.*measure: scores.*weights, value_weighted"),
     ],
 )
 def test_refused(queries, keys, measured: str, what: str, edit):

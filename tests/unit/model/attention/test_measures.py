@@ -353,11 +353,14 @@ def test_the_table():
 @pytest.mark.parametrize(
     ("ask", "what"),
     [
-        (lambda t: measure(t, "importance", 0, 0), "no such measure.*importance.*weights, scores, without_first"),
-        *[(lambda t, key=key: measure(t, key, L, 0), "no such layer.*3.*0 to 2") for key in MEASURES],
-        *[(lambda t, key=key: measure(t, key, -1, 0), "no such layer") for key in MEASURES],
+        (
+            lambda t: measure(t, "importance", 0, 0),
+            "No measure has this name.*importance.*weights, scores, without_first",
+        ),
+        *[(lambda t, key=key: measure(t, key, L, 0), "layer does not exist.*3.*0 to 2") for key in MEASURES],
+        *[(lambda t, key=key: measure(t, key, -1, 0), "layer does not exist") for key in MEASURES],
         *[
-            (lambda t, key=key: measure(t, key, 0, H), "no such head")
+            (lambda t, key=key: measure(t, key, 0, H), "head does not exist")
             for key in ("weights", "scores", "without_first", "value_weighted")
         ],
     ],

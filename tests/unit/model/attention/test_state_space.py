@@ -63,7 +63,7 @@ def test_edits_before_the_layer_count(trace):
 
 
 @pytest.mark.parametrize(
-    ("layer", "source", "message"), [(0, 0, "no state space"), (3, 0, "layer"), (1, T, "position")]
+    ("layer", "source", "message"), [(0, 0, "not a state-space layer"), (3, 0, "layer"), (1, T, "position")]
 )
 def test_what_there_is_not_is_said(trace, layer: int, source: int, message: str):
     with pytest.raises(InputError, match=message) as caught:

@@ -126,7 +126,7 @@ def test_what_cannot_be_is_said():
     model = tiny_model(MHA)
     with pytest.raises(InputError, match=r"merged to this number[\s\S]*3[\s\S]*4, 2, 1"):
         pooled(model, 3)
-    with pytest.raises(InputError, match=r"none of its names\. Got: merge: median"):
+    with pytest.raises(InputError, match=r"unknown value\. Got: merge: median"):
         pooled(model, 2, "median")
 
 

@@ -119,7 +119,7 @@ def test_learned_rows_are_those_of_the_weights():
     model = tiny_model(VARIANTS["gpt2"])
     assert_close(vectors(model, "learned", [3, 0, 39]), model.pos_embed.weight[[3, 0, 39]], 0)
     for wrong in (40, -1):
-        with pytest.raises(InputError, match="no such position"):
+        with pytest.raises(InputError, match="position does not exist"):
             vectors(model, "learned", [0, wrong])
 
 
@@ -250,7 +250,7 @@ def test_q_and_k_are_the_runs(variant):
             assert_close(found.q[0], found.q_used[0], 0)  # position 0 turns nothing
         else:
             assert_close(found.q, found.q_used, 0)
-    with pytest.raises(InputError, match="no such head"):
+    with pytest.raises(InputError, match="head does not exist"):
         head_qk(trace, 1, 4)
 
 

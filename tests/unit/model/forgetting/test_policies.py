@@ -254,7 +254,7 @@ def test_times_are_measured_where_blocks_are_skipped():
     ],
 )
 def test_policies_that_make_no_sense_are_refused(wrong):
-    name = "there is no way of forgetting" if "kind" in wrong else next(iter(wrong))
+    name = "no eviction policy has this name" if "kind" in wrong else next(iter(wrong))
     with pytest.raises(InputError, match=rf"(?i){name}"):
         Policy(**wrong)
 

@@ -279,5 +279,5 @@ def test_a_bounded_cache_writes_something_else():
 
 
 def test_a_memory_that_no_cache_can_have_is_refused():
-    with pytest.raises(InputError, match="cannot forget"):
+    with pytest.raises(InputError, match="cannot use this policy"):
         generate(model_of(), [1, 2], [Strategy(memory=Policy("bigbird"))], DecodingPlan(2), 64)

@@ -293,11 +293,11 @@ def test_a_stop_text_ends_any_method(name, tmp_path):
 
 TOP_K = Step("top_k", (("k", -1),))
 BAD = [
-    ([], {}, "There is no strategy"),
+    ([], {}, "No strategy was given"),
     ([Strategy()] * 9, {}, "too many strategies"),
     ([Strategy(method="beam", options=(("beams", 16),))] * 5, {}, "too many rows"),
-    ([Strategy(method="guess")], {}, "method is not known"),
-    ([Strategy((Step("shake"),))], {}, "step is not known"),
+    ([Strategy(method="guess")], {}, "method is unknown"),
+    ([Strategy((Step("shake"),))], {}, "step is unknown"),
     ([Strategy((TOP_K,))], {}, "top_k, k: -1"),
     ([Strategy((Step("top_k", (("p", 1),)),))], {}, "top_k, p: 1"),
     ([Strategy(method="beam", options=(("beams", 17),))], {}, "from 1 to 16"),
@@ -305,7 +305,7 @@ BAD = [
     ([Strategy(method="beam", options=(("alpha", 0.5),))], {}, "Choose one of: beams, length_penalty"),
     ([Strategy(method="contrastive", options=(("alpha", math.nan),))], {}, "alpha: nan"),
     ([Strategy(options=(("beams", 2),))], {}, "sample, beams: 2"),
-    (["nothing"], {}, "no strategy of this name"),
+    (["nothing"], {}, "No strategy has this name"),
     ("greedy", {"max_new_tokens": 0}, "max_new_tokens: 0"),
     ("greedy", {"max_new_tokens": 4097}, "from 1 to 4096"),
     ("greedy", {"max_new_tokens": 2.5}, "max_new_tokens: 2.5"),

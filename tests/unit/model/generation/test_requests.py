@@ -31,7 +31,7 @@ def test_settings_are_whole_numbers(name, wrong):
     ("changes", "said"),
     [
         ({"size": 0}, "no size of a vocabulary. Got: 0"),
-        ({"gamma": 0}, "cannot be proposed at a time. Got: 0"),
+        ({"gamma": 0}, "number of tokens cannot be proposed. Got: 0"),
         ({"gamma": MOST_DRAFTED + 1}, f"Choose a value from 1 to {MOST_DRAFTED}"),
         ({"max_new_tokens": 0}, "max_new_tokens: 0"),
         ({"max_new_tokens": 4097}, "from 1 to 4096"),
@@ -75,8 +75,8 @@ CALLS = [
     ([1], Draft(), Request(V + 1), "more tokens than the model has rows"),
     ([1], Draft("layers", 0), Request(V), "that many layers"),
     ([1], Draft("layers", L + 1), Request(V), f"from 1 to {L}"),
-    ([1], Draft("model", model=tiny_model({"vocab_size": V - 1})), Request(V), "has other tokens"),
-    ([1] * 11, Draft("model", model=tiny_model({"n_ctx": 10})), Request(V), "too long for the model that drafts"),
+    ([1], Draft("model", model=tiny_model({"vocab_size": V - 1})), Request(V), "has another vocabulary"),
+    ([1] * 11, Draft("model", model=tiny_model({"n_ctx": 10})), Request(V), "too long for the draft model"),
 ]
 
 

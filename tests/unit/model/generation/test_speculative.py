@@ -244,7 +244,7 @@ def test_a_small_model_with_a_short_context_stops_drafting(gpt2):
     rounds = list(speculate(gpt2, IDS, Draft("model", model=short), request(WARM)))
     lengths = np.cumsum([len(IDS), *(len(each.tokens) for each in rounds)])[:-1]
     assert [len(each.proposals) for each in rounds] == [max(min(4, 11 - n, 18 - n), 0) for n in lengths]
-    with pytest.raises(InputError, match="too long for the model that drafts"):
+    with pytest.raises(InputError, match="too long for the draft model"):
         next(speculate(gpt2, list(range(11)), Draft("model", model=short), request()))
 
 

@@ -35,15 +35,15 @@ NEURON = {"kind": "neuron_zero", "layer": 1, "neuron": 17}
 HOLD = {**NEURON, "kind": "neuron_value", "value": 1.0}
 ADD = {"kind": "add_direction", "layer": 1, "token": 5, "factor": 2.0}
 BAD = {
-    "nothing": (None, "must be named fields"),
-    "text": ("zero", "must be named fields"),
-    "a list": ([ZERO], "must be named fields"),
-    "no kind": ({"layer": 1, "head": 2}, "no such kind of edit"),
-    "unknown kind": ({**ZERO, "kind": "delete"}, "no such kind of edit.*delete"),
-    "a long kind": ({**ZERO, "kind": "x" * 10**6}, "no such kind of edit"),
-    "an unhashable kind": ({**ZERO, "kind": ["zero"]}, "no such kind of edit.*list"),
-    "unknown field": ({**ZERO, "site": "z"}, "field that is not known.*site"),
-    "a field that is no text": ({**ZERO, 3: 4}, "field that is not known.*3"),
+    "nothing": (None, "object with named fields"),
+    "text": ("zero", "object with named fields"),
+    "a list": ([ZERO], "object with named fields"),
+    "no kind": ({"layer": 1, "head": 2}, "No kind of edit"),
+    "unknown kind": ({**ZERO, "kind": "delete"}, "No kind of edit.*delete"),
+    "a long kind": ({**ZERO, "kind": "x" * 10**6}, "No kind of edit"),
+    "an unhashable kind": ({**ZERO, "kind": ["zero"]}, "No kind of edit.*list"),
+    "unknown field": ({**ZERO, "site": "z"}, "unknown field.*site"),
+    "a field that is no text": ({**ZERO, 3: 4}, "unknown field.*3"),
     "no layer": ({"kind": "zero", "head": 2}, "lacks a field.*layer.*needs: layer, head"),
     "no head": ({**ZERO, "head": None}, "lacks a field.*head"),
     "no factor": (SCALE, "lacks a field.*factor"),
@@ -51,36 +51,36 @@ BAD = {
     "a factor too many": ({**ZERO, "factor": 2.0}, "kind does not use.*factor"),
     "a query too many": ({**ZERO, "query": 0}, "kind does not use.*query"),
     "a factor of an edge": ({**EDGE, "factor": 2.0}, "kind does not use.*factor"),
-    "true": ({**ZERO, "layer": True}, "no such layer.*True"),
-    "a float": ({**ZERO, "head": 2.0}, r"no such head.*2\.0"),
-    "text for a number": ({**ZERO, "head": "2"}, "no such head"),
-    "a list for a number": ({**ZERO, "head": [2]}, "no such head.*list"),
-    "negative": ({**ZERO, "layer": -1}, "no such layer.*-1"),
-    "one too many": ({**ZERO, "layer": L}, f"no such layer.*0 to {L - 1}"),
-    "a huge number": ({**ZERO, "head": HUGE}, f"no such head.*0 to {H - 1}"),
-    "no position": ({**EDGE, "query": T}, f"no such position.*0 to {T - 1}"),
-    "a negative key": ({**EDGE, "key": -1}, "no such position"),
-    "a float query": ({**EDGE, "query": 7.0}, "no such position"),
+    "true": ({**ZERO, "layer": True}, "layer does not exist.*True"),
+    "a float": ({**ZERO, "head": 2.0}, r"head does not exist.*2\.0"),
+    "text for a number": ({**ZERO, "head": "2"}, "head does not exist"),
+    "a list for a number": ({**ZERO, "head": [2]}, "head does not exist.*list"),
+    "negative": ({**ZERO, "layer": -1}, "layer does not exist.*-1"),
+    "one too many": ({**ZERO, "layer": L}, f"layer does not exist.*0 to {L - 1}"),
+    "a huge number": ({**ZERO, "head": HUGE}, f"head does not exist.*0 to {H - 1}"),
+    "no position": ({**EDGE, "query": T}, f"position does not exist.*0 to {T - 1}"),
+    "a negative key": ({**EDGE, "key": -1}, "position does not exist"),
+    "a float query": ({**EDGE, "query": 7.0}, "position does not exist"),
     "a later key": ({**EDGE, "key": 8}, "cannot look at a later one.*query 7, key 8"),
-    "the only key": ({**EDGE, "query": 0, "key": 0}, "nothing left to read"),
-    "not a number": ({**SCALE, "factor": math.nan}, "not a number that can be used"),
-    "infinite": ({**SCALE, "factor": -math.inf}, "not a number that can be used"),
-    "a huge factor": ({**SCALE, "factor": HUGE}, "not a number that can be used.*from -100 to 100"),
-    "just too large": ({**SCALE, "factor": 100.1}, "not a number that can be used"),
-    "true as a factor": ({**SCALE, "factor": True}, "not a number that can be used"),
+    "the only key": ({**EDGE, "query": 0, "key": 0}, "no key left to attend to"),
+    "not a number": ({**SCALE, "factor": math.nan}, "cannot be used"),
+    "infinite": ({**SCALE, "factor": -math.inf}, "cannot be used"),
+    "a huge factor": ({**SCALE, "factor": HUGE}, "cannot be used.*from -100 to 100"),
+    "just too large": ({**SCALE, "factor": 100.1}, "cannot be used"),
+    "true as a factor": ({**SCALE, "factor": True}, "cannot be used"),
     "an MLP without a layer": ({"kind": "mlp_zero"}, "lacks a field.*layer"),
     "an MLP of a head": ({**MLP, "head": 2}, "kind does not use.*head"),
-    "an MLP beyond the last": ({**MLP, "layer": L}, f"no such layer.*0 to {L - 1}"),
+    "an MLP beyond the last": ({**MLP, "layer": L}, f"layer does not exist.*0 to {L - 1}"),
     "no neuron": ({**NEURON, "neuron": None}, "lacks a field.*neuron"),
-    "a neuron too many": ({**NEURON, "neuron": M}, f"no such neuron.*0 to {M - 1}"),
-    "a negative neuron": ({**NEURON, "neuron": -1}, "no such neuron"),
+    "a neuron too many": ({**NEURON, "neuron": M}, f"neuron does not exist.*0 to {M - 1}"),
+    "a negative neuron": ({**NEURON, "neuron": -1}, "neuron does not exist"),
     "a neuron of a head": ({**ZERO, "neuron": 1}, "kind does not use.*neuron"),
-    "true as a neuron": ({**NEURON, "neuron": True}, "no such neuron.*True"),
+    "true as a neuron": ({**NEURON, "neuron": True}, "neuron does not exist.*True"),
     "no value": ({**HOLD, "value": None}, "lacks a field.*value"),
-    "a value that is none": ({**HOLD, "value": math.nan}, "value is not a number that can be used"),
-    "a value too large": ({**HOLD, "value": 1000.5}, "value is not a number that can be used.*from -1000 to 1000"),
-    "a huge value": ({**HOLD, "value": HUGE}, "value is not a number that can be used"),
-    "text as a value": ({**HOLD, "value": "1"}, "value is not a number that can be used"),
+    "a value that is none": ({**HOLD, "value": math.nan}, "value cannot be used"),
+    "a value too large": ({**HOLD, "value": 1000.5}, "value cannot be used.*from -1000 to 1000"),
+    "a huge value": ({**HOLD, "value": HUGE}, "value cannot be used"),
+    "text as a value": ({**HOLD, "value": "1"}, "value cannot be used"),
     "no token": ({**ADD, "token": None}, "lacks a field.*token"),
     "a token too many": ({**ADD, "token": V}, f"no token with this id.*0 to {V - 1}"),
     "a negative token": ({**ADD, "token": -1}, "no token with this id"),
@@ -89,8 +89,8 @@ BAD = {
     "true as a token": ({**ADD, "token": True}, "no token with this id"),
     "a direction without a factor": ({**ADD, "factor": None}, "lacks a field.*factor"),
     "a factor of what is projected out": ({**ADD, "kind": "project_out"}, "kind does not use.*factor"),
-    "a direction added too often": ({**ADD, "factor": -100.1}, "not a number that can be used"),
-    "a complex factor": ({**SCALE, "factor": 1j}, "not a number that can be used"),
+    "a direction added too often": ({**ADD, "factor": -100.1}, "cannot be used"),
+    "a complex factor": ({**SCALE, "factor": 1j}, "cannot be used"),
 }
 
 
@@ -167,18 +167,18 @@ def test_a_row_keeps_at_least_one_key():
     check_edits(edges(2, [0, 1], layer=1) + edges(2, [2], layer=2), tiny_config(), T)
     check_edits(edges(2, [0, 1], head=1) + edges(2, [2], layer=1, head=2), tiny_config(), T)
     for rest in (edges(2, [2]), edges(2, [2], layer=0), edges(2, [2], head=3), edges(2, [2], L - 1, H - 1)):
-        with pytest.raises(InputError, match="nothing left to read"):
+        with pytest.raises(InputError, match="no key left to attend to"):
             check_edits(edges(2, [0, 1]) + rest, tiny_config(), T)
-        with pytest.raises(InputError, match="nothing left to read"):
+        with pytest.raises(InputError, match="no key left to attend to"):
             traced("gpt2", *edges(2, [0, 1])).edit(*rest)
 
 
 def test_a_run_refuses_edits_that_do_not_fit():
     trace = traced()
     for edit, what in (
-        (Edit("zero", L, 0), "no such layer"),
+        (Edit("zero", L, 0), "layer does not exist"),
         (Edit("scale", 0, 0), "lacks a field"),
-        (Edit("block_edge", query=T, key=0), "no such position"),
+        (Edit("block_edge", query=T, key=0), "position does not exist"),
     ):
         with pytest.raises(InputError, match=what):
             trace.edit(edit)

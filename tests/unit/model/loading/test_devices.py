@@ -139,7 +139,7 @@ def _linear(module) -> bool:
 def test_a_device_that_is_not_there_or_is_full_is_told(monkeypatch):
     missing = [kind for kind in (*KINDS, "tpu") if kind not in available()]
     for kind in missing:
-        with pytest.raises(InputError, match="no such device") as caught:
+        with pytest.raises(InputError, match="not find this device") as caught:
             load_model("tinygpt", device=kind)
         assert caught.value.got == f"device: {kind}" and "cpu" in caught.value.hint
 

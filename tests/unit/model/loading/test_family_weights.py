@@ -104,7 +104,7 @@ def test_one_weight_under_two_names_is_refused(checkpoint):
     prefix = A_WEIGHT[family].partition(".")[0] + "."
     twin = A_WEIGHT[family].removeprefix(prefix)
     store(folder, weights | {twin: weights[A_WEIGHT[family]].clone()})
-    with pytest.raises(CheckpointError, match="same meaning"):
+    with pytest.raises(CheckpointError, match="same parameter"):
         load_folder(folder)
 
 
@@ -139,7 +139,7 @@ def test_a_tied_head_may_be_there_but_must_be_the_embedding(checkpoint):
     assert "unembed.weight" not in state
     head[0, 0] += 1
     store(folder, weights | {HEADS[family]: head})
-    with pytest.raises(CheckpointError, match="ties the head"):
+    with pytest.raises(CheckpointError, match="ties the unembedding"):
         load_folder(folder)
 
 

@@ -356,14 +356,14 @@ def test_what_does_not_exist_is_said():
         with pytest.raises(InputError, match="no token with this id"):
             attribute(found, trace.model, *ids)
     for position in (T, -T - 1):
-        with pytest.raises(InputError, match="no such position"):
+        with pytest.raises(InputError, match="position does not exist"):
             components(trace, position)
     for layer, head in ((L, 0), (-1, 0), (0, H), (0, -1)):
-        with pytest.raises(InputError, match=r"no such (layer|head)"):
+        with pytest.raises(InputError, match=r"(layer|head) does not exist"):
             by_source(trace, layer, head, 3, u)
-        with pytest.raises(InputError, match=r"no such (layer|head)"):
+        with pytest.raises(InputError, match=r"(layer|head) does not exist"):
             promoted(found, trace.model, layer, head)
-    with pytest.raises(InputError, match="no such position"):
+    with pytest.raises(InputError, match="position does not exist"):
         by_source(trace, 0, 0, T, u)
 
 

@@ -222,7 +222,7 @@ def test_progress_goes_up_and_can_cancel():
 def test_what_does_not_exist_is_said():
     trace = traced()
     for position in (T, -T - 1, True, 1.0):
-        with pytest.raises(InputError, match="no such position"):
+        with pytest.raises(InputError, match="position does not exist"):
             gradients(trace, position, TOKEN)
     for tokens in ((V,), (-1,), (TOKEN, V), (True,)):
         with pytest.raises(InputError, match="no token with this id"):

@@ -156,7 +156,7 @@ def test_a_curve_is_made_of_trials(lm):
 
 
 def test_what_cannot_be_asked_is_refused(lm):
-    with pytest.raises(InputError, match="nothing for this strategy"):
+    with pytest.raises(InputError, match="does not have what this strategy needs"):
         answered(lm, ASKED, Variant("chat"))
     with pytest.raises(InputError, match="chat template"):
         answered(lm, question_set("sums"), Variant("chat"))

@@ -20,15 +20,15 @@ def step(warp, **values) -> Step:
 
 STEPS = [
     ((step("temperature", temperature=-1),), r"temperature, temperature: -1\. Choose a value from 0 to 3"),
-    ((step("top_k", p=0.1),), r"no such setting. Got: top_k, p: 0\.1\. Choose one of: k"),
+    ((step("top_k", p=0.1),), r"No setting has this name. Got: top_k, p: 0\.1\. Choose one of: k"),
     ((step("top_k", k=2.5),), "not a whole number. Got: top_k, k: 2.5"),
     ((step("top_k", k="5"),), "top_k, k: 5"),
     ((step("top_k", k=True),), "top_k, k: True"),
     ((step("repetition_penalty", penalty=0),), "penalty: 0"),
-    ((Step("top_k", ((3, 5),)),), "no such setting"),
-    ((step("shake"),), "step is not known. Got: shake. Choose one of: temperature, top_k"),
-    ((Step(None),), "step is not known"),
-    (("top_k",), "step is not known. Got: top_k"),
+    ((Step("top_k", ((3, 5),)),), "No setting has this name"),
+    ((step("shake"),), "step is unknown. Got: shake. Choose one of: temperature, top_k"),
+    ((Step(None),), "step is unknown"),
+    (("top_k",), "step is unknown. Got: top_k"),
     (step("top_k"), "steps are not a list"),
     ((step("top_k"),) * (MOST_STEPS + 1), "too many steps"),
     ((Step("logit_bias", (), ((1.5, 2.0),)),), "no token with this id. Got: 1.5"),
@@ -78,14 +78,14 @@ def test_steps_are_checked_once_a_text_and_not_at_every_token():
 
 @pytest.mark.parametrize("u", [1, 1.0, 1.5, -0.1, math.nan, math.inf, True, "0.5", None])
 def test_a_random_number_outside_its_interval_draws_nothing(u):
-    with pytest.raises(InputError, match="random number is out of its range"):
+    with pytest.raises(InputError, match="random number is out of range"):
         draw(np.array([0.5, 0.5]), u)
     assert draw(np.array([0.5, 0.5]), 0) == 0
 
 
 @pytest.mark.parametrize("p", [[0.5, math.nan], [0.5, math.inf], [0.0, 0.0], [0.9, -0.1], [-1.0, -1.0]])
 def test_what_is_no_distribution_is_not_drawn_from(p):
-    with pytest.raises(InputError, match="no probabilities"):
+    with pytest.raises(InputError, match="not probabilities"):
         draw(np.array(p), 0.5)
 
 

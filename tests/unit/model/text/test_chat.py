@@ -107,7 +107,7 @@ def test_a_message_is_its_role_and_its_text(tokenizer):
 
 def test_messages_that_are_none(tokenizer):
     for messages, said in (
-        ([], "no message"),
+        ([], "The message is missing"),
         (["hello"], "This is not a message"),
         ([{"role": "user"}], "a role and a text"),
         ([user("x", "im_end")], "im_end"),
@@ -121,7 +121,7 @@ def test_messages_that_are_none(tokenizer):
 
 
 def test_a_template_can_refuse(tokenizer):
-    with pytest.raises(InputError, match=r"does not take these messages\. Got: no system role\.$"):
+    with pytest.raises(InputError, match=r"does not accept these messages\. Got: no system role\.$"):
         chat_ids(with_template(tokenizer, "{{ raise_exception('no system role') }}"), [user("x")])
     for template in ("{{ messages[7].x.y }}", "{{ nothing() }}", "{{ 1 + messages }}", "{{ 1 / 0 }}"):
         assert write(template, {"messages": []})["error"] == "failed"
@@ -301,7 +301,7 @@ def test_a_begun_answer_that_the_template_leaves_out_cannot_be_continued(tokeniz
         (
             "{{ raise_exception('no system role') }}",
             InputError,
-            r"does not take these messages\. Got: no system role\.$",
+            r"does not accept these messages\. Got: no system role\.$",
         ),
         ("{{ nothing.x }}", UnsupportedModel, r"of this model failed\. Got: UndefinedError: 'nothing' is undefined\.$"),
         ("{{ nothing() }}", UnsupportedModel, r"of this model failed\. Got: UndefinedError: 'nothing' is undefined\.$"),

@@ -292,9 +292,9 @@ def test_a_run_without_a_tokenizer_has_no_texts():
 
 @pytest.mark.parametrize("position", [T, -T - 1])
 def test_no_such_position(position):
-    with pytest.raises(InputError, match="no such position"):
+    with pytest.raises(InputError, match="position does not exist"):
         traced().logit_lens(positions=[position])
-    with pytest.raises(InputError, match="no such position"):
+    with pytest.raises(InputError, match="position does not exist"):
         read_position(traced(), position)
 
 

@@ -240,7 +240,7 @@ def test_a_run_goes_on_under_a_new_recipe(saved):
 
 
 def test_a_checkpoint_that_is_missing_a_folder_or_cut_short(saved):
-    with pytest.raises(CheckpointError, match=r"no checkpoint to go on from.*other\.pt"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint to continue from.*other\.pt"):
         loop.load_checkpoint(saved.parent / "other.pt")
     with pytest.raises(CheckpointError, match="cannot be read"):
         loop.load_checkpoint(saved.parent)

@@ -184,7 +184,7 @@ def test_a_plan_is_followed_on_every_device_of_this_machine(tmp_path, prepared, 
 
 def test_a_plan_on_a_device_that_is_not_there_is_refused(tmp_path, prepared):
     missing = next(kind for kind in KINDS if kind not in available())
-    with pytest.raises(InputError, match="no such device"):
+    with pytest.raises(InputError, match="not find this device"):
         followed(phases.read_plan(write(tmp_path, PLAN)), prepared, tmp_path / "out", device=missing)
 
 
@@ -223,7 +223,7 @@ def test_a_plan_without_phases_and_an_unknown_text_are_refused(tmp_path, prepare
     with pytest.raises(InputError, match="The plan cannot be read"):
         phases.read_plan(write(tmp_path, "[model]\nconfig = {}\n"))
     plan = phases.read_plan(write(tmp_path, PLAN.replace("{tales = 1.0}", "{fables = 1.0}")))
-    with pytest.raises(InputError, match="no such prepared file"):
+    with pytest.raises(InputError, match="No prepared file has this name"):
         followed(plan, prepared, tmp_path / "out")  # at once, not when its phase comes
     assert not (tmp_path / "out").exists()
 

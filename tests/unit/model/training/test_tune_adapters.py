@@ -65,6 +65,6 @@ def test_a_run_that_was_interrupted_ends_bit_by_bit_as_one_that_was_not(tuned, c
     assert tuned("parts", "--lora", 2, "--lora-alpha", 4, "--steps", 8, "--resume")[1] == 2
     assert "The run uses other adapters." in capsys.readouterr().err
     assert tuned("nothing", "--lora", 2, "--steps", 8, "--resume")[1] == 2
-    assert "no checkpoint to go on from" in capsys.readouterr().err
+    assert "no checkpoint to continue from" in capsys.readouterr().err
     assert tuned("muon", "--lora", 2, "--steps", 8, "--optimizer", "muon")[1] == 2
     assert "Adapters can only be trained with AdamW." in capsys.readouterr().err

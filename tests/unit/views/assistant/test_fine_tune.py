@@ -76,7 +76,7 @@ def test_what_is_set_is_done(playground):
 @pytest.mark.parametrize(
     ("lines", "what"),
     [
-        ("", "no examples yet"),
+        ("", "Examples are missing"),
         ("hello", "not JSON"),
         ('{"instruction": "a", "output": 1}', "not an example"),
         ("x" * 60_001, "too large"),

@@ -80,7 +80,7 @@ def test_a_number_that_is_none_is_the_first(playground, at):
 def test_the_page_says_what_the_rule_reads(playground):
     desk = drawn(playground, "assistant", "preferences", {"rule": "contains: Happy,  glad * 2"})["desk"]
     assert "contains: happy, glad * 2" in desk["range"] and "from 0 to 2" in desk["range"] and "wrong" not in desk
-    assert "no such rule" in drawn(playground, "assistant", "preferences", {"rule": "x"})["desk"]["wrong"]
+    assert "No rule" in drawn(playground, "assistant", "preferences", {"rule": "x"})["desk"]["wrong"]
 
 
 def test_rewards_for_programs(playground):

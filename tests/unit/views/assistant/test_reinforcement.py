@@ -112,7 +112,7 @@ def test_a_run_is_followed_from_its_start_to_its_model(playground):
         wanted = (found.reward, found.kl, found.kl_text, found.perplexity, found.distinct_2, report.coefficient)
         names = ("reward", "kl", "kl_text", "perplexity", "distinct", "coefficient")
         assert [each[name] for name in names] == pytest.approx(wanted, rel=1e-5, abs=1e-9)
-    with pytest.raises(InputError, match="no such run"):
+    with pytest.raises(InputError, match="run does not exist"):
         ask(playground, "training_run", run=run.id)
     assert last["before"] == {"model": "tinygpt", "prompt": run.tokenizer.decode(run.started.probe)}
     again = PRACTICE.events["again"].handle

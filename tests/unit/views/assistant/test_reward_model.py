@@ -102,7 +102,7 @@ def test_the_pairs_of_the_page_are_learned_and_the_prompt_is_read(playground, le
 def test_a_reward_model_is_its_visitors_own_and_goes_with_the_page(playground):
     _, _, found, _ = trained(playground, {"learns": "head"})
     assert playground.rewards.of("you") == []
-    with pytest.raises(InputError, match="no longer there"):
+    with pytest.raises(InputError, match="no longer on the server"):
         playground.rewards.find("you", found.id)
     folder = playground.rewards.find("me", found.id).folder
     playground.leave("me")
@@ -120,7 +120,7 @@ def test_too_few_pairs_and_bad_rules_do_not_start(playground):
     few = payloads(playground, asked({}, pairs=PAIRS[:2]))[0]["reward_model_start"]
     assert few["state"] == "unready" and "at least 4" in few["text"]
     wrong = payloads(playground, asked({"source": "rule", "rule": "x"}))[0]["reward_model_start"]
-    assert wrong["state"] == "unready" and "no such rule" in wrong["text"]
+    assert wrong["state"] == "unready" and "No rule" in wrong["text"]
 
 
 def test_a_rule_makes_the_pairs(playground):

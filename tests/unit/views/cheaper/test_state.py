@@ -110,7 +110,7 @@ def test_for_programs(playground):
     assert_close(np.array(told["whole"]), found.whole, 1e-6)
     assert_close(np.array(told["kept"], float)[8:], np.quantile(found.kept, (0.25, 0.5, 0.75), axis=1).T[8:], 1e-6)
     assert_close(np.array(told["decay"]), np.quantile(decay_tokens(found), (0.25, 0.5, 0.75)), 1e-4)
-    for layer, message in ((0, "no state space"), (3, "layer")):
+    for layer, message in ((0, "not a state-space layer"), (3, "layer")):
         with pytest.raises(InputError, match=message):
             call(playground, VIEW.api[0], {"prompt": PROMPT, "layer": layer})
 

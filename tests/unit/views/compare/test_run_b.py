@@ -96,7 +96,7 @@ def test_another_model_with_other_tokens_has_no_difference_and_says_why(with_mod
     assert parts["runs_difference"]["absent"] and "figure" not in parts["runs_difference"]
     assert parts["runs_alignment"]["counts"] is None
     assert "different vocabularies" in parts["runs_alignment"]["note"]
-    assert "nearest to those of head 1.2 of A" in parts["runs_b"]["note"]
+    assert "closest to those of A's head 1.2" in parts["runs_b"]["note"]
     assert "Unlike" in parts["runs_b"]["source"] and "Tiny" in parts["runs_a"]["source"]
     assert "no counterparts" in parts["runs_heads"]["empty"]["hint"]
     assert [step[0] for step in parts["runs_alignment"]["steps"]] == ["same"] * 5  # by their bytes

@@ -358,7 +358,7 @@ def test_rows_as_the_page_shows_them():
 
 
 def test_wrong_steps_are_told_and_the_rest_stays(playground):
-    for language, said in (("en", "out of its range"), ("zh", "超出")):
+    for language, said in (("en", "out of range"), ("zh", "超出")):
         sent = {"pipeline": {"steps": [{"warp": "top_k", "values": {"k": -1}}]}}
         parts = drawn(playground, values=sent, language=language)
         assert said in parts["distribution_facts"]["problem"]["text"] and not parts["notice"]

@@ -137,7 +137,7 @@ def test_moving_the_temperature_moves_only_the_mark(playground, monkeypatch):
 
 def test_wrong_steps_are_told_in_place_of_the_map(playground):
     parts = drawn(playground, sent(("top_k", {"k": -1})))
-    assert "out of its range" in parts["temperature_map"]["problem"]["text"] and "temperature_width" not in parts
+    assert "out of range" in parts["temperature_map"]["problem"]["text"] and "temperature_width" not in parts
 
 
 @pytest.mark.parametrize("prompt", ["a", "\u202e<b>"])

@@ -159,7 +159,7 @@ def test_a_run_is_read_by_its_number(playground):
     best = found["best"]
     assert found["score"] == pytest.approx(last.induction[best["layer"], best["head"]], rel=1e-5)
     assert found["score"] == pytest.approx(last.induction.max(), rel=1e-5)
-    with pytest.raises(InputError, match="no such run"):
+    with pytest.raises(InputError, match="run does not exist"):
         endpoint(playground, "training_run", run="0" * 32)
     short = finish(playground.workshop, task="modular_addition", length=4)
     assert endpoint(playground, "training_run", run=short.id)["best"] is None  # too short to score a head

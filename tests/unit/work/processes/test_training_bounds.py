@@ -26,7 +26,7 @@ def lab(server):
 def test_training_is_off_unless_minutes_are_given(shared):
     with pytest.raises(InputError, match="switched off"):
         shared.workshop.start("me", job_of({}, shared.workshop.limits))
-    assert lab(shared)["empty"]["text"].startswith("Training is switched off")
+    assert lab(shared)["empty"]["text"].startswith("Training is disabled")
 
 
 def test_training_on_a_shared_server_is_smaller_and_the_form_says_so(shared, playground):

@@ -114,7 +114,7 @@ def test_refused_jobs_leave_nothing_behind(shop):
         shop.start("me", quick(layers=7))
     for minutes in (0, -1):
         off = Workshop(Limits(minutes=minutes))
-        with pytest.raises(InputError, match="Training is switched off on this server"):
+        with pytest.raises(InputError, match="Training is disabled on this server"):
             off.start("me", quick())
         assert off.of("me") == [] and off._home is None
     assert shop.of("me") == [] and shop._home is None
@@ -256,7 +256,7 @@ def test_pause_resume_stop_and_nobody_else_meanwhile(real, done):
     assert run.state == "running" and real.find(run.model_id) is None and real.finished(run.id) is None
     assert os.getpriority(os.PRIO_PROCESS, run.process.pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10)
     for owner in ("me", "other"):
-        with pytest.raises(InputError, match="Another training run is using this server"):
+        with pytest.raises(InputError, match="Another training run is in progress"):
             real.start(owner, quick())
     run.tell("pause")
     assert run.state == "paused"

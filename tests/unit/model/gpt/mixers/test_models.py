@@ -124,7 +124,7 @@ def test_a_state_goes_back_to_the_last_forward_and_to_nothing(exact):
     model, ids, other = model_of(HYBRID), random_ids(1, T), random_ids(1, 3, seed=5)
     cache = KVCache.empty(model.config, 1, T)
     decode(model, ids[:, :12], cache, [9, 3])
-    with pytest.raises(InputError, match="no token can be taken back"):
+    with pytest.raises(InputError, match="cannot be removed from it again"):
         cache.truncate(10)
     assert cache.length == 12
     cache.truncate(9)
@@ -258,7 +258,7 @@ def test_a_window_cannot_be_blocked_whole():
     trace = run(model_of("sliding_window"), tokens_of(random_ids(1, T)[0]))
     edits = [Edit("block_edge", 0, 1, query=9, key=key) for key in range(5, 9)]
     assert np.isnan(trace.edit(*edits).scores(0, 1)[9, :9]).all()
-    with pytest.raises(InputError, match="nothing left to read"):
+    with pytest.raises(InputError, match="no key left to attend to"):
         trace.edit(*edits, Edit("block_edge", 0, 1, query=9, key=9))
 
 
@@ -284,7 +284,7 @@ def test_what_a_layer_does_not_have_is_said():
     with pytest.raises(InputError, match="no queries and keys"):
         trace.qkv(1, 0)
     assert trace.qkv(2, 3).v.shape == (T, trace.config.d_head)
-    with pytest.raises(InputError, match="no such head"):
+    with pytest.raises(InputError, match="head does not exist"):
         trace.mixing(2, H)
     assert trace.mixing(1, trace.config.d_inner - 1).shape == (T, T)
 
@@ -320,5 +320,5 @@ def test_new_models_differ_by_layer_in_their_mixer_only():
 def test_a_draft_is_refused_where_tokens_cannot_be_taken_back():
     from model.generation.requests import Draft, Request
 
-    with pytest.raises(InputError, match="no token can be taken back"):
+    with pytest.raises(InputError, match="cannot be removed from it again"):
         check_request(model_of(HYBRID), [1, 2], Draft("ngram", 2), Request(size=V))

@@ -182,14 +182,14 @@ def test_what_is_no_number_is_refused(name, wrong):
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("wrong", [None, 3, True, [], {}, 2.5], ids=repr)
 def test_what_is_no_text_is_refused(name, wrong):
-    with pytest.raises(InputError, match=f"do not describe a model. Got: {name}. Change"):
+    with pytest.raises(InputError, match=f"are not valid for a model. Got: {name}. Change"):
         own(**{name: wrong})
 
 
 @pytest.mark.parametrize("name", FLAGS)
 @pytest.mark.parametrize("wrong", [None, 0, 1, "yes", [], {}], ids=repr)
 def test_what_is_no_flag_is_refused(name, wrong):
-    with pytest.raises(InputError, match=f"do not describe a model. Got: {name}. Change"):
+    with pytest.raises(InputError, match=f"are not valid for a model. Got: {name}. Change"):
         own(**{name: wrong})
 
 
@@ -206,13 +206,13 @@ def test_a_dropout_that_is_no_number_is_refused(wrong):
 
 @pytest.mark.parametrize("changes", [{"schedule": "linear"}, {"steps": 0}, {"batch": 0}, {"length": -4}])
 def test_what_is_no_recipe_is_refused(changes):
-    with pytest.raises(InputError, match="do not describe a model"):
+    with pytest.raises(InputError, match="are not valid for a model"):
         job(**changes)
 
 
 @pytest.mark.parametrize("value", [None, [], "task", 3, True, [["layers", 2]]], ids=repr)
 def test_settings_are_an_object(value):
-    with pytest.raises(InputError, match="do not describe a model"):
+    with pytest.raises(InputError, match="are not valid for a model"):
         job_of(value, LIMITS)
 
 

@@ -163,7 +163,7 @@ def test_softmax_attention_is_the_default():
 
 @pytest.mark.parametrize("name", ["", "Mamba", "x" * 1_000_000, "mamba,softmax", "<b>"])
 def test_a_mixer_that_there_is_not_is_refused_by_name(name):
-    with pytest.raises(InputError, match="no mixer of that name") as error:
+    with pytest.raises(InputError, match="No mixer has this name") as error:
         job(mixer=name)
     assert error.value.got == name[:40] and "delta, mamba, hybrid" in error.value.hint
 
@@ -210,13 +210,13 @@ def test_settings_of_a_mixer_of_another_kind_are_refused(changes):
     ],
 )
 def test_what_is_no_model_is_refused(changes):
-    with pytest.raises(InputError, match="do not describe a model") as error:
+    with pytest.raises(InputError, match="are not valid for a model") as error:
         check(job(**changes), LIMITS)
     assert len(error.value.got) <= 80
 
 
 @pytest.mark.parametrize("name", ["juggling", "", "TEXT", "x" * 1_000_000])
 def test_an_unknown_task_is_refused(name):
-    with pytest.raises(InputError, match="no task of that name") as error:
+    with pytest.raises(InputError, match="No task has this name") as error:
         check(job(task=name), LIMITS)
     assert len(error.value.got) <= 40
