@@ -9,7 +9,7 @@ const clock = (seconds) => {
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
 };
 
-// Build the Start, Stop and Continue buttons. started() runs after a request. Returns { node, paint(anew) }.
+// Build the Start, Stop and Continue buttons. started() runs after a request. Returns { node, paint() }.
 export function runBar(started) {
   const node = el("div", "pg-buttons");
   let looks = "";

@@ -28,13 +28,13 @@ function choice(options, value, change) {
   return select;
 }
 
-// Build the setting for the cache policy and its budget; anew(2) redraws the editor and restores the focus.
-function remembering(strategy, { words, bounds, memories }, { changed, anew }) {
+// Build the setting for the cache policy and its budget; redraw(2) redraws the editor and restores the focus.
+function remembering(strategy, { words, bounds, memories }, { changed, redraw }) {
   const what = choice([["", words.memory_all], ...memories], strategy.memory?.kind ?? "", (kind) => {
     const budget = strategy.memory?.budget ?? MEMORY;
     if (kind) strategy.memory = { kind, budget };
     else delete strategy.memory;
-    anew(2);
+    redraw(2);
   });
   const set = (budget) => {
     strategy.memory.budget = budget;
@@ -52,7 +52,7 @@ export function strategyEditor(desk, changed) {
     changed(pause);
     markPreset();
   };
-  const anew = (select) => {
+  const redraw = (select) => {
     draw();
     told();
     node.querySelectorAll("select")[select].focus();
@@ -84,7 +84,7 @@ export function strategyEditor(desk, changed) {
     const preset = choice([["", words.own], ...options], "", (key) => {
       const named = strategy.name && !(strategy.name in presets) ? { name: strategy.name } : {};
       desk.strategies[desk.open] = { ...copy(presets[key]), ...named };
-      anew(0);
+      redraw(0);
     });
     preset.options[0].disabled = true;
     return preset;
@@ -103,7 +103,7 @@ export function strategyEditor(desk, changed) {
       strategy.method,
       (key) => {
         Object.assign(strategy, { method: key, options: {} });
-        anew(1);
+        redraw(1);
       },
     );
     const row = el("div", "pg-strat-fields"),
@@ -114,7 +114,7 @@ export function strategyEditor(desk, changed) {
       field(words.preset, presetField(strategy)),
       field(words.method, how),
       ...parameters.map((parameter) => slider(strategy, parameter, told)),
-      ...remembering(strategy, payload, { changed: told, anew }),
+      ...remembering(strategy, payload, { changed: told, redraw }),
     );
     about.append(el("span", "pg-strat-cited", ` ${source}`));
     steps.append(

@@ -132,7 +132,7 @@ def test_light_and_dark(page):
 def test_what_does_not_fit_is_said(page):
     with pytest.raises(InputError, match="No figure"):
         page.figure("header")
-    with pytest.raises(InputError, match="no measure"):
+    with pytest.raises(InputError, match="No measurement"):
         page.run("map_plot")
     with pytest.raises(InputError, match="settings"):
         page.figure("map_plot", lens_form={})

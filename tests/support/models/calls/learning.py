@@ -101,5 +101,5 @@ rows(
         lambda c: {"sheet": SHEET, "typed": example(SHEET, "int8"), "options": {"scheme": "affine"}},
         {"options": "empty"},
     ),
-    calculations__rounding__rounding=Row(lambda c: {"given": {}, "scheme": "affine"}, {}, slow=True),
+    calculations__rounding__rounding=Row(lambda c: {"inputs": {}, "scheme": "affine"}, {}, slow=True),
 )

@@ -283,8 +283,8 @@ def speculative(
     """
     others = drafters(scene)
     if draft == "model" and draft_model not in others:
-        hint = say("First load one with the same vocabulary: {}.", ", ".join(others) or NONE)
-        raise InputError("This model cannot be used as a draft.", draft_model[:40], hint)
+        load = say("First load one with the same vocabulary: {}.", ", ".join(others) or NONE)
+        raise InputError("This model cannot be used as a draft.", draft_model[:40], load)
     pipeline, tokens = Pipeline(steps_of(scene.model, steps)), min(new_tokens, most_tokens(scene))
     settings = {"pipeline": pipeline, "draft": draft, "gamma": gamma, "tokens": tokens, "seed": seed}
     settings |= {"model": draft_model} if draft == "model" else {}
