@@ -289,7 +289,7 @@ def unit(name: str, value: object) -> None:
     """Raise InputError unless a random number lies in [0, 1)."""
     if not (is_number(value) and 0 <= value < 1):
         got = f"{name}: {shown(value)}"
-        raise InputError("The random number is out of its range.", got, "Give a number from 0 up to below 1.")
+        raise InputError("The random number is out of range.", got, "Give a number from 0 up to below 1.")
 
 
 def nonempty(name: str, value: Collection) -> None:

@@ -119,7 +119,7 @@ def test_an_address_that_is_taken_is_said_in_words():
         place.bind(("127.0.0.1", 0))
         place.listen()
         port = place.getsockname()[1]
-        with pytest.raises(InputError, match=rf"served at this address. Got: 127.0.0.1:{port}. .*--port"):
+        with pytest.raises(InputError, match=rf"cannot listen at this address. Got: 127.0.0.1:{port}. .*--port"):
             taken("127.0.0.1", port)
     for other in ("192.0.2.1", "no such host"):  # the first is of a net for examples
         with pytest.raises(InputError, match=rf"Got: {other}. "):

@@ -100,7 +100,7 @@ def test_what_a_person_can_cause_is_an_answer(replica, options, tmp_path):
     assert isinstance(refused, RefusedQuestion) and isinstance(refused.error, InputError) and refused.error.hint
     gone = Replica(options, "no such model", 1)
     for answer in (gone.ready(), gone.run(RunKey("no such model", ids))):
-        assert "no model" in pickle.loads(answer).error.what
+        assert "No model" in pickle.loads(answer).error.what
     assert pickle.loads(replica.ready()) == "tiny"
 
 
@@ -148,4 +148,4 @@ def test_what_was_stopped_before_it_began_does_not_begin(replica, page):
 
 def test_a_conversation_that_cannot_be_answered_is_refused(replica):
     refused = pickle.loads(replica.work("f", Answering("tiny", Prompt("the cat"), "greedy")))
-    assert "nothing to answer" in refused.error.what
+    assert "awaits an answer" in refused.error.what

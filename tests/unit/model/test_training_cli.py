@@ -373,4 +373,4 @@ def test_a_task_is_trained_from_the_command_line(tmp_path, capsys):
     (tmp_path / "a.jsonl").write_text('{"instruction": "x", "output": "y"}')
     tuned = ["tune", "--model", tmp_path, "--examples", tmp_path / "a.jsonl", "--out", tmp_path / "tuned", "--steps", 1]
     assert call(*tuned) == 2  # there is no end of text to answer with
-    assert "end of text" in capsys.readouterr().err
+    assert "end-of-text" in capsys.readouterr().err

@@ -61,4 +61,4 @@ def test_the_module_runs_as_a_program(tmp_path):
     assert (shown.returncode, refused.returncode) == (0, 2)
     for name in ("prepare", "train", "tune", "evaluate", "export"):
         assert f"\n    {name} " in out.split("positional arguments:")[1]
-    assert error == "There is no checkpoint to continue from. Got: checkpoint.pt. Start the run anew.\n"
+    assert error == "There is no checkpoint to continue from. Got: checkpoint.pt. Start the run again.\n"

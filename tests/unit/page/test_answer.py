@@ -70,7 +70,7 @@ def test_room_is_left_for_the_turns_end(server, talker):
 
 @pytest.mark.parametrize("prompt", [Prompt("abc"), Prompt("", OPEN.turns[:-1])])
 def test_only_an_open_turn_is_answered(server, talker, prompt):
-    with pytest.raises(InputError, match="nothing to answer"):
+    with pytest.raises(InputError, match="awaits an answer"):
         next(written(server, talker, prompt, "greedy", threading.Event()))
 
 
@@ -103,7 +103,7 @@ def test_whatever_a_page_sends_is_answered_by_the_first_strategy(server, talker,
 
 def test_what_cannot_be_answered_is_said(server):
     (told,) = said(server, {"tag": "1"}, chat={})
-    assert "nothing to answer" in told["error"]["text"] and told["tag"] == "1" and server.queue.working == []
+    assert "awaits an answer" in told["error"]["text"] and told["tag"] == "1" and server.queue.working == []
 
 
 def test_a_stop_and_a_visitor_who_leaves_end_it(server):

@@ -25,7 +25,7 @@ rows(
     component_times__measure=Row(
         lambda c: {"model": c.model, "ids": IDS, "every": True, "budget": 1.0}, {"budget": "half, zero"}, slow=True
     ),
-    flops__Reading=Row(lambda c: {"T": 3, "S": 3, "logits": 1}, {"logits": "zero"}),
+    flops__PassSize=Row(lambda c: {"T": 3, "S": 3, "logits": 1}, {"logits": "zero"}),
     flops__by_group=Row(lambda c: {"ops": operations(c.config, PassSize(3, 3)), "useful": True}, {"ops": "empty"}),
     flops__total=Row(lambda c: {"ops": operations(c.config, PassSize(3, 3)), "useful": True}, {"ops": "empty"}),
     flops__counted=Row(lambda c: {"config": c.config, "reading": PassSize(3, 3)}, slow=True),

@@ -81,7 +81,7 @@ rows(
     find_heads__rank_heads=Row(
         lambda c: {"trace": c.run, "queries": [2], "keys": [1], "measure": "weights"},
         {},
-        {"queries": "position|No token", "keys": "position|No token"},
+        {"queries": "position|query token", "keys": "position|key token"},
     ),
     measures__measure=Row(
         lambda c: {"trace": c.run, "name": "weights", "layer": 0, "head": 0}, {}, {"name": "measure"}

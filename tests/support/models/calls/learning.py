@@ -11,7 +11,7 @@ from tests.support.models.calls.row import INSIDE, PAIRS, SEED, TWO, Row, blank,
 
 rows(
     "model.alignment",
-    preferences__Ask=Row(
+    preferences__PairSettings=Row(
         lambda c: {"pairs": 2, "new_tokens": 4, "temperature": 1.0, "seed": 0}, SEED | {"temperature": "half"}
     ),
     preferences__pairs_by_rule=Row(

@@ -65,7 +65,7 @@ def test_floor_and_scale_are_not_negative():
     ],
 )
 def test_too_few_points_are_said(fit, x, y):
-    with pytest.raises(InputError, match="too few points"):
+    with pytest.raises(InputError, match="needs more points"):
         fit(np.array(x, float), np.array(y, float))
 
 

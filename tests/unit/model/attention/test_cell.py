@@ -257,7 +257,7 @@ def test_edited_vectors_are_what_is_explained(name: str, edit):
         ((0, 0, T, 2), f"position does not exist. Got: {T}. Positions run from 0 to {T - 1}"),
         ((0, 0, 3, -1), "position does not exist. Got: -1"),
         ((0, 0, -1, -1), "position does not exist"),
-        ((0, 0, 3, 4), "cannot look at a later one. Got: query 3, key 4. Choose a key at or before the query"),
+        ((0, 0, 3, 4), "cannot attend to a later token. Got: query 3, key 4. Choose a key at or before the query"),
         ((0, 0, 3, T), "position does not exist"),
     ],
 )

@@ -284,8 +284,8 @@ def test_patches_that_cannot_be_made():
         ((clean, traced()), TARGET["logit"], "resid_pre", "different models"),
         ((clean, corrupted), TARGET["logit"], "pattern", "This place cannot be patched"),
         ((clean, corrupted), TARGET["logit"], ["z"], "This place cannot be patched"),
-        ((clean, corrupted), TARGET["kl"], "resid_pre", "needs a token to watch.*kl"),
-        ((clean, corrupted), TARGET["loss"], "resid_pre", "needs a token to watch.*loss"),
+        ((clean, corrupted), TARGET["kl"], "resid_pre", "needs a target token.*kl"),
+        ((clean, corrupted), TARGET["loss"], "resid_pre", "needs a target token.*loss"),
         ((clean, corrupted), Target("logit"), "resid_pre", "lacks a token"),
     ):
         with pytest.raises(InputError, match=what):

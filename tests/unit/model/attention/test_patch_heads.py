@@ -94,7 +94,7 @@ def test_heads_that_cannot_be_patched():
     for runs, target, position, what in (
         ((clean, shorter), TARGET["logit"], None, f"differ in length.*{T} and {T - 1} tokens"),
         ((clean, traced()), TARGET["logit"], None, "different models"),
-        ((clean, corrupted), TARGET["kl"], None, "needs a token to watch.*kl"),
+        ((clean, corrupted), TARGET["kl"], None, "needs a target token.*kl"),
         ((clean, corrupted), TARGET["logit"], T, f"position does not exist.*0 to {T - 1}"),
         ((clean, corrupted), TARGET["logit"], 1.0, "position does not exist"),
     ):

@@ -124,7 +124,7 @@ def test_a_model_with_joined_products_is_merged_alike():
 
 def test_what_cannot_be_is_said():
     model = tiny_model(MHA)
-    with pytest.raises(InputError, match=r"merged to this number[\s\S]*3[\s\S]*4, 2, 1"):
+    with pytest.raises(InputError, match=r"merged into this number[\s\S]*3[\s\S]*4, 2, 1"):
         pooled(model, 3)
     with pytest.raises(InputError, match=r"unknown value\. Got: merge: median"):
         pooled(model, 2, "median")

@@ -234,7 +234,7 @@ def test_times_are_measured_where_blocks_are_skipped():
     found = timed(config, Policy("first", 16), (64, 128), lambda done, all, what: told.append((done, all)))
     assert [each.T for each in found] == [64, 128] and told[-1] == (2, 2)
     assert all(each.full > 0 and each.sparse > 0 and each.masked > 0 for each in found)
-    with pytest.raises(InputError, match="no kernel"):
+    with pytest.raises(InputError, match="no attention kernel"):
         timed(config, Policy("h2o", 16), (64,))
 
 

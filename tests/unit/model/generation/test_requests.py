@@ -30,7 +30,7 @@ def test_settings_are_whole_numbers(name, wrong):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"size": 0}, "no size of a vocabulary. Got: 0"),
+        ({"size": 0}, "not the size of a vocabulary. Got: 0"),
         ({"gamma": 0}, "number of tokens cannot be proposed. Got: 0"),
         ({"gamma": MOST_DRAFTED + 1}, f"Choose a value from 1 to {MOST_DRAFTED}"),
         ({"max_new_tokens": 0}, "max_new_tokens: 0"),
@@ -62,7 +62,7 @@ def test_a_draft_has_a_whole_number_of_layers_or_tokens(n):
 
 @pytest.mark.parametrize("other", [None, "x", 3])
 def test_a_draft_by_another_model_has_one(other):
-    with pytest.raises(InputError, match="no other model"):
+    with pytest.raises(InputError, match="No other model"):
         Draft("model", model=other)
 
 

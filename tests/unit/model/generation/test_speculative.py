@@ -216,7 +216,7 @@ def test_a_seed_is_a_text(gpt2):
     for gamma in (0, MOST_DRAFTED + 1):
         with pytest.raises(InputError, match="cannot be proposed"):
             next(speculate(gpt2, IDS, Draft("layers", 2), request(gamma=gamma)))
-    with pytest.raises(InputError, match="no other model"):
+    with pytest.raises(InputError, match="No other model"):
         next(speculate(gpt2, IDS, Draft("model"), request()))
 
 

@@ -94,7 +94,7 @@ def test_mixers_by_layer():
 
 
 def test_unknown_and_missing_keys_are_named():
-    with pytest.raises(CheckpointError, match=r"not known.*n_sharks, windows"):
+    with pytest.raises(CheckpointError, match=r"unknown keys.*n_sharks, windows"):
         from_dict({**TINY, "windows": 4, "n_sharks": 8})
     with pytest.raises(CheckpointError, match=r"lacks keys.*n_head, vocab_size"):
         from_dict({key: value for key, value in TINY.items() if key not in ("vocab_size", "n_head")})

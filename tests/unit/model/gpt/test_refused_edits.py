@@ -61,7 +61,7 @@ BAD = {
     "no position": ({**EDGE, "query": T}, f"position does not exist.*0 to {T - 1}"),
     "a negative key": ({**EDGE, "key": -1}, "position does not exist"),
     "a float query": ({**EDGE, "query": 7.0}, "position does not exist"),
-    "a later key": ({**EDGE, "key": 8}, "cannot look at a later one.*query 7, key 8"),
+    "a later key": ({**EDGE, "key": 8}, "cannot attend to a later token.*query 7, key 8"),
     "the only key": ({**EDGE, "query": 0, "key": 0}, "no key left to attend to"),
     "not a number": ({**SCALE, "factor": math.nan}, "cannot be used"),
     "infinite": ({**SCALE, "factor": -math.inf}, "cannot be used"),

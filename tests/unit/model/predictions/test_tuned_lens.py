@@ -62,7 +62,7 @@ def test_a_file_that_lacks_a_tensor_is_refused(tmp_path, lost):
 
 def test_a_lens_of_another_model_is_refused(tmp_path):
     save_lens(some_lens(), tmp_path / "lens.safetensors")
-    with pytest.raises(CheckpointError, match="of another model"):
+    with pytest.raises(CheckpointError, match="belongs to another model"):
         read_lens(tmp_path / "lens.safetensors", tiny_model({"n_layer": L + 1}).config)
 
 
@@ -197,7 +197,7 @@ def test_the_files_and_their_cards_say_what_they_gain(name):
     table = {
         cells[1]: cells[2:-1] for cells in (re.split(r" *\| *", line) for line in card.splitlines()) if len(cells) > 3
     }
-    layers = [int(cell) for cell in table["stream entering block"]]
+    layers = [int(cell) for cell in table["residual stream before layer"]]
     for row, kind in (("logit lens", "plain"), ("tuned lens", "tuned")):
         assert table[row] == [f"{kl[kind][layer]:.2f}" for layer in layers]
 

@@ -53,9 +53,9 @@ def test_steps_that_cannot_be_are_refused(steps, said):
 @pytest.mark.parametrize(
     ("logits", "said"),
     [
-        ([1.0, math.nan], "make no distribution. Got: nan"),
-        ([1.0, math.inf], "make no distribution. Got: inf"),
-        ([-math.inf] * 3, "make no distribution. Got: -inf"),
+        ([1.0, math.nan], "do not define a distribution. Got: nan"),
+        ([1.0, math.inf], "do not define a distribution. Got: inf"),
+        ([-math.inf] * 3, "do not define a distribution. Got: -inf"),
         ([], "logits of one position"),
         ([[1.0, 2.0]], r"logits of one position. Got: \(1, 2\)"),
         (1.0, "logits of one position"),

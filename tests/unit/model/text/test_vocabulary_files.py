@@ -35,7 +35,7 @@ def put(*keys, value):
         (break_vocab(extra="5"), CheckpointError, "whole numbers"),
         (break_vocab(**{"▁the": 264}), CheckpointError, "▁the"),
         (break_vocab(**{"a" * 5000: 264}), CheckpointError, "implausibly"),
-        (put("model", "vocab", value={}), CheckpointError, "none"),
+        (put("model", "vocab", value={}), CheckpointError, "empty"),
         (put("model", "vocab", value=[]), CheckpointError, "whole numbers"),
         (put("model", "merges", value=["h e", "q q"]), CheckpointError, "q q"),
         (put("model", "merges", value=["h"]), CheckpointError, "two tokens"),

@@ -89,7 +89,7 @@ def test_a_text_too_short_to_hold_any_out_is_refused(size: int, share: float):
     """16 characters are the least of either part: a half of 32, a tenth of 160."""
     assert [len(part) for (part,) in data.split_documents(["x" * 32], 0.5)] == [16, 16]
     assert [len(part) for (part,) in data.split_documents(["x" * 160], 0.1)] == [144, 16]
-    with pytest.raises(InputError, match=f"too little text.*{size} characters"):
+    with pytest.raises(InputError, match=f"too short for training.*{size} characters"):
         data.split_documents(["x" * size] if size else [], share)
 
 

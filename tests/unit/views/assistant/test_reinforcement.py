@@ -183,7 +183,7 @@ def test_a_run_that_went_astray_says_so_and_keeps_its_model(playground, monkeypa
 def test_a_server_that_trains_nothing_says_so(lm):
     playground = serving(lm, Options(training_minutes=0))
     playground.workshop.limits = Limits(minutes=0)
-    with pytest.raises(InputError, match="switched off"):
+    with pytest.raises(InputError, match="disabled"):
         next(PRACTICE.events["start"].handle(visit(playground, SMALL), {}))
 
 

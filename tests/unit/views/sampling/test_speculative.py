@@ -116,9 +116,7 @@ def test_what_a_page_sends_is_kept_within_bounds(playground, lm):
     found, _ = done(playground, small)
     assert found.request == Request(256, steps, 4, 8, 0) and len(found.compared.tokens) == 8
     parts = drawn(playground, steps=[{"warp": "nothing"}])
-    assert (
-        "not known" in parts["speculative_text"]["problem"]["text"] and parts["speculative_job"]["state"] == "unready"
-    )
+    assert "unknown" in parts["speculative_text"]["problem"]["text"] and parts["speculative_job"]["state"] == "unready"
     assert all("empty" in parts[f"speculative_{name}"] for name in ("numbers", "times", "calls", "sweep"))
 
 

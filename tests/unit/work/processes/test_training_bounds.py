@@ -24,7 +24,7 @@ def lab(server):
 
 
 def test_training_is_off_unless_minutes_are_given(shared):
-    with pytest.raises(InputError, match="switched off"):
+    with pytest.raises(InputError, match="disabled"):
         shared.workshop.start("me", job_of({}, shared.workshop.limits))
     assert lab(shared)["empty"]["text"].startswith("Training is disabled")
 

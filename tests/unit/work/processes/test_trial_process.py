@@ -121,7 +121,7 @@ def test_one_comparison_or_training_at_a_time():
 
 
 def test_nothing_is_trained_where_training_is_switched_off():
-    with pytest.raises(InputError, match="switched off"):
+    with pytest.raises(InputError, match="disabled"):
         side_by_side(shop(minutes=0.0), [(doubled, (1,))], 1, lambda *told: None)
 
 

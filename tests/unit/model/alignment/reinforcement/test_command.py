@@ -61,4 +61,4 @@ def test_a_wrong_request_is_told(base, capsys, wrong):
 
 def test_a_folder_that_holds_something_is_left_alone(base, capsys):
     assert main(["reinforce", "--model", str(base), "--out", str(base), *SMALL]) == 2
-    assert "already holds" in capsys.readouterr().err
+    assert "not empty" in capsys.readouterr().err

@@ -138,7 +138,9 @@ def test_a_task_says_which_context_it_needs(name, shortest, longest):
     for length in (shortest, longest):
         assert check(job(task=name, length=length), LIMITS).n_ctx == length
     for length in {max(4, shortest - 1), min(256, longest + 1)} - {shortest, longest}:
-        with pytest.raises(InputError, match=f"another context. Got: {length} tokens. .* {shortest} to {longest}"):
+        with pytest.raises(
+            InputError, match=f"another context length. Got: {length} tokens. .* {shortest} to {longest}"
+        ):
             check(job(task=name, length=length), LIMITS)
 
 
