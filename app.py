@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parent
-SPACE_FRAMES = ("https://huggingface.co", "https://*.hf.space")  # the pages that show a Space in a frame
+SPACE_FRAMES = ("https://huggingface.co", "https://*.hf.space")  # websites that show a Space in a frame
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9*][A-Za-z0-9.*-]*(:[0-9]{1,5})?")
 
 
 def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.environ) -> argparse.Namespace:
-    """The command line; on a Hugging Face Space, which has none, what suits one."""
+    """Parse the command line; a Hugging Face Space, which has none, gets suitable defaults."""
     parser = _parser(environ)
     options = parser.parse_args(arguments)
     if options.mcp and importlib.util.find_spec("mcp") is None:
@@ -190,21 +190,22 @@ def _origin(text: str) -> str:
 
 
 def environment(options: argparse.Namespace) -> None:
-    """Set what libraries read once, when they are imported."""
+    """Set the environment variables that libraries read once, when they are imported."""
     policy = {"passive": {"OMP_WAIT_POLICY": "PASSIVE"}, "spin": {"GOMP_SPINCOUNT": "10000"}, "default": {}}
     for name, value in policy[options.wait_policy].items():
         os.environ.setdefault(name, value)
     os.environ.update(GRADIO_ANALYTICS_ENABLED="False", GRADIO_RUN_HISTORY="False", HF_HUB_DISABLE_TELEMETRY="1")
     os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
-    os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000")  # else statistics nobody reads, at every event
-    os.environ["FORWARDED_ALLOW_IPS"] = ""  # whose X-Forwarded-For counts is for --behind-proxy to say
-    os.environ["PLAYGROUND_VIEWS"] = str(options.views or "")  # of the command line only
+    # otherwise unused statistics are computed at every event
+    os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000")
+    os.environ["FORWARDED_ALLOW_IPS"] = ""  # --behind-proxy decides whose X-Forwarded-For is trusted
+    os.environ["PLAYGROUND_VIEWS"] = str(options.views or "")  # only the command line may set this
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 def terminal_progress():
-    """A progress function that keeps one line of the terminal up to date, rewriting it only when it changes."""
+    """Return a progress callback that updates one line of the terminal, rewriting it only when it changes."""
     last = ""
 
     def progress(done: int, total: int | None, what: str) -> None:
@@ -218,7 +219,7 @@ def terminal_progress():
 
 
 def hash_password() -> None:
-    """Ask for a name and a password, and print the line for the file of --login."""
+    """Read a name and a password from the terminal, and print the line for the file of --login."""
     from viz.server.guard.login import hashed
 
     name = input("Name: ").strip()
@@ -228,7 +229,7 @@ def hash_password() -> None:
 
 
 def use_threads(count: int) -> None:
-    """Let torch compute with so many threads; 0 is its own choice."""
+    """Set the number of threads with which torch computes; 0 leaves its default."""
     import torch
 
     if count > 0:
@@ -236,7 +237,7 @@ def use_threads(count: int) -> None:
 
 
 def check_device(kind: str) -> None:
-    """End with a sentence where the machine has no such device; torch is not asked for the CPU."""
+    """Exit with a message if the machine lacks this kind of device; the CPU needs no check."""
     if kind == "cpu":
         return
     from model.errors import PlaygroundError
@@ -249,7 +250,7 @@ def check_device(kind: str) -> None:
 
 
 def tell_plan(options: argparse.Namespace) -> None:
-    """Print what the model would take, without loading it."""
+    """Print the resources that the model would need, without loading it."""
     from model.anatomy.plan import report
     from model.errors import PlaygroundError
     from model.loading.sources import resolve
@@ -262,7 +263,7 @@ def tell_plan(options: argparse.Namespace) -> None:
 
 
 def serve_by_several(options: argparse.Namespace, arguments: list[str]) -> None:
-    """Start the processes and their proxy; this one only watches them."""
+    """Start the processes and their proxy; this process only monitors them."""
     from model.errors import PlaygroundError
     from viz.cluster.workers.pool import serve
 
@@ -273,7 +274,7 @@ def serve_by_several(options: argparse.Namespace, arguments: list[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Load the model, build the page, serve it until interrupted."""
+    """Load the model, build the page, and serve it until interrupted."""
     options = parse(arguments)
     environment(options)
     if options.hash_password:
@@ -282,12 +283,12 @@ def main(arguments: list[str] | None = None) -> None:
     if options.plan:
         tell_plan(options)
         return
-    if not options.engine:  # else the replicas' machines are to have it
+    if not options.engine:  # with a cluster, the replicas' machines must have the device
         check_device(options.device)
     if options.workers > 1:
         serve_by_several(options, sys.argv[1:] if arguments is None else arguments)
         return
-    gc.disable()  # until the page is served: imports make much that stays
+    gc.disable()  # until the page is served, because imports create many permanent objects
     from model.errors import PlaygroundError
 
     use_threads(options.threads)
@@ -295,12 +296,12 @@ def main(arguments: list[str] | None = None) -> None:
         from viz.cluster.workers.pool import is_worker
         from viz.serve import launch, prepare
 
-        alone = not is_worker()  # one of several processes does not draw on the terminal
+        alone = not is_worker()  # only a single process draws on the terminal
         playground = prepare(options, terminal_progress() if alone else lambda *_: None)
         if alone:
             print(file=sys.stderr)
         launch(playground, ROOT / "static", host=options.host, port=options.port, open_browser=options.open)
-    except PlaygroundError as error:  # of the command line
+    except PlaygroundError as error:  # an error in the command line
         sys.exit(str(error))
 
 

@@ -1,4 +1,4 @@
-"""The public Python API: load a model, trace a prompt. The app is built on nothing else.
+"""The public Python API: load a model, trace a prompt. The app is built only on this API.
 
 >>> from model.api import load_model                                            # doctest: +SKIP
 >>> run = load_model("smollm2-135m").trace("The cat sat on the mat")            # doctest: +SKIP
@@ -42,7 +42,7 @@ from model.tracing.trace import Trace
 
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
-    """A model with its tokenizer. `id` names both in every RunKey."""
+    """A model with its tokenizer. `id` identifies both in every RunKey."""
 
     id: str
     label: str
@@ -53,37 +53,37 @@ class LanguageModel:
 
     @property
     def config(self) -> ModelConfig:
-        """The architecture."""
+        """The model's architecture."""
         return self.model.config
 
     @cached_property
     def n_params(self) -> int:
-        """The number of parameters, a tied head counted once."""
+        """The number of parameters, with a tied head counted once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     @cached_property
     def nbytes(self) -> int:
-        """The bytes of the parameters in memory, without those that stay in their files."""
+        """The size of the parameters in memory in bytes, without those that stay in their files."""
         return sum(parameter.nbytes for parameter in self.model.parameters()) - stored_bytes(self.model)
 
     @public()
     def encode(self, text: str, *, special: bool = False) -> Tokens:
-        """Return the text as tokens, after a beginning-of-text token if the vocabulary requires one.
+        """Tokenize a text, after a beginning-of-text token if the vocabulary requires one.
 
-        With `special`, special tokens written in the text are recognized. Raises InputError for a lone surrogate.
+        If `special`, special tokens written in the text are recognized. Raises InputError for an unpaired surrogate.
         """
         return self.tokenizer.tokens(self.tokenizer.prompt_ids(text, special=special))
 
     @public(ids=unchecked)
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of token ids; bytes that are not UTF-8 become U+FFFD."""
+        """Decode token ids; bytes that are not UTF-8 become U+FFFD."""
         return self.tokenizer.decode(ids)
 
     @public(prompt=unchecked)
     def trace(self, prompt: str | Sequence[int] | np.ndarray) -> Trace:
-        """Run a prompt, given as text or as token ids, and store what is needed to compute any part of it.
+        """Run a prompt, given as text or as token ids, and store what is needed to compute any part of the run.
 
-        Raises InputError for an empty prompt, one beyond the context length, or ids outside the vocabulary.
+        Raises InputError if the prompt is empty or exceeds the context length, or if ids are outside the vocabulary.
         """
         tokens = self.encode(prompt) if isinstance(prompt, str) else self.tokenizer.tokens(prompt)
         return self.trace_tokens(tokens)
@@ -101,27 +101,28 @@ class LanguageModel:
         edits: Sequence[Edit] = (),
         together: bool = False,
     ) -> Iterator[Tick]:
-        """Continue a prompt by one or several strategies; an iterator of steps, all strategies in one batch.
+        """Continue a prompt with one or several strategies, all in one batch; returns an iterator of steps.
 
-        `prompt` is text, or token ids (those of `chat(...)`, say). A strategy is a key of
-        model.generation.strategies.STRATEGIES or a `Strategy`: a method of METHODS there with its options, and the
-        warps of model.sampling.warps.WARPS before it, in order. Each of them writes the same text as alone. 1 to 8
-        strategies, at most 64 rows together (a beam or a candidate is a row), 1 to 4096 new tokens.
+        `prompt` is text, or token ids (those of `chat(...)`, for example). A strategy is a key of
+        model.generation.strategies.STRATEGIES or a `Strategy`: a method of METHODS there with its options, preceded by
+        warps of model.sampling.warps.WARPS, in order. Each strategy generates the same text as it would alone. 1 to 8
+        strategies, at most 64 rows in total (a beam or a candidate is a row), 1 to 4096 new tokens.
 
-        Every `Tick` has a `Change` for each strategy, in their order, None for a text that had ended before: `drop`
-        tokens go from its end (a beam search may change its mind), `made` are new ones, each with its log-probability,
-        rank and alternatives in the model itself and its probability after the warps; `ended` is "" or why the text
-        ends: "end" (an end-of-text token, which is the last token), "stop" (a text of `stop` is complete),
-        "length" or "context" (no room is left). Closing the iterator stops the work at once.
+        Every `Tick` has a `Change` for each strategy, in the same order, or None for a text that had already ended.
+        `drop` is the number of tokens to remove from its end (a beam search may revise its choice). `made` are new
+        tokens, each with its log-probability, rank and alternatives in the model itself and its probability after the
+        warps. `ended` is "" or the reason why the text ends: "end" (an end-of-text token, which is the last token),
+        "stop" (a string of `stop` is complete), "length" or "context" (no room is left). Closing the iterator stops
+        generation at once.
 
-        The same seed gives the same text. With `shared`, all strategies get the same random number at a step, so that
-        only their methods differ; without it each has its own. With `edits` the model writes under them, as
-        `trace(text).edit(...)` would predict each token; an edit by a mean over the prompt is refused. With `together`,
-        texts that are written at the same time, in turns or by several threads, share the forwards of one batch, each
-        with its own edits, and each is the text that it is alone.
+        The same seed gives the same text. If `shared`, all strategies get the same random number at a step, so that
+        only their methods differ; otherwise each has its own. If `edits` are given, the model generates with them, as
+        `trace(text).edit(...)` would predict each token; an edit by a mean over the prompt is rejected. If `together`,
+        texts that are generated at the same time, in turns or by several threads, share forward passes as one batch,
+        each with its own edits, and each text is the same as it would be alone.
 
-        Raises InputError at this call, before the model runs, for an empty prompt, one beyond the context, unknown
-        names and settings out of range.
+        Raises InputError at this call, before the model runs, if the prompt is empty or exceeds the context, or if a
+        name is unknown or a setting out of range.
 
         >>> for tick in lm.generate("Once upon a time", ("greedy", "top_p"), 20, seed=1):    # doctest: +SKIP
         ...     print([lm.decode([made.id for made in change.made]) for change in tick.changes if change])
@@ -138,13 +139,14 @@ class LanguageModel:
     def chat(
         self, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
     ) -> Tokens:
-        """Return a conversation as the tokens that this model was trained to answer, up to where its answer begins.
+        """Tokenize a conversation in the format that this model was trained to answer, up to the beginning of its
+        answer.
 
-        Messages are {"role": "system", "user" or "assistant", "content": text}. Special tokens in the text of a message
-        stay plain text. Without `answer` the conversation ends with its last message. With `continue_final` its last
-        message is left open: a begun answer, which the model goes on with. Raises InputError where the model has no
-        chat template, or its template does not accept these messages, UnsupportedModel for a template that cannot be
-        used.
+        Messages are {"role": "system", "user" or "assistant", "content": text}. Special tokens in the text of a
+        message remain plain text. If `answer` is false, the conversation ends with its last message. If
+        `continue_final`, its last message is left open as the beginning of an answer, which the model continues.
+        Raises InputError if the model has no chat template or its template does not accept these messages,
+        UnsupportedModel if the template cannot be used.
 
         >>> begun = {"role": "assistant", "content": "The capital of France is"}                # doctest: +SKIP
         >>> ids = lm.chat([question, begun], continue_final=True).ids                           # doctest: +SKIP
@@ -155,7 +157,7 @@ class LanguageModel:
     def turns(
         self, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
     ) -> np.ndarray:
-        """Return the message that each token of `chat` belongs to, -1 for the template's own. [T]"""
+        """Return the index of the message that each token of `chat` belongs to, -1 for the template's own. [T]"""
         _, turns = chat_turns(self.tokenizer, messages, answer=answer, continue_final=continue_final)
         return np.array(turns, np.int64)
 
@@ -166,10 +168,10 @@ class LanguageModel:
         progress: Progress = silent,
         passed: Passed = unseen,
     ) -> Trace:
-        """Trace existing Tokens, continuing the one of `others` with the longest common beginning.
+        """Trace existing Tokens, continuing the run in `others` with the longest common prefix.
 
-        `progress` is called for each layer, and may raise to end the run. `passed` receives the trace before each layer
-        but the first: its methods already return the final numbers of earlier layers.
+        `progress` is called for each layer, and may raise to end the run. `passed` receives the trace before each
+        layer but the first; its methods already return the final numbers of earlier layers.
         """
         traced = run_after(self.model, tokens, others, model_id=self.id, progress=progress, passed=passed)
         traced.piece = self.tokenizer.piece
@@ -177,7 +179,7 @@ class LanguageModel:
 
 
 def _listed(values: object) -> list:
-    """Return several values as a list; raises InputError for a single one."""
+    """Return several values as a list. Raises InputError for a single value."""
     if isinstance(values, bytes | Mapping) or not isinstance(values, Iterable):
         raise InputError("This is not a list.", shown(values), "Give a list, or one name.")
     return list(values)
@@ -191,14 +193,14 @@ def _strategy(name: str) -> Strategy:
 
 
 def list_models() -> pd.DataFrame:
-    """Return the models that can be loaded by name: id, label, one line, download size in bytes, and whether they are
-    cached.
+    """List the models that can be loaded by name: id, label, one-line description, download size in bytes, and whether
+    they are cached.
 
     Further columns: n_params, n_ctx in tokens, whether it is a chat model, and its languages.
     """
     present = sources.available()
     rows = [vars(entry) | {"ready": entry.id in present} for entry in sources.BUILT_IN]
-    # A bundled model is either in the repository or cannot be had.
+    # a bundled model is either in the repository or unavailable
     return pd.DataFrame([row for row in rows if row["ready"] or row["download_bytes"]]).reset_index(drop=True)
 
 
@@ -214,12 +216,12 @@ def load_model(
 ) -> LanguageModel:
     """Load a model by id ("smollm2-135m", "hub:OWNER/NAME"), or from a folder or .gguf file.
 
-    Missing files are downloaded first, unless `offline`. With `stored` the weights of safetensors stay in their files,
-    in their own type: slower, for models larger than memory. `dtype` is the type of the products with weights,
-    "float32", "bfloat16" or "float16" (model.loading.halves), and `device` computes them, "cpu", "cuda" or "mps"
-    (model.loading.devices). Stored weights work with float32 and with their own type; for another they are copied, and
-    rounded to it. Raises InputError for an unknown id, type or device, DownloadError, CheckpointError for broken files
-    and UnsupportedModel for an unsupported architecture.
+    Missing files are downloaded first, unless `offline`. If `stored`, the weights of safetensors stay in their files,
+    with their own type, which is slower but allows models larger than memory. `dtype` is the type of matrix products,
+    "float32", "bfloat16" or "float16" (model.loading.halves), and `device`, "cpu", "cuda" or "mps", computes them
+    (model.loading.devices). Stored weights work with float32 and with their own type; for any other type, they are
+    copied and rounded. Raises InputError for an unknown id, type or device, DownloadError, CheckpointError for broken
+    files and UnsupportedModel for an unsupported architecture.
     """
     devices.check(device)
     resolved = sources.resolve(str(model_id), progress, offline=offline, allow_paths=True)
@@ -234,8 +236,8 @@ def load_resolved(
     dtype: str = "float32",
     device: str = "cpu",
 ) -> LanguageModel:
-    """Load the weights that `sources.resolve` located; `stored` has no effect on a .gguf file, whose weights are not
-    floats.
+    """Load the weights that `sources.resolve` located; `stored` has no effect on a .gguf file, whose weights are
+    quantized.
     """
     stored = stored and resolved.kind == "folder"
     if stored or (dtype, device) != ("float32", "cpu"):
@@ -255,9 +257,10 @@ def load_resolved(
 def _load_placed(
     resolved: sources.Resolved, progress: Progress | None, stored: bool, dtype: str, device: str
 ) -> LanguageModel:
-    """Return a model with products of a type on a device: from safetensors one matrix at a time, never all in float32.
+    """Load a model whose products have the given type and device: from safetensors one matrix at a time, never all in
+    float32.
 
-    With `stored` the weights stay in their files, unless their type differs from that of the products.
+    If `stored`, the weights stay in their files, unless their type differs from that of the products.
     """
     if resolved.kind == "gguf":
         model, vocabulary, _ = prepared.opened(resolved.path, lambda: open_resolved(resolved, progress))
@@ -277,7 +280,7 @@ def _load_placed(
 def open_resolved(
     resolved: sources.Resolved, progress: Progress | None = None, *, stored: bool = False
 ) -> tuple[Transformer, Tokenizer]:
-    """Return the plain model and its vocabulary, for further training; raises the errors of `load_model`."""
+    """Load the plain model and its tokenizer, for further training. Raises the same errors as `load_model`."""
     if resolved.kind == "gguf":
         config, state, metadata = load_gguf(resolved.path, progress)
         vocabulary = tokenizer.from_gguf(metadata)

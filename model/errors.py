@@ -1,15 +1,15 @@
-"""Errors that a person can cause, worded for that person."""
+"""Errors that a user can cause, with messages for that user."""
 
 import re
 import unicodedata
 
-LONGEST = 500  # most characters of an offending value to show
+LONGEST = 500  # maximum number of characters of an offending value to show
 
 
 def plain(text: str) -> str:
-    """Return a text on one line with only visible characters: invisible and control characters are written as escapes.
+    """Return a text on one line with only visible characters; invisible and control characters are escaped.
 
-    File names, tokens and values of untrusted files reach the page and the terminal through this.
+    File names, tokens and values of untrusted files are shown on the page and in the terminal only in this form.
     """
     if isinstance(text, Message):
         return Message(text.template, tuple(map(plain, text.values)))
@@ -24,13 +24,13 @@ def plain(text: str) -> str:
 
 
 class Message(str):
-    """A sentence for a person with its template and values: the template is the key of a translation."""
+    """A message for the user with its template and values; the template is the key of its translation."""
 
     template: str
     values: tuple[str, ...]
 
     def __new__(cls, template: str, values: tuple[str, ...] = ()) -> "Message":
-        """Return the template with its "{}" filled in, in order."""
+        """Fill the "{}" of the template with the values, in order."""
         message = super().__new__(cls, template.format(*values))
         message.template, message.values = template, values
         return message
@@ -45,14 +45,14 @@ def say(template: str, *values: object) -> Message:
 
 
 class PlaygroundError(Exception):
-    """A request of the user cannot be fulfilled; the page shows `what` and `hint`, never a traceback.
+    """An error in which the user's request cannot be fulfilled; the page shows `what` and `hint`, never a traceback.
 
     Args:
         what: what went wrong, one plain sentence.
-        got: the offending value, shortened if long; "" without one.
+        got: the offending value, shortened if long; "" without such a value.
         hint: what to do about it, one plain sentence.
 
-    If `what` or `hint` contains values, it comes from `say`, so that the page can translate it.
+    If `what` or `hint` contains values, it is created by `say`, so that the page can translate it.
     """
 
     def __init__(self, what: str, got: str = "", hint: str = "") -> None:
@@ -72,15 +72,17 @@ def _the_same(kind: type[PlaygroundError], args: tuple, state: dict) -> Playgrou
 
 
 class InputError(PlaygroundError):
-    """The prompt, an option or a selection is not usable."""
+    """Error raised if the prompt, an option or a selection is not usable."""
 
 
 class Astray(InputError):
-    """A training run diverged; the last model with finite numbers is kept."""
+    """Error raised when a training run diverges; the last model with finite numbers is kept."""
 
 
 class PromptTooLong(InputError):
-    """The prompt has more tokens than fit; `cut` is the longest prefix that fits, `limit` the number of tokens."""
+    """Error raised if the prompt has too many tokens; `cut` is the longest prefix that fits, `limit` the maximum
+    number.
+    """
 
     def __init__(self, what: str, got: str, hint: str, cut: str, limit: int) -> None:
         super().__init__(what, got, hint)
@@ -88,12 +90,12 @@ class PromptTooLong(InputError):
 
 
 class CheckpointError(PlaygroundError):
-    """A file of weights, a config or a vocabulary is missing, broken or inconsistent."""
+    """Error raised if a file of weights, a config or a vocabulary is missing, broken or inconsistent."""
 
 
 class UnsupportedModel(PlaygroundError):
-    """The checkpoint is intact but describes an architecture this project does not compute."""
+    """Error raised if a checkpoint is intact but has an architecture that this project does not support."""
 
 
 class DownloadError(PlaygroundError):
-    """Weights could not be downloaded: no network, no space, or unexpected contents."""
+    """Error raised if weights could not be downloaded: no network, no space, or unexpected contents."""

@@ -1,4 +1,4 @@
-"""Checks that weights fit in memory before any is read, and a setting that keeps freed memory for reuse."""
+"""A check that weights fit into memory before any are read, and a setting that keeps freed memory for reuse."""
 
 import ctypes
 
@@ -10,12 +10,14 @@ SPARE = 10  # percent of the weights, reserved for a trace and intermediate resu
 
 
 def fits(weights: int) -> bool:
-    """Return whether this many bytes of weights, and SPARE percent more, are free without swapping."""
+    """Return whether this many bytes of weights, and SPARE percent more, fit into free memory without swapping."""
     return _needed(weights) <= psutil.virtual_memory().available
 
 
 def need_room(weights: int) -> None:
-    """Raise CheckpointError if this many bytes of weights do not fit: before they are read, not once memory is full."""
+    """Raise CheckpointError if this many bytes of weights do not fit, before they are read instead of when memory is
+    full.
+    """
     if not fits(weights):
         got = f"{_needed(weights) / 1e9:.2f} GB, {psutil.virtual_memory().available / 1e9:.2f} GB"
         ways = "--weights stored", "--dtype bfloat16"
@@ -28,7 +30,7 @@ def _needed(weights: int) -> int:
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to keep large blocks for the next step: returning them costs a third of a step's time."""
+    """Make glibc keep large freed blocks for the next step, because returning them takes a third of a step's time."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):  # another C library

@@ -1,4 +1,4 @@
-"""Folders for code and weights that only their owner may change."""
+"""Folders for code and weights that only their owner can change."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def make_private(folder: Path) -> None:
-    """Create a folder and its missing parents, open to their owner alone (0700); raise OSError on failure.
+    """Create a folder and its missing parents, accessible only to their owner (0700). Raises OSError on failure.
 
     An existing folder keeps its mode.
     """
@@ -25,10 +25,10 @@ def make_private(folder: Path) -> None:
 
 
 def distrust(path: Path, root: Path) -> str | None:
-    """Return the reason why others could have written a file or folder, or None if they could not.
+    """Return the reason why other users could have written a file or folder, or None if they could not.
 
     `path` lies in `root`. Both, all folders between them, and the contents of a folder `path` must belong to this user
-    or to the administrator and be writable by no other user. A folder above `root` must not let all users rename its
+    or to the administrator and not be writable by other users. A folder above `root` must not let all users rename its
     contents: it may be writable by all only with the sticky bit, as /tmp is. A path that does not exist is trusted.
     Systems without file owners (Windows) are not checked.
     """

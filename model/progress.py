@@ -1,4 +1,4 @@
-"""Callbacks of long work: `progress(done, total, what)`, which may raise to cancel it, and observers of a run."""
+"""Callbacks of long computations: `progress(done, total, what)`, which may raise to cancel, and observers of a run."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ Progress = Callable[[int, int | None, str], None]
 
 
 class ProgressMessage(str):
-    """A sentence about progress or a result, in the reader's language, which the page shows beside the bar."""
+    """A message about progress or a result, in the user's language, which the page shows beside the progress bar."""
 
 
 # (the model.tracing.trace.Trace of a run in progress, number of finished layers)
@@ -16,8 +16,8 @@ Passed = Callable[[Any, int], None]
 
 
 def unseen(trace: Any, layers: int) -> None:
-    """Ignore the layers that are done: the observer of a run that does nothing."""
+    """Ignore the finished layers: an observer of a run that does nothing."""
 
 
 def silent(done: int, total: int | None, what: str) -> None:
-    """Ignore all reports: the progress callback that does nothing."""
+    """Ignore all reports: a progress callback that does nothing."""

@@ -1,7 +1,7 @@
 """Checks of the arguments of public functions and dataclasses at each call: types, ranges and shapes.
 
-Every refusal is an InputError that names the argument, the value and the expectation. model/arguments.py checks single
-values inside a function: a layer, a position, a token.
+Every rejection is an InputError that names the argument, the value and what was expected. model/arguments.py checks
+single values inside a function: a layer, a position, a token.
 """
 
 import functools
@@ -18,14 +18,14 @@ import numpy as np
 from model.arguments import check_number, check_whole, is_number, is_whole, shown
 from model.errors import InputError, say
 
-Check = Callable[[str, Any], None]  # (name, value): raises InputError for a value that is refused
+Check = Callable[[str, Any], None]  # (name, value): raises InputError for an invalid value
 Target = TypeVar("Target", bound=Callable)
 
-MOST = 1 << 20  # of a count without a bound of its own: tokens, keys, cases
+MOST = 1 << 20  # maximum of a count without its own bound: tokens, keys, cases
 MOST_SEED = 1 << 53
-# Arguments whose bounds follow from the model: the function calls check_layer, check_head ..., which refuse every kind.
+# Arguments whose bounds depend on the model: the function calls check_layer, check_head ..., which check their types.
 _BY_MODEL = ("layer", "head", "position", "token")
-_EXACT = (int, float, bool, str, np.ndarray)  # a value of exactly this type is of its kind: no further look at it
+_EXACT = (int, float, bool, str, np.ndarray)  # a value of exactly this type is valid without further checks
 _LISTS = (Sequence, Collection, Iterable, Set, list, tuple, set, frozenset)
 
 
@@ -35,9 +35,10 @@ _LISTS = (Sequence, Collection, Iterable, Set, list, tuple, set, frozenset)
 def public(**rules: Check) -> Callable[[Target], Target]:
     """Mark a function or a dataclass as public, and check its arguments before its body runs.
 
-    Every argument must match its annotation; a float must be finite. A rule, made by `whole`, `between`, `one_of`,
-    `array` ... below, bounds the values of the argument of that name. An optional argument may be None whatever its
-    rule. Defaults are not checked. Raises InputError at a call, TypeError here for a rule without an argument.
+    Every argument must match its annotation; a float must be finite. A rule, built by `whole`, `between`, `one_of`,
+    `array` ... below, restricts the values of the argument of that name. An optional argument may be None regardless
+    of its rule. Defaults are not checked. Raises InputError at a call, TypeError at decoration if a rule has no
+    argument.
     """
 
     def door(target: Target) -> Target:
@@ -62,7 +63,7 @@ def public(**rules: Check) -> Callable[[Target], Target]:
             return function(*args, **kwargs)
 
         @functools.cache
-        def all_checks() -> dict[str, Check]:  # at the first call, when every name of an annotation is known
+        def all_checks() -> dict[str, Check]:  # at the first call, when every name in an annotation is defined
             return _checks(function, rules)
 
         if isinstance(target, type):
@@ -78,14 +79,14 @@ def public(**rules: Check) -> Callable[[Target], Target]:
 def without_checks(function: Target) -> Target:
     """Return a public function without the checks of its arguments.
 
-    For callers within the project that report non-finite numbers themselves, or that call it for each token with
-    arguments already checked.
+    For internal callers that report nonfinite numbers themselves, or that call it for each token with arguments
+    already checked.
     """
     return function.__wrapped__  # type: ignore[attr-defined, no-any-return]
 
 
 def _checks(function: Callable, rules: Mapping[str, Check]) -> dict[str, Check]:
-    """Return the check of each argument, in order."""
+    """Build the check of each argument, in order."""
     hints = typing.get_type_hints(function, include_extras=True)
     return {
         name: _check(hints.get(name, Any), rules.get(name), name) for name in inspect.signature(function).parameters
@@ -93,7 +94,7 @@ def _checks(function: Callable, rules: Mapping[str, Check]) -> dict[str, Check]:
 
 
 def _check(hint: Any, rule: Check | None, name: str) -> Check:
-    """Return the check of an argument with this annotation."""
+    """Build the check of an argument with this annotation."""
     bare = [each for each in _options(hint) if each is not type(None)]
     optional = len(bare) < len(_options(hint))
     is_list = any((get_origin(each) or each) in _LISTS for each in bare)
@@ -124,7 +125,7 @@ def _check(hint: Any, rule: Check | None, name: str) -> Check:
 
 
 def check_kind(name: str, value: object, hint: Any) -> None:
-    """Raise InputError unless a value is of the kind of a type annotation."""
+    """Raise InputError unless a value matches a type annotation."""
     if get_origin(hint) is Literal:
         one_of(get_args(hint))(name, value)
     elif not is_of(value, hint):
@@ -134,10 +135,10 @@ def check_kind(name: str, value: object, hint: Any) -> None:
 
 
 def is_of(value: Any, hint: Any) -> bool:
-    """Return whether a value is of the kind of a type annotation, entries of a list or mapping included.
+    """Return whether a value matches a type annotation, including the entries of a list or mapping.
 
-    NumPy numbers count as numbers, but True does not. A string is not a list of strings. Entries of a list
-    must be finite.
+    NumPy numbers count as numbers, but True does not. A string is not a list of strings. Entries of a list must be
+    finite.
     """
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or hint is object or isinstance(hint, TypeVar):
@@ -163,10 +164,10 @@ def is_of(value: Any, hint: Any) -> bool:
 
 
 def _is_list(value: Any, hint: Any, kind: type, args: tuple) -> bool:
-    """Return whether a value is a list of this kind whose entries are of these kinds."""
+    """Return whether a value is a list of this type whose entries have the given types."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         return False
-    if isinstance(value, Mapping) and kind not in (Collection, Iterable):  # check its keys
+    if isinstance(value, Mapping) and kind not in (Collection, Iterable):  # its keys are the entries
         return False
     if isinstance(value, np.ndarray):
         return kind in (Sequence, Collection, Iterable) and _has_numbers(value, args)
@@ -174,7 +175,7 @@ def _is_list(value: Any, hint: Any, kind: type, args: tuple) -> bool:
         return isinstance(value, tuple) and len(value) == len(args) and all(map(is_of, value, args))
     if not isinstance(value, kind if kind in (tuple, list, set, Iterable) else Collection):
         return False
-    if not args or not isinstance(value, Collection):  # an iterator can be read once only
+    if not args or not isinstance(value, Collection):  # an iterator can be consumed only once
         return True
     if args[0] in (int, float):
         return all(map(is_whole if args[0] is int else is_number, value))
@@ -182,7 +183,7 @@ def _is_list(value: Any, hint: Any, kind: type, args: tuple) -> bool:
 
 
 def _has_numbers(value: np.ndarray, args: tuple) -> bool:
-    """Return whether an array can stand for a list of such numbers, or for any list if no kind is given."""
+    """Return whether an array can stand for a list of such numbers, or for any list if no type is given."""
     if not args:
         return value.ndim > 0
     if args[0] not in (int, float):
@@ -193,12 +194,12 @@ def _has_numbers(value: np.ndarray, args: tuple) -> bool:
 
 
 def _options(hint: Any) -> tuple:
-    """Return the kinds of a union, or the one kind."""
+    """Return the members of a union type, or the type itself."""
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def _text(hint: Any) -> str:
-    """Return an annotation as a person would write it."""
+    """Format an annotation in plain words."""
     if len(options := _options(hint)) > 1:
         return " | ".join(map(_text, options))
     if get_origin(hint) is Literal:
@@ -226,12 +227,12 @@ def listed(name: str, value: object) -> None:
 
 
 def whole(low: int, high: int = MOST) -> Check:
-    """Return the rule for an integer, or each entry of a list, from low to high."""
+    """Build the rule for an integer, or each entry of a list, from low to high."""
     return _of_entries(lambda name, value: check_whole(name, value, low, high))
 
 
 def between(low: float, high: float) -> Check:
-    """Return the rule for a number, or each entry of a list, from low to high."""
+    """Build the rule for a number, or each entry of a list, from low to high."""
     return _of_entries(lambda name, value: check_number(name, value, low, high))
 
 
@@ -242,7 +243,7 @@ def _of_entries(check: Check) -> Check:
 
 
 def above(low: float, high: float = 1e15) -> Check:
-    """Return the rule for a number above `low` and at most `high`, or an array or list of them."""
+    """Build the rule for a number above `low` and at most `high`, or an array or list of such numbers."""
 
     def check(name: str, value: Any) -> None:
         if isinstance(value, Iterable) and not isinstance(value, str):
@@ -257,7 +258,7 @@ def above(low: float, high: float = 1e15) -> Check:
 
 
 def one_of(names: Collection[str]) -> Check:
-    """Return the rule for one of several names, or each entry of a list of them."""
+    """Build the rule for one of several names, or each entry of a list of them."""
 
     def check(name: str, value: object) -> None:
         if not (isinstance(value, str) and value in names):
@@ -268,7 +269,7 @@ def one_of(names: Collection[str]) -> Check:
 
 
 def array(axes: str = "", *, finite: bool = True, empty: bool = False) -> Check:
-    """Return the rule for an array with these axes ("N T": two; "": any number), all of them nonempty and all entries
+    """Build the rule for an array with these axes ("N T": two; "": any number), all of them nonempty and all entries
     finite.
 
     `finite=False` allows any number, `empty=True` allows arrays without entries.
@@ -286,14 +287,14 @@ def array(axes: str = "", *, finite: bool = True, empty: bool = False) -> Check:
 
 
 def unit(name: str, value: object) -> None:
-    """Raise InputError unless a random number lies in [0, 1)."""
+    """Raise InputError unless a random number is in [0, 1)."""
     if not (is_number(value) and 0 <= value < 1):
         got = f"{name}: {shown(value)}"
         raise InputError("The random number is out of range.", got, "Give a number from 0 up to below 1.")
 
 
 def nonempty(name: str, value: Collection) -> None:
-    """Raise InputError for an empty list, text or mapping."""
+    """Raise InputError for an empty list, string or mapping."""
     if len(value) == 0:
         raise InputError("An argument is empty.", name, "Give at least one entry.")
 

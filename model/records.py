@@ -1,4 +1,4 @@
-"""Small value types used in every part of the program.
+"""Small value types used in all parts of the program.
 
 Axis letters, used in every shape in this project:
 B batch, L layers, H query heads, G KV heads, T query tokens, S key tokens, D d_model, E d_head, M d_mlp, V vocabulary.
@@ -35,7 +35,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class RunKey:
-    """Everything that determines the numbers of a trace: same key, same numbers."""
+    """All settings that determine the numbers of a trace: equal keys give equal numbers."""
 
     model_id: str
     ids: tuple[int, ...]
@@ -44,19 +44,19 @@ class RunKey:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Measurements of a model at one step of its training: on held-out text, the probe and repeated random tokens."""
+    """Measurements of a model at one training step: on held-out text, the probe and repeated random tokens."""
 
     step: int
-    loss: float  # on held-out text, nats per scored token
+    loss: float  # mean loss on held-out text, nats per scored token
     accuracy: float
     bits_per_byte: float  # NaN for a synthetic task
-    patterns: np.ndarray  # of the probe, float32 [L, H, T, T]
+    patterns: np.ndarray  # attention on the probe, float32 [L, H, T, T]
     top_ids: np.ndarray  # most likely next tokens at each position of the probe, [T, k]
     top_logits: np.ndarray  # their logits, [T, k]
-    top_share: np.ndarray  # and probabilities, [T, k]
+    top_share: np.ndarray  # their probabilities, [T, k]
     next_share: np.ndarray  # probability of the actual next token, [T - 1]
     previous_token: np.ndarray  # [L, H]
-    induction: np.ndarray  # [L, H], NaN where the context is too short
+    induction: np.ndarray  # [L, H], NaN if the context is too short
     induction_baseline: np.ndarray  # [L, H]
     sample: tuple[int, ...]  # prompt ids and the model's continuation
-    prompt: int  # length of the prompt in `sample`
+    prompt: int  # length of the prompt in `sample`, in tokens

@@ -1,4 +1,4 @@
-"""Statistics of fractions: the confidence interval of one, and whether two on the same cases differ."""
+"""Statistics of proportions: the confidence interval of one, and whether two on the same cases differ."""
 
 import math
 from collections.abc import Sequence
@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from model.arguments import check_number
 from model.public import public, unchecked, whole
 
-Z95 = 1.959964  # of the normal distribution, for an interval of 95%
-CLEAR = 0.05  # significance level at which two shares count as different
+Z95 = 1.959964  # quantile of the normal distribution for a 95% confidence interval
+CLEAR = 0.05  # significance level below which two proportions count as different
 
 
 @public(share=unchecked, n=whole(0, 1 << 50))
 def wilson(share: float, n: int) -> tuple[float, float]:
-    """Return the 95% interval of a fraction (0 to 1) observed in n cases: Wilson 1927. NaN for no cases."""
+    """Compute the 95% confidence interval of a proportion (0 to 1) in n cases: Wilson 1927. NaN if there are
+    no cases.
+    """
     if not n:
         return float("nan"), float("nan")
     check_number("share", share, 0, 1)
@@ -25,11 +27,11 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two methods on the same questions; only the questions on which they differ distinguish them."""
+    """A comparison of two methods on the same questions; only the questions on which they differ distinguish them."""
 
-    only_first: int  # questions that only the first way answered right
+    only_first: int  # number of questions that only the first method answered correctly
     only_second: int
-    p: float  # of McNemar's exact test, two-sided
+    p: float  # p-value of McNemar's exact test, two-sided
 
     @property
     def clear(self) -> bool:
@@ -42,7 +44,7 @@ def paired(first: Sequence[bool], second: Sequence[bool]) -> Paired:
     """Apply McNemar's exact test to two methods on the same questions (McNemar 1947; the binomial form). [n] each
 
     If both were equally good, each question on which they differ would favor either one like a fair coin: p = 2 P(X <=
-    min(b, c)), X binomial with b + c draws of 1/2, at most 1. Raises ValueError for unequal numbers.
+    min(b, c)), X binomial with b + c draws of 1/2, at most 1. Raises ValueError if the lengths differ.
     """
     if len(first) != len(second):
         raise ValueError(f"{len(first)} and {len(second)} answers are not of the same questions")

@@ -1,4 +1,4 @@
-"""A cache bounded in bytes: loaded models, recent traces and results are kept in one between requests.
+"""A cache with a limit in bytes, which keeps loaded models, recent traces and results between requests.
 
 Apart from such caches, a module holds only values that never change once computed (`functools.cache`), locks, and data
 about a model behind a weak reference to it: its compiled step (model/gpt/decode_step.py), the results of its timing
@@ -14,11 +14,11 @@ from typing import Any
 
 
 class ByteLRU:
-    """A thread-safe least-recently-used cache bounded in bytes.
+    """A thread-safe least-recently-used cache with a limit in bytes.
 
-    `get(key, make)` returns the stored value or makes it; concurrent threads with the same key share one call of
-    `make`. A value larger than the bound is returned but not stored. The size of a value is its `nbytes`, read at
-    every look-up because it may grow.
+    `get(key, make)` returns the stored value or computes it; concurrent threads with the same key share one call of
+    `make`. A value larger than the limit is returned but not stored. The size of a value is its `nbytes`, read at
+    every lookup because it may grow.
     """
 
     def __init__(self, limit: int) -> None:
@@ -28,7 +28,9 @@ class ByteLRU:
         self._making: dict[Hashable, Future] = {}
 
     def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the value of the key; an error in `make` is raised to every waiting thread and nothing is stored."""
+        """Return the value of a key, computed if necessary; an error in `make` is raised to every waiting thread, and
+        nothing is stored.
+        """
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
@@ -56,7 +58,7 @@ class ByteLRU:
         return value
 
     def peek(self, key: Hashable) -> Any | None:
-        """Return the value of the key if there is one, else None; nothing is made."""
+        """Return the value of the key if it is stored, else None; nothing is computed."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
@@ -83,7 +85,7 @@ class ByteLRU:
 
     @property
     def nbytes(self) -> int:
-        """The number of bytes in the cache now."""
+        """The total size of the stored values in bytes."""
         with self._lock:
             return self._total()
 

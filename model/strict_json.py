@@ -1,16 +1,16 @@
-"""JSON from untrusted files."""
+"""A JSON parser for untrusted files."""
 
 import json
 from collections.abc import Sequence
 
-DEEPEST = 64  # nesting depth; no supported file needs more than ten
+DEEPEST = 64  # maximum nesting depth; no supported file needs more than ten
 
 
 def parse(text: str, *, constants: bool = False) -> object:
-    """Return the value of a JSON text.
+    """Parse a JSON text.
 
     Raises ValueError for invalid JSON, nesting deeper than DEEPEST, duplicate keys of an object, and NaN or Infinity,
-    which are not JSON although Python writes them; with `constants` they are read as the floats that they name.
+    which are not JSON although Python writes them; if `constants`, they are parsed as floats.
     """
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=float if constants else _no_number)

@@ -2,7 +2,7 @@
 
 prepare    text files -> a vocabulary and token files
 train      a new model on prepared text or on a synthetic task; --resume continues after an interruption
-follow     a plan: phases with their texts and recipes, one after the other; the same command goes on
+follow     a plan: a sequence of phases, each with its texts and recipe; run it again to continue after an interruption
 tune       supervised fine-tuning of a trained model on instruction / input / output
 evaluate   loss, perplexity and bits per byte on held-out text
 export     a checkpoint -> a model folder that the app opens
@@ -36,7 +36,7 @@ from model.training.tasks import TASKS, task
 
 
 def show(reports: Iterator[Report], recipe: Recipe, done: int) -> None:
-    """Consume all reports with a progress bar: loss, tokens per second and the time left."""
+    """Consume all reports and show a progress bar with loss, tokens per second and the time left."""
     with tqdm(reports, total=recipe.steps, initial=done, unit="step", dynamic_ncols=True) as bar:
         smooth = None
         for report in bar:
@@ -93,7 +93,7 @@ def _recipe(options: argparse.Namespace) -> Recipe:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser with the commands and their options."""
+    """Build the parser with the commands and their options."""
     main_parser = argparse.ArgumentParser(
         prog="python -m model.training", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -210,7 +210,9 @@ def _follow(options: argparse.Namespace) -> None:
 
 
 def _load_or_start(options: argparse.Namespace, recipe: Recipe, begin: Callable[[], TrainingRun]) -> TrainingRun:
-    """Return the run in --out with --resume, otherwise a new one; an existing run is never overwritten by accident."""
+    """Load the run in --out if --resume is given, otherwise start one; an existing run is never overwritten by
+    accident.
+    """
     if options.resume:
         return loop.load_checkpoint(options.out / CHECKPOINT, recipe)[0]
     _check_new(options)
@@ -254,7 +256,7 @@ def _tune(options: argparse.Namespace) -> None:
 
 
 def _tune_adapters(options: argparse.Namespace, recipe: Recipe, dataset: Dataset) -> None:
-    """Train adapters, then write the model with merged adapters, and the adapters alone."""
+    """Train adapters, then write the model with merged adapters, and the adapters separately."""
     if recipe.optimizer != "adamw":
         raise InputError("Adapters can only be trained with AdamW.", recipe.optimizer, "Leave --optimizer out.")
     settings, path = lora.Lora(options.lora, options.lora_alpha, options.lora_matrices), options.out / CHECKPOINT
@@ -305,7 +307,7 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns exit status 0 unless the request is invalid."""
+    """Run the command line. Returns exit status 0 unless the request is invalid."""
     keep_freed_memory()
     return run_command(parser(), arguments)
 

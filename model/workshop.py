@@ -37,5 +37,5 @@ KINDS: dict[type, JobKind] = {
 
 
 def kind_of(job: object) -> JobKind:
-    """Return the kind of a job; raises KeyError for an unknown type."""
+    """Return the kind of a job. Raises KeyError for an unknown type."""
     return KINDS[type(job)]

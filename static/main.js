@@ -1,4 +1,4 @@
-// The page's scripts, in execution order where their imports leave it open.
+// The page's scripts, in order of execution where the imports do not determine it.
 import "./page/server/connection.js";
 import "./page/keyboard.js";
 import "./page/nav.js";

@@ -1,4 +1,4 @@
-"""Characters that consist of several tokens."""
+"""Characters that span several tokens."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,18 +8,18 @@ from viz.labels import quoted, visible
 
 
 def frames(raw: Sequence[bytes]) -> list[list]:
-    """Return [first token, end, character] for each character that several tokens make up together.
+    """Return [first token, end, character] for each character that spans several tokens.
 
-    `raw`: the bytes of each token. A character is an extended grapheme cluster, drawn as a label.
+    `raw` holds the bytes of each token. A character is an extended grapheme cluster, in the form of a label.
     """
     groups = character_groups(raw, clusters=True)
     return [[group.start, group.end, quoted(group.text)] for group in groups if group.end - group.start > 1]
 
 
 def part_notes(raw: Sequence[bytes], words: Mapping[str, str]) -> dict[int, str]:
-    """Format the label of each token that holds only some bytes of a character: "byte 1 of 2 of ש".
+    """Format the label of each token that contains only some bytes of a character: "byte 1 of 2 of ש".
 
-    `words`: the whole catalogue.
+    `words` is the whole catalogue.
     """
     return {
         at: ", ".join(
@@ -35,7 +35,7 @@ def part_notes(raw: Sequence[bytes], words: Mapping[str, str]) -> dict[int, str]
 def token_chips(tokens: Tokens, words: Mapping[str, str]) -> list[dict]:
     """Build the row of tokens: visible text, id, bytes as hex, byte span; `part` for a part of a character.
 
-    `part` comes from `part_notes`. Plain text, set by textContent. `words`: the whole catalogue.
+    `part` comes from `part_notes`. The text is plain and set via `textContent`. `words` is the whole catalogue.
     """
     notes = part_notes(tokens.raw, words)
     rows = zip(tokens.pieces, tokens.ids, tokens.raw, tokens.spans, strict=True)

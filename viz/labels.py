@@ -1,4 +1,4 @@
-"""Token text made visible and safe for display. Token text is untrusted until it has passed through here."""
+"""Token text made visible and safe for display. Token text is untrusted until it has been processed here."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from viz.numbers import whole
 
 _NAMED = {"\n": "↵", "\t": "⇥"}
-# Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt: characters that are drawn as nothing.
+# Default_Ignorable_Code_Point in Unicode's DerivedCoreProperties.txt: characters that are not rendered.
 _IGNORABLE = frozenset(
     code
     for first, last in (
@@ -32,18 +32,19 @@ _IGNORABLE = frozenset(
 )
 # Letters and symbols with an empty glyph: a Braille cell without dots, a null notehead, blank hieroglyphs.
 _BLANK = frozenset("\u2800\U0001d159\U00013441\U00013442")
-_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")  # general categories without a glyph
+_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")  # general categories of characters without a glyph
 _JOINER, _EMOJI = "\u200d", "\ufe0f"  # zero-width joiner, emoji presentation
-_CARRIER = "◌"  # carries a combining mark without a base letter
-MAX_LABEL = 14  # characters in an axis label
+_CARRIER = "◌"  # the base for a combining mark without a base letter
+MAX_LABEL = 14  # maximum length of an axis label in characters
 
 
 def visible(text: str) -> str:
-    """Replace everything without a glyph by a visible sign.
+    """Replace every character without a glyph by a visible symbol.
 
-    That covers whitespace, control characters, characters that Unicode marks as ignorable or that are blank, and
-    private and unassigned ones: `<U+200B>`. A leading or lone space becomes a middle dot; inner spaces stay. A
-    combining mark without a base letter stands on a dotted circle. Joiners inside an emoji stay, so that it is drawn.
+    This covers whitespace, control characters, characters that Unicode marks as ignorable or that are blank, and
+    private and unassigned ones: `<U+200B>`. A leading or single space becomes a middle dot; inner spaces remain. A
+    combining mark without a base letter is drawn on a dotted circle. Joiners inside an emoji remain, so that it is
+    drawn.
     """
     if not text:
         return "∅"
@@ -55,17 +56,15 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Return a text of several lines with everything drawn as by `visible`, except spaces, tabs and line breaks."""
+    """Convert a multi-line text as `visible` does, except for spaces, tabs and line breaks."""
     return _signs(text, {c: c for c in _NAMED})
 
 
 def _signs(text: str, named: Mapping[str, str]) -> str:
-    """Return the text with a sign for every character without a glyph; `named` has the signs of line breaks
-    and tabs.
-    """
+    """Replace every character without a glyph by a symbol; `named` has the symbols of line breaks and tabs."""
     if text.isascii() and text.isprintable():
         return text
-    shown, seated = [], False  # `seated`: the previous character can carry a combining mark
+    shown, seated = [], False  # `seated` means that the previous character can carry a combining mark
     for at, c in enumerate(text):
         if c in named or c == " ":
             shown.append(named.get(c, c))
@@ -98,19 +97,19 @@ def _joins(text: str, at: int) -> bool:
 
 
 def shorten(text: str, limit: int = MAX_LABEL) -> str:
-    """Shorten a text to `limit` characters, the last one an ellipsis if something was cut."""
+    """Shorten a text to `limit` characters, with an ellipsis as the last one if something was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def quoted(piece: str) -> str:
-    """Format a token's text as sentences quote it."""
+    """Format a token's text as it is quoted in sentences."""
     return shorten(visible(piece), 40)
 
 
 def run_label(task: str, config: Mapping, steps: int, words: Mapping[str, str]) -> str:
-    """Format the name of a training run: its task, the choices that distinguish runs, its steps.
+    """Format the name of a training run: its task, the settings that distinguish runs, and its steps.
 
-    `config`: the sizes and choices of its model. `words`: the whole catalogue.
+    `config` holds the sizes and settings of its model. `words` is the whole catalogue.
     """
     choices = [words[f"choice.{config[key]}"] for key in ("positions", "norm_placement", "norm")]
     mixer = config.get("mixer", "softmax")
@@ -120,7 +119,7 @@ def run_label(task: str, config: Mapping, steps: int, words: Mapping[str, str]) 
 
 
 def plotly_text(text: str) -> str:
-    """Escape a text for Plotly, whose labels interpret a few HTML tags and entities."""
+    """Escape a text for Plotly, whose labels interpret certain HTML tags and entities."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

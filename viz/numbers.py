@@ -1,6 +1,6 @@
-"""Formats of all numbers on the page: the only file that turns a number into text.
+"""Formats of all numbers on the page: the only file that converts numbers to text.
 
-Percent for probabilities, two decimals for logits, three significant digits otherwise, a proper minus sign, and "–" for
+Percent for probabilities, two decimals for logits, three significant digits otherwise, a true minus sign, and "–" for
 a missing number. Hover texts use `exact`; exports and payloads use `plain`, which rounds to save space.
 """
 
@@ -45,13 +45,13 @@ def power(value: float, digits: int = 3) -> str:
 
 
 def tens(exponents: Sequence[int]) -> list[str]:
-    """Format powers of ten, all in one form: 0.01, 0.1, 1 if every one is short, else 10⁻⁶, 10⁻³, 10⁰."""
+    """Format powers of ten consistently: 0.01, 0.1, 1 if all are short, else 10⁻⁶, 10⁻³, 10⁰."""
     short = all(-3 <= each <= 5 for each in exponents)
     return [f"{10.0**each:,.{max(0, -each)}f}" if short else f"10{str(each).translate(_RAISED)}" for each in exponents]
 
 
 def decimals(value: float | None, places: int = 2) -> str:
-    """Format a number with a fixed number of decimals; 0.00 has no sign."""
+    """Format a number with a fixed number of decimals; 0.00 never has a sign."""
     if not _is_finite(value):
         return NONE
     text = f"{value:,.{places}f}"
@@ -82,7 +82,7 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def difference(value: float | None, error: float | None = None, places: int = 3) -> str:
-    """Format a difference with its sign, and its standard error if it is known: +0.123 ± 0.010."""
+    """Format a difference with its sign and, if known, its standard error: +0.123 ± 0.010."""
     text = decimals(value, places)
     if _is_finite(value) and value > 0 and float(text.replace(",", "")) > 0:
         text = f"+{text}"
@@ -121,7 +121,7 @@ def whole(value: float) -> str:
 
 
 def size(nbytes: float | None) -> str:
-    """Format a number of bytes with three significant digits and decimal prefixes: 17.1 MB."""
+    """Format a size in bytes with three significant digits and decimal prefixes: 17.1 MB."""
     if not _is_finite(nbytes):
         return NONE
     text, unit = _scaled(nbytes, len(_BYTES))
@@ -129,7 +129,7 @@ def size(nbytes: float | None) -> str:
 
 
 def size_unit(nbytes: float) -> tuple[float, str]:
-    """Choose the unit of an axis that reaches `nbytes`; returns (bytes per unit, its name)."""
+    """Choose the unit of an axis that extends to `nbytes`; return (bytes per unit, its name)."""
     _, unit = _scaled(nbytes, len(_BYTES))
     return 1000.0**unit, _BYTES[unit]
 
@@ -145,7 +145,7 @@ def flops(n: float | None) -> str:
 
 
 def flops_unit(n: float) -> tuple[float, str]:
-    """Choose the unit of an axis that reaches `n` operations; returns (operations per unit, its name)."""
+    """Choose the unit of an axis that extends to `n` operations; return (operations per unit, its name)."""
     _, unit = _scaled(n, len(_FLOPS))
     return 1000.0**unit, _FLOPS[unit]
 
@@ -175,22 +175,22 @@ def factor(value: float | None) -> str:
 
 
 def money(amount: float, currency: str) -> str:
-    """Format an amount with its currency: two decimals from 1 on, three significant digits below: 1,234.50 USD, 0.0123
-    USD.
+    """Format an amount with its currency, with two decimals from 1 on and three significant digits below: 1,234.50
+    USD, 0.0123 USD.
     """
     return f"{decimals(amount) if amount >= 1 else number(amount)} {currency}"
 
 
 def interval(middle: float, low: float, high: float, places: int = 3) -> str:
-    """Format an estimate with its interval: 0.076 (0.071–0.081)."""
+    """Format an estimate with its confidence interval: 0.076 (0.071–0.081)."""
     return f"{decimals(middle, places)} ({decimals(low, places)}–{decimals(high, places)})"
 
 
 def typed(value: Fraction | Decimal, digits: int, fraction: bool = False) -> str:
-    """Format an exact number of a worked example with `digits` significant digits, its integer part in full: 0.5,
+    """Format an exact number of a worked example with `digits` significant digits and its complete integer part: 0.5,
     22026, −∞.
 
-    `fraction`: write a number without a short decimal form as a fraction, if that is short: 1/3.
+    If `fraction`, a number without a short decimal form is written as a fraction, if that is short: 1/3.
     """
     if isinstance(value, Decimal) and not value.is_finite():
         return "NaN" if value.is_nan() else "∞" if value > 0 else "−∞"
@@ -225,7 +225,7 @@ def _minus(text: str) -> str:
 
 
 def _scaled(value: float, units: int) -> tuple[str, int]:
-    """Scale a number to the largest power of 1000 that it reaches once rounded; returns its three significant digits
+    """Scale a number to the largest power of 1000 that it reaches after rounding; return its three significant digits
     and that power.
     """
     unit, scaled = 0, abs(value)

@@ -1,4 +1,4 @@
-"""Server setup from the options: the default model, the app with its routes, and Gradio behind them."""
+"""Setup of the server from its options: the default model, the app with its routes, and Gradio behind them."""
 
 import argparse
 import dataclasses
@@ -64,7 +64,7 @@ GRADIO = Path(gr.__file__).parent / "templates" / "frontend" / "assets"
 def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
     """Create the playground and load its first model; if that fails, log it and let the page offer to try again.
 
-    On a shared server every offered model is loaded now, so that no visitor starts a download.
+    On a shared server, every offered model is loaded now, so that no visitor starts a download.
     """
     server_options = options_of(options)
     playground = Playground(server_options, engine_of(options, server_options))
@@ -78,7 +78,7 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
 
 
 def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
-    """Return the engine: this process, or the cluster that the command line names. Raises InputError if there is no
+    """Create the engine: this process, or the cluster given on the command line. Raises InputError if there is no
     cluster.
     """
     if not arguments.engine:
@@ -86,7 +86,7 @@ def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
     from viz.cluster.join import connect, joined, rejoin
 
     connect(arguments.engine)
-    from viz.cluster.cluster import Cluster  # after `connect`: importing ray fixes its address
+    from viz.cluster.cluster import Cluster  # after `connect`, because importing ray fixes its address
 
     return Cluster(
         options,
@@ -138,13 +138,13 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 
 def head(assets: Assets, workshop: str = "") -> str:
-    """Build the beginning of the page's head, before Gradio's part of it."""
+    """Build the beginning of the page's head, which precedes Gradio's part."""
     plotly_js = f'<link rel="preload" as="script" href="playground/plotly/{PLOTLY}">'
     return identity(workshop) + plotly_js + tags(assets)
 
 
 def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[Request], Response]:
-    """Return the handler that sends a trained model's files, or its adapters; only its owner has its id."""
+    """Build the handler that sends a trained model's files, or its adapters; only its owner knows its id."""
 
     def answer(request: Request) -> Response:
         run = playground.workshop.finished(request.path_params["number"])
@@ -171,14 +171,14 @@ def identity(workshop: str = "") -> str:
 
 
 def alive(request: Request) -> Response:
-    """Return an empty sign of life; a header identifies this server."""
+    """Send an empty response as a sign of life; a header identifies this server."""
     return Response("alive", media_type="text/plain")
 
 
 def app_of(
     playground: Playground, static: Path, page: gr.Blocks, key: bytes, draining: threading.Event | None = None
 ) -> FastAPI:
-    """Build the app: our routes and middleware, with Gradio behind them. `key` signs logins."""
+    """Build the app: the project's routes and middleware, with Gradio behind them. `key` signs logins."""
     assets, options = scripts(static), playground.options
     door = None
     if options.login:
@@ -211,7 +211,7 @@ def app_of(
             Middleware(HeadMiddleware, tags=head(assets, options.workshop), options=options),
         ],
     )
-    page.max_threads = MOST_CALLS  # calls that Gradio's queue starts at once
+    page.max_threads = MOST_CALLS  # maximum number of concurrent calls in Gradio's queue
     page.state_session_capacity = 64  # no function uses session state
     page.queue(api_open=False)
     gr.mount_gradio_app(
@@ -238,7 +238,7 @@ def app_of(
 
 
 def failed(request: Request, error: Exception) -> Response:
-    """Return the answer to a request that Gradio failed on; the guard logs the error."""
+    """Build the response to a request on which Gradio failed; the guard logs the error."""
     return refusal(RefusedRequest(500), request.scope)
 
 
@@ -252,9 +252,9 @@ def start(
     key: bytes | None = None,
     draining: threading.Event | None = None,
 ) -> RunningServer:
-    """Serve a page in the background; raises InputError if the address is taken, or does not belong to this machine.
+    """Serve a page in the background. Raises InputError if the address is taken or does not belong to this machine.
 
-    `key` is shared by several processes, so that each accepts the logins of the others.
+    `key` is shared by several processes, so that each accepts the others' logins.
     """
     options = playground.options
     crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
@@ -272,13 +272,13 @@ def start(
 
 @functools.cache
 def scripts(static: Path) -> Assets:
-    """Load the page's own scripts and styles as they are sent; cached."""
+    """Load the page's own scripts and styles in the form in which they are sent; cached."""
     return joined(read(static))
 
 
 @functools.cache
 def bundled() -> Folder:
-    """Return the files that come with Plotly."""
+    """Return the folder of the files that come with Plotly."""
     return Folder(Path(plotly.__file__).parent / "package_data")
 
 
@@ -293,7 +293,7 @@ def warm(playground: Playground, static: Path) -> None:
     languages.
     """
     for name in (MAIN, STYLE):
-        _ = scripts(static).files[name].packed  # compresses the script now and keeps the result
+        _ = scripts(static).files[name].packed  # compresses the script now and caches the result
     bundled().pack(PLOTLY)
     lessons(playground.options.lessons)
     for language in LANGUAGES:
@@ -302,14 +302,14 @@ def warm(playground: Playground, static: Path) -> None:
 
 
 def end_with(parent: int) -> None:
-    """End this process as soon as its parent has ended, however that happened."""
+    """End this process as soon as its parent has ended, for whatever reason."""
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def stop(number: int, frame: object) -> None:
-    """End as Ctrl-C does, so that trained models are removed."""
+    """End as on Ctrl-C, so that trained models are removed."""
     raise KeyboardInterrupt
 
 

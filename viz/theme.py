@@ -1,5 +1,5 @@
-"""The colors and the layout of all figures: sequential and signed ramps for light and dark pages, safe for color-blind
-readers.
+"""The colors and the layout of all figures: sequential and signed ramps for light and dark pages, suitable for color-
+blind readers.
 """
 
 import functools
@@ -14,7 +14,7 @@ RAMPS = {"light": RAMP, "dark": RAMP[::-1]}
 SIGNED = ("#b35806", "#e08214", "#fdb863", "#fee0b6", "#f7f7f7", "#d8daeb", "#b2abd2", "#8073ac", "#542788")
 SIGNED_DARK = ("#fdb863", "#e08214", "#b35806", "#6b3a10", "#20242e", "#4a3f78", "#7468b4", "#a79fd6", "#d8daeb")
 SIGNED_RAMPS = {"light": SIGNED, "dark": SIGNED_DARK}
-# Okabe & Ito 2008, one hue per head: distinguishable with any color vision, on light and dark pages.
+# Okabe & Ito 2008, one hue per head, distinguishable with any color vision on light and dark pages.
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#9a8b00", "#7a7a7a")
 CURVES = ("sqrt", "linear", "log")  # mappings from a value to a position on a ramp
 FLOOR = 1e-4  # lower end of a logarithmic ramp, as a fraction of the maximum
@@ -25,7 +25,7 @@ def _channels(color: str) -> tuple[int, int, int]:
 
 
 def ramp_at(stops: tuple[str, ...], share: float) -> str:
-    """Return the color at a fraction of the ramp, linear between stops."""
+    """Compute the color at a fraction of the ramp, interpolated linearly between stops."""
     place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
     low = min(int(place), len(stops) - 2)
     mixed = (
@@ -36,7 +36,9 @@ def ramp_at(stops: tuple[str, ...], share: float) -> str:
 
 
 def place(share: np.ndarray | float, curve: str) -> np.ndarray | float:
-    """Map a fraction of the largest value to its position on the ramp; "sqrt" lifts small values, "log" tiny ones."""
+    """Map a fraction of the maximum to its position on the ramp; "sqrt" makes small values visible, "log" very small
+    ones.
+    """
     if curve == "log":
         return np.clip(1 + np.log10(np.maximum(share, FLOOR)) / -np.log10(FLOOR), 0, 1)
     return np.sqrt(share) if curve == "sqrt" else share
@@ -49,12 +51,14 @@ def colorscale(stops: tuple[str, ...], curve: str = "sqrt") -> list[list]:
 
 
 def written(scale: list[list]) -> str:
-    """Encode a color scale as text, "0 rgb(1,2,3);1 rgb(4,5,6)", because Plotly repeatedly copies a figure's lists."""
+    """Encode a color scale as a string, "0 rgb(1,2,3);1 rgb(4,5,6)", because Plotly repeatedly copies a figure's
+    lists.
+    """
     return ";".join(f"{share:.12g} {color}" for share, color in scale)
 
 
 def scale_of(text: str) -> list[list]:
-    """Decode a color scale from text."""
+    """Decode a color scale from a string."""
     return [[float(share), color] for share, color in (stop.split(" ") for stop in text.split(";"))]
 
 

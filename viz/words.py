@@ -1,5 +1,5 @@
-"""All words of the page, by key, in every language with a folder in viz/words; and translations of the
-code's messages.
+"""All words of the page, by key, in every language with a folder in viz/words; and translations of the code's
+messages.
 """
 
 import functools
@@ -13,11 +13,11 @@ from typing import Any
 from model.errors import InputError, Message
 
 _FOLDER = Path(__file__).parent / "words"
-_SYNONYMS = "search.toml"  # in a language's folder; holds lists, whereas the other files hold texts
+_SYNONYMS = "search.toml"  # in a language's folder; contains lists, whereas the other files contain texts
 # Each folder of words is a language, named by its lowercase tag. English is the language of code and docstrings, and
-# the fallback for other readers.
+# the fallback for all other languages.
 LANGUAGES = ("en", *sorted(path.name for path in _FOLDER.iterdir() if path.is_dir() and path.name != "en"))
-WIDE = tuple("。！？；：")  # full-width marks, which need no space after them
+WIDE = tuple("。！？；：")  # full-width punctuation marks, which need no space after them
 
 
 class Catalogue(Mapping):
@@ -49,7 +49,7 @@ def words(language: str) -> Catalogue:
     """Return the catalogue of a language, with English for missing words; an unknown language is English."""
     spoken = dict.fromkeys(("en", language)) if language in LANGUAGES else ("en",)
     outside = [texts_of(_outside(each)) for each in spoken]
-    ours = [own_texts(each) for each in spoken]  # last, so that views from outside cannot reword the page
+    ours = [own_texts(each) for each in spoken]  # last, so that external views cannot override the page's words
     return Catalogue({key: text for texts in (*outside, *ours) for key, text in texts.items()})
 
 
@@ -72,7 +72,7 @@ def file_texts(language: str, name: str) -> dict[str, str]:
 
 
 def texts_of(paths: Iterable[Path]) -> dict[str, str]:
-    """Load the texts of some files, by key. Raises InputError that names a file that cannot be read."""
+    """Load the texts of the given files, by key. Raises InputError that names a file that cannot be read."""
     return {key: text for path in sorted(paths) for key, text in _flat(_table(path), "")}
 
 
@@ -90,7 +90,7 @@ def _outside(language: str) -> Iterator[Path]:
 
 
 def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, str]]:
-    """Yield nested tables as dotted keys."""
+    """Flatten nested tables to dotted keys."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{above}{key}.")
@@ -132,7 +132,7 @@ def section(catalogue: Catalogue, name: str) -> dict[str, str]:
 
 
 def joined(sentences: Iterable[str]) -> str:
-    """Join sentences with a space, but without one after full-width punctuation."""
+    """Join sentences with a space, except after full-width punctuation."""
     text = ""
     for each in filter(None, sentences):
         text += each if not text or text.endswith(WIDE) else f" {each}"
@@ -145,14 +145,12 @@ def plot_words(catalogue: Catalogue) -> dict[str, str]:
 
 
 def some(catalogue: Mapping[str, str], section: str, *keys: str) -> dict[str, str]:
-    """Select some words of a section by their short keys, for a part of the page."""
+    """Select words of a section by their short keys, for a part of the page."""
     return {key: catalogue[f"{section}.{key}"] for key in keys}
 
 
 def pick_language(requested: str | None, accepted: str | None) -> str:
-    """Choose the language of a reader: `?lang=` if it is supported, else the browser's first supported one, else
-    English.
-    """
+    """Choose the user's language: `?lang=` if it is supported, else the browser's first supported one, else English."""
     for entry in (requested or "", *(accepted or "").split(",")):
         tag = entry.partition(";")[0].strip().lower().replace("_", "-")
         while tag and tag not in LANGUAGES:  # "pt-br" if there is such a folder, else "pt"
@@ -170,7 +168,7 @@ def _sentences(language: str) -> Mapping[str, str]:
 
 
 def translate(sentence: str, language: str) -> str:
-    """Translate a message of the code; without a translation it is returned unchanged."""
+    """Translate a message of the code; it is returned unchanged if there is no translation."""
     template, values = (sentence.template, sentence.values) if isinstance(sentence, Message) else (sentence, ())
     other = _sentences(language).get(template)
     return sentence if other is None else other.format(*values)

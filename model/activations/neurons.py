@@ -1,8 +1,8 @@
-"""MLP neurons on one prompt: activations, output directions, and the share of active neurons.
+"""MLP neurons on one prompt: activations, output directions, and the fraction of active neurons.
 
-A neuron is one of the M numbers between the two projections of an MLP. Its activation is the input of the down
-projection: f(pre), or silu(gate) * up for SwiGLU; the MLP adds activation * W_out[:, neuron], and a bias, to the
-stream.
+A neuron is one of the M hidden units between the two projections of an MLP. Its activation is its input to the down
+projection: f(pre), or silu(gate) * up for SwiGLU. The MLP adds activation * W_out[:, neuron], summed over the neurons,
+and a bias to the stream.
 """
 
 from collections.abc import Sequence
@@ -22,16 +22,16 @@ from model.public import nonempty, public, whole
 from model.tracing.ranking import top_ids
 from model.tracing.trace import Trace
 
-ORDERS = ("here", "prompt", "writes")  # activation at a position, largest over the prompt, length of the output
-ACTIVE = 0.1  # relative to the root mean square of the layer's activations at the token; where f has no exact zero
+ORDERS = ("here", "prompt", "writes")  # see `ranked`
+ACTIVE = 0.1  # minimum |activation| of an active GELU or SwiGLU neuron, relative to the RMS of its layer at the token
 _STEPS = [digit * 10.0**decade for decade in range(-2, 3) for digit in (1, 2, 5)] + [1000.0]
-# Bins of activations: a 1-2-5 series on either side, one bin around 0, and one beyond each end. [n + 1]
+# Edges of activation bins: a 1-2-5 series on both sides, one bin around 0, and an open-ended bin at each end. [n + 1]
 EDGES = np.array([-np.inf, *(-step for step in reversed(_STEPS)), *_STEPS, np.inf])
 
 
 @dataclass(frozen=True, eq=False)
 class Activations:
-    """All neurons of one layer on one prompt. float32 [T, M] each"""
+    """Pre-activations and activations of all neurons of one layer on one prompt. Each array is float32 [T, M]."""
 
     layer: int
     pre: np.ndarray  # input of the activation function; the gate for SwiGLU
@@ -41,31 +41,33 @@ class Activations:
 
 @dataclass(frozen=True, eq=False)
 class Promoted:
-    """Tokens most promoted and most suppressed by some neurons, the strongest first. [n, most] each"""
+    """The most promoted and most suppressed tokens of each of n neurons, by decreasing effect. Each
+    array is [n, most].
+    """
 
-    up: np.ndarray  # ids
+    up: np.ndarray  # ids of the promoted tokens
     up_scores: np.ndarray  # float32
-    down: np.ndarray  # ids
+    down: np.ndarray  # ids of the suppressed tokens
     down_scores: np.ndarray  # float32
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """Statistics of the neurons of every layer."""
+    """Statistics of the neurons of each of the L layers."""
 
-    never: np.ndarray  # [L] share of the neurons that are active at no token
-    quiet: np.ndarray  # [L] share of the neurons that reach the root mean square of their layer at no token
-    active: np.ndarray  # [L] share of the (token, neuron) pairs that are active
-    counts: np.ndarray  # [L, bins] activations between EDGES; int64, sums to T M
-    largest: np.ndarray  # [L] the activation of the largest size, signed; float32
-    place: np.ndarray  # [L, 2] its token and neuron
+    never: np.ndarray  # [L] fraction of the neurons that are not active at any token
+    quiet: np.ndarray  # [L] fraction of the neurons that never reach the root mean square of their layer
+    active: np.ndarray  # [L] fraction of the (token, neuron) pairs that are active
+    counts: np.ndarray  # [L, bins] histogram of activations with EDGES; int64, each row sums to T M
+    largest: np.ndarray  # [L] the activation of largest absolute value, signed; float32
+    place: np.ndarray  # [L, 2] (token, neuron) of that activation
 
 
 @public()
 def layer_activations(run: Trace, layer: int) -> Activations:
-    """Return the pre-activations and activations of one layer, recomputed from the stream with the run's edits.
+    """Recompute the pre-activations and activations of one layer from the stream, with the run's edits.
 
-    `post` equals run.mlp_activations(layer). Raises InputError for a layer that does not exist.
+    `post` equals run.mlp_activations(layer). Raises InputError if the layer does not exist.
     """
     names = ["mlp_pre", "mlp_post"] + (["mlp_up"] if run.config.mlp == "swiglu" else [])
     sites = {name: tensor[0].numpy() for name, tensor in run.sites(layer, names).items()}
@@ -73,26 +75,27 @@ def layer_activations(run: Trace, layer: int) -> Activations:
 
 
 def activation(config: ModelConfig, pre: np.ndarray) -> np.ndarray:
-    """Apply the model's activation function to pre-activations; for SwiGLU this is the gate, before the product with
-    up.
+    """Apply the model's activation function to pre-activations. For SwiGLU they are those of the gate, and the product
+    with `up` is left out.
 
-    float32, the shape of `pre`. Sources: model.gpt.layers.MLPS.
+    Returns float32 in the shape of `pre`. Sources: model.gpt.layers.MLPS.
     """
     return MLPS[config.mlp](torch.from_numpy(np.asarray(pre, np.float32))).numpy()
 
 
 @torch.inference_mode()
 def write_lengths(model: Transformer, layer: int) -> np.ndarray:
-    """Return ||W_out[:, neuron]||, the length of each neuron's output per unit of activation. float32 [M]"""
+    """Compute ||W_out[:, neuron]||, the L2 norm of each neuron's output per unit of activation. float32 [M]"""
     check_layer(layer, model.config.n_layer)
     return model.blocks[layer].mlp.down.weight.norm(dim=0).numpy()
 
 
 def ranked(post: np.ndarray, lengths: np.ndarray, order: str, position: int) -> np.ndarray:
-    """Return all neurons sorted by one of ORDERS, ties by the smaller number. [T, M], [M] -> [M]
+    """Sort all neurons in decreasing order of one of ORDERS, ties by the lower index. [T, M], [M] -> [M]
 
-    "here": |post| at the position. "prompt": largest |post| over the prompt. "writes": |post| ||W_out|| at the
-    position, the length of the neuron's output there. Raises InputError for another order or position.
+    `here`: |post| at the position. `prompt`: the largest |post| over the prompt. `writes`: |post| ||W_out|| at the
+    position, the L2 norm of the neuron's output there. Raises InputError for an unknown order or a position outside the
+    prompt.
     """
     if not isinstance(order, str) or order not in ORDERS:
         raise InputError("No order has this name.", shown(order), say("Choose one of: {}.", ", ".join(ORDERS)))
@@ -106,12 +109,12 @@ def ranked(post: np.ndarray, lengths: np.ndarray, order: str, position: int) -> 
 def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.ndarray:
     """Compute the direct effect of each neuron's W_out column on the logit of every token. float32 [n, V]
 
-    W_U N(W_out[:, neuron]), where N is the token-independent part of the norms on the way: their gains and, for
-    LayerNorm, the subtraction of the mean. On the way are the final norm, where there is one, and in a post-norm model
-    those that follow the MLP. Ignored are token-dependent parts (their divisors), biases, and effects through later
-    layers: the scores give the direction only, not the size. For one run, logits of the last block's output through the
-    final norm change by activation * score / norm's divisor for a neuron of the last pre-norm block, at fixed divisor
-    and mean. Source: Geva et al. 2021, section 4; 2022, section 3.
+    W_U N(W_out[:, neuron]), where N is the token-independent part of the norms between the MLP and the unembedding:
+    their gains and, for LayerNorm, the subtraction of the mean. These norms are the final norm, if the model has one,
+    and in a post-norm model those that follow the MLP. Token-dependent parts (the divisors), biases, and effects
+    through later layers are ignored: the scores give only the direction of the effect, not its magnitude. In one run, a
+    neuron of the last pre-norm block changes the logits by activation * score / (divisor of the final norm), with
+    divisor and mean held fixed. Source: Geva et al. 2021, section 4; 2022, section 3.
 
     Raises InputError for a layer or neuron that does not exist.
     """
@@ -130,7 +133,7 @@ def promoted(
 ) -> Promoted:
     """Return the tokens with the largest and the smallest `token_scores` of each neuron.
 
-    Ids from `vocab` on are excluded. Ties are broken by the smaller id.
+    Ids >= `vocab` are excluded. Ties are broken by the lower id.
     """
     scores = token_scores(model, layer, neurons)[:, :vocab]
     up, down = (top_ids(torch.from_numpy(each), most).numpy() for each in (scores, -scores))
@@ -138,15 +141,15 @@ def promoted(
 
 
 def typical(post: np.ndarray) -> np.ndarray:
-    """Return the root mean square of a layer's activations at each token. [T, M] -> [T, 1]"""
+    """Compute the root mean square of a layer's activations at each token. [T, M] -> [T, 1]"""
     return np.linalg.norm(post, axis=1, keepdims=True) / np.sqrt(np.float32(post.shape[1]))
 
 
 def is_active(post: np.ndarray, kind: str) -> np.ndarray:
     """Return whether each neuron is active at each token. [T, M] -> bool [T, M]
 
-    For ReLU: post > 0. GELU and SwiGLU are hardly ever exactly 0; there: |post| is at least ACTIVE times the root mean
-    square of the layer's activations at that token, and not 0. `kind` is ModelConfig.mlp.
+    For ReLU, a neuron is active if post > 0. GELU and SwiGLU are rarely exactly 0; there, |post| must be nonzero and at
+    least ACTIVE times the root mean square of the layer's activations at that token. `kind` is ModelConfig.mlp.
     """
     if kind == "relu":
         return post > 0
@@ -155,9 +158,10 @@ def is_active(post: np.ndarray, kind: str) -> np.ndarray:
 
 
 def survey(run: Trace, progress: Progress = silent) -> Survey:
-    """Return the statistics of every layer's neurons on this prompt; active as in `is_active`.
+    """Compute the statistics of every layer's neurons on this prompt, with `is_active` as the criterion for active
+    neurons.
 
-    `progress(layers done, L, "Reading neurons")` may raise to cancel.
+    `progress(layers done, L, "Reading neurons")` may raise an exception to cancel.
     """
     L = run.config.n_layer
     never, quiet, active, largest = np.empty(L), np.empty(L), np.empty(L), np.empty(L, np.float32)

@@ -1,4 +1,4 @@
-"""Effect on the prediction of norms that are replaced by others, lose a part, are frozen or removed."""
+"""Effect on the prediction of norms that are replaced, stripped of a part, frozen or removed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from model.progress import Progress, silent
 from model.public import nonempty, public, unchecked
 from model.tracing.trace import Trace
 
-_LOGITS = 1 << 22  # logits of each run in memory at once where every position is scored
+_LOGITS = 1 << 22  # maximum number of logits of each run in memory at once while positions are scored
 
 # --- replacements of a norm -------------------------------------------------------------------------
 
@@ -37,7 +37,7 @@ class NormInput:
 
 
 def _as(kind: str, norm: NormInput) -> Tensor:
-    """Return the norm of that kind without gain and bias. [B, T, D]"""
+    """Apply a norm of the given kind without gain and bias. [B, T, D]"""
     numerator, divisor = NORMS[kind](norm.x, norm.eps)
     return numerator / divisor
 
@@ -69,8 +69,8 @@ def _removed(norm: NormInput) -> Tensor:
 
 @dataclass(frozen=True)
 class Swap:
-    """One change of a norm. `function` computes the new output; `fits` returns whether the change applies
-    to a model.
+    """One way to change a norm. `function` computes the new output; `fits` returns whether the change applies to a
+    model.
     """
 
     doc: str
@@ -99,13 +99,13 @@ WHERE = ("all", "norm1", "norm2", "final", "one")
 
 
 def swaps_of(config: ModelConfig) -> tuple[str, ...]:
-    """Return the keys of the SWAPS that affect a model with this config."""
+    """Return the keys of SWAPS that affect a model with this config."""
     return tuple(key for key, swap in SWAPS.items() if swap.fits(config))
 
 
 @public(where=unchecked)
 def places_of(config: ModelConfig, where: str) -> tuple[Place, ...]:
-    """Return the norms selected by "all" or the name of a site; none for a missing final norm.
+    """Return all norms for `all`, or those at the named site; empty if the model lacks a final norm.
 
     Raises InputError for any other name.
     """
@@ -119,26 +119,26 @@ def places_of(config: ModelConfig, where: str) -> tuple[Place, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Swapped:
-    """Results of a run with changed norms, for the n leading tokens with only finite numbers."""
+    """Results of a run with changed norms, for its first n tokens, up to the first one with a non-finite value."""
 
     model: Transformer
-    read: Tensor  # input of the output head, float32 [n, D]
-    before: np.ndarray  # length of each token's stream entering block l in the unchanged run, float64 [L + 1, T]
-    lengths: np.ndarray  # and in the changed run; NaN after overflow of float32
-    overflow: int | None  # the block of the first overflow of float32; n_layer: the final norm or the logits
+    read: Tensor  # input of the unembedding, float32 [n, D]
+    before: np.ndarray  # L2 norm of each token's stream at the input of block l, unchanged run; float64 [L + 1, T]
+    lengths: np.ndarray  # the same in the changed run; NaN after an overflow of float32
+    overflow: int | None  # block of the first float32 overflow; n_layer for the final norm or the logits
     kl: float | None  # mean over the n tokens of KL(p before || p after), in nats
-    losses: tuple[float, float] | None  # mean loss of their next tokens, before and after, nats per token
+    losses: tuple[float, float] | None  # mean next-token loss over them, before and after, in nats per token
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory."""
+        """Size in memory, in bytes."""
         return self.read.nbytes + self.before.nbytes + self.lengths.nbytes
 
     @torch.inference_mode()
     def logits_at(self, position: int) -> np.ndarray:
-        """Return the logits that predict the token after `position`, as Trace.logits_at. float32 [V]
+        """Compute the logits that predict the token after `position`, as Trace.logits_at does. float32 [V]
 
-        Raises InputError for a position without any.
+        Raises InputError for a position whose logits are not finite.
         """
         if not 0 <= position < len(self.read):
             raise InputError("There are no numbers at this position.", str(position), "Choose a milder change.")
@@ -148,10 +148,11 @@ class Swapped:
 @public(swap=unchecked, places=nonempty)
 @torch.inference_mode()
 def swapped(run: Trace, swap: str, places: Sequence[Place], progress: Progress = silent) -> Swapped:
-    """Rerun with one of SWAPS applied to the norms of `places`, after the run's own edits; later layers are recomputed.
+    """Rerun with one of SWAPS applied to the norms at `places`, after the run's own edits; later layers are recomputed.
 
-    `progress(steps done, total steps, "Changing norms")` may raise to cancel. Raises InputError for a change or a norm
-    that does not apply to the model, ValueError for a trace run with its own tap.
+    `progress(steps done, total steps, "Changing norms")` may raise an exception to cancel. Raises InputError for an
+    unknown change, a norm that the model does not have, or a change that does not apply to its norms, and ValueError
+    for a trace that was run with its own tap.
     """
     run.require_key()
     _check(run, swap, places)
@@ -202,13 +203,13 @@ def _check(run: Trace, swap: str, places: Sequence[Place]) -> None:
 
 
 def swap_tap(run: Trace, swap: str, places: Sequence[Place]) -> Tap:
-    """Return a tap that records the inputs of the norms at `places` and replaces their outputs; make one
-    for each run.
+    """Return a tap that records the inputs of the norms at `places` and replaces their outputs. It holds state: create
+    one for each run.
     """
     chosen, read = frozenset(places), {}
 
     def tap(at: str, layer: int, x: Tensor) -> Tensor:
-        site, _, what = at.rpartition("_")  # of "norm1_in": "norm1", "in"
+        site, _, what = at.rpartition("_")  # "norm1_in" -> "norm1", "in"
         if (layer, site) not in chosen:
             return x
         if what == "in":
@@ -227,24 +228,26 @@ def swap_tap(run: Trace, swap: str, places: Sequence[Place]) -> Tap:
 
 @torch.inference_mode()
 def mean_divisor(run: Trace, layer: int, site: str) -> float:
-    """Return a norm's divisor in this run, sqrt(variance or mean square + eps), averaged over the prompt's tokens."""
+    """Compute a norm's divisor in this run, sqrt(variance or mean square + eps), averaged over the prompt's tokens."""
     norm = norm_of(run.model, layer, site)
     return float(NORMS[norm.kind](torch.from_numpy(norm_input(run, layer, site)), norm.eps)[1].double().mean())
 
 
 def _lengths(x: Tensor) -> np.ndarray:
-    """Return the length of each vector, in float64. [n, D] -> [n]"""
+    """Compute the L2 norm of each vector in float64. [n, D] -> [n]"""
     return x.double().norm(dim=-1).numpy()
 
 
 def _finite(x: Tensor) -> Tensor:
-    """Return the leading rows with only finite numbers. No later token changes them. [n, ...] -> [m, ...]"""
+    """Return the rows before the first with a non-finite value. Causal attention keeps them independent of later rows.
+    [n, ...] -> [m, ...]
+    """
     lost = (~x.isfinite().all(-1)).nonzero()
     return x if len(lost) == 0 else x[: int(lost[0])]
 
 
 def _head_input(run: Trace, x: Tensor, tap: Tap | None) -> Tensor:
-    """Return the input of the output head for streams that leave the last block. [n, D] -> [n, D]"""
+    """Apply the final norm, if the model has one, to the output of the last block. [n, D] -> [n, D]"""
     norm = run.model.final_norm
     if norm is None:
         return x
@@ -252,17 +255,17 @@ def _head_input(run: Trace, x: Tensor, tap: Tap | None) -> Tensor:
 
 
 def divergence(p: Tensor, q: Tensor) -> Tensor:
-    """Compute KL(p || q) of log-probabilities, in nats, at least 0. float64 [..., V] -> [...]"""
-    return (p.exp() * (p - q)).sum(-1).clamp(min=0)  # negative by rounding only
+    """Compute KL(p || q) from log-probabilities, in nats, clipped at 0. float64 [..., V] -> [...]"""
+    return (p.exp() * (p - q)).sum(-1).clamp(min=0)  # negative only by rounding
 
 
 def divergence_at(before: np.ndarray, after: np.ndarray) -> float:
-    """Compute KL(p before || p after) of two rows of logits, in nats. float32 [V] each"""
+    """Compute KL(p before || p after) from two rows of logits, in nats. float32 [V] each"""
     return float(divergence(*(torch.from_numpy(row).double().log_softmax(-1) for row in (before, after))))
 
 
 def _scores(run: Trace, before: Tensor, after: Tensor, rows: int, tell: Callable[[int], None]) -> tuple[Tensor, Tensor]:
-    """Return the divergences [n] of the leading tokens with finite logits, and both runs' losses of the next tokens,
+    """Compute the KL divergences [n] of the leading tokens with finite logits, and the next-token losses of both runs
     [2, m].
     """
     following = torch.tensor(run.key.ids[1:] or (0,))

@@ -1,4 +1,4 @@
-"""One norm on one prompt: its formula step by step for one token, and BatchNorm on the same prompt for comparison."""
+"""One norm on one prompt: each intermediate result for one token, and BatchNorm on the same prompt for comparison."""
 
 from dataclasses import dataclass
 
@@ -16,19 +16,19 @@ from model.gpt.transformer import Transformer
 from model.public import public, unchecked
 from model.tracing.trace import Trace
 
-Place = tuple[int, str]  # of a norm: its layer, and "norm1", "norm2" or "final"; the final one is at layer n_layer
+Place = tuple[int, str]  # (layer, site) of a norm; site: "norm1", "norm2" or "final", the last at layer n_layer
 
 # --- norms of a model ------------------------------------------------------------------------------
 
 
 def norms_of(config: ModelConfig) -> tuple[Place, ...]:
-    """Return every norm of the residual stream in the order of the computation, without the q/k norms."""
+    """Return all norms of the residual stream in the order of the computation, without the q/k norms."""
     inside = tuple((layer, site) for layer in range(config.n_layer) for site in ("norm1", "norm2"))
     return (*inside, (config.n_layer, "final")) if config.final_norm else inside
 
 
 def norm_of(model: Transformer, layer: int, site: str) -> Norm:
-    """Return the norm at a place; raises InputError if there is no such norm."""
+    """Return the norm at a place. Raises InputError if the model has no such norm."""
     if site not in ("norm1", "norm2", "final"):
         raise InputError("No norm has this name.", shown(site), "The norms are norm1, norm2 and final.")
     L = model.config.n_layer
@@ -48,12 +48,13 @@ def norm_of(model: Transformer, layer: int, site: str) -> Norm:
 def norm_input(run: Trace, layer: int, site: str) -> np.ndarray:
     """Return the input of a norm in this run, the run's edits included. float32 [T, D]
 
-    Pre-norm: resid_pre, then resid_mid (resid_pre again where the residual is parallel). Post-norm: the stream plus the
-    sublayer's output. final: the output of the last block. Raises InputError for a norm that does not exist.
+    In a pre-norm block, it is resid_pre for norm1 and resid_mid for norm2 (resid_pre again if the blocks are parallel);
+    in a post-norm block, the stream plus the sublayer's output; for the final norm, the output of the last block.
+    Raises InputError for a norm that does not exist.
     """
     norm_of(run.model, layer, site)
     config = run.config
-    own_tap = run.tap is not None and not run.key.edits  # unlike edits, it may change a norm's input
+    own_tap = run.tap is not None and not run.key.edits  # unlike edits, a tap may change a norm's input
     if site == "final":
         if not own_tap:
             return run.residuals[-1].numpy()
@@ -69,18 +70,18 @@ def norm_input(run: Trace, layer: int, site: str) -> np.ndarray:
 
 @torch.inference_mode()
 def norm_output(norm: Norm, x: np.ndarray) -> np.ndarray:
-    """Return the output of a norm for given inputs. float32 [T, D] -> [T, D]"""
+    """Apply a norm to the given inputs. float32 [T, D] -> [T, D]"""
     return norm(torch.from_numpy(np.ascontiguousarray(x))).numpy()
 
 
-# --- one token, step by step ------------------------------------------------------------------------
+# --- one token, unfused ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Walk:
-    """One norm on one vector, every step in float64; arrays are [D].
+    """Intermediate results of one norm on one vector, each in float64; arrays are [D].
 
-    out = normalized * gain + bias and normalized = centered / divisor hold exactly as computed.
+    out = normalized * gain + bias and normalized = centered / divisor hold exactly in float64.
     """
 
     kind: str  # "layernorm" or "rmsnorm"
@@ -95,16 +96,16 @@ class Walk:
     scaled: np.ndarray  # normalized * gain
     bias: np.ndarray | None
     out: np.ndarray
-    model_out: np.ndarray  # float32, by the norm itself in one kernel
-    gap: float  # the largest |out - model_out|: the rounding of float32
+    model_out: np.ndarray  # output of the fused float32 norm
+    gap: float  # max |out - model_out|, the float32 rounding error
 
 
 @public(site=unchecked)
 def walk(run: Trace, layer: int, site: str, position: int) -> Walk:
-    """Compute the norm at a place step by step for one token of the prompt, in the run with its edits.
+    """Compute the norm at a place, with all intermediate results, for one token of the run, edits included.
 
-    Raises InputError for a norm or position that does not exist. Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich
-    2019, eq. 4. The result equals what the run computed, to float32 rounding.
+    The result equals the run's own to float32 rounding. Raises InputError for a norm or position that does not exist.
+    Sources: Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich 2019, eq. 4.
     """
     check_positions([position], len(run.tokens))
     return walk_vector(norm_of(run.model, layer, site), norm_input(run, layer, site)[position])
@@ -112,7 +113,7 @@ def walk(run: Trace, layer: int, site: str, position: int) -> Walk:
 
 @torch.inference_mode()
 def walk_vector(norm: Norm, vector: np.ndarray) -> Walk:
-    """Compute a norm of one vector step by step. float32 [D]"""
+    """Compute a norm of one vector with all intermediate results. float32 [D]"""
     row = torch.from_numpy(np.ascontiguousarray(vector, dtype=np.float32))
     x, gain = row.double().numpy(), norm.weight.detach().double().numpy()
     mean = float(x.mean()) if norm.kind == "layernorm" else None
@@ -134,9 +135,9 @@ def walk_vector(norm: Norm, vector: np.ndarray) -> Walk:
 
 
 def batch_norm(x: Tensor, eps: float) -> Tensor:
-    """Return each dimension minus its mean over the tokens, divided by sqrt(its variance over the tokens + eps).
+    """Standardize each dimension over the tokens: subtract its mean and divide by sqrt(its variance + eps).
 
-    [T, D] -> [T, D]. Ioffe & Szegedy 2015, algorithm 1, without gain and bias, the tokens of one prompt as the batch.
+    Without gain and bias; the tokens of one prompt are the batch. Ioffe & Szegedy 2015, algorithm 1. [T, D] -> [T, D]
     """
     centered = x - x.mean(0)
     return centered / (centered.square().mean(0) + eps).sqrt()
@@ -144,10 +145,10 @@ def batch_norm(x: Tensor, eps: float) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class BatchCompared:
-    """The model's norm and BatchNorm on one prompt, both without gain and bias, in float64."""
+    """Comparison of the model's norm with BatchNorm on one prompt, both without gain and bias, in float64."""
 
     own_tokens: np.ndarray  # root mean square of each token's vector under the model's norm, [T]
-    batch_tokens: np.ndarray  # and under BatchNorm
+    batch_tokens: np.ndarray  # the same under BatchNorm
     own_dimensions: np.ndarray  # standard deviation of each dimension over the tokens, [D]
     batch_dimensions: np.ndarray
     own_later: float | None  # largest change in token 0 when the last token is removed; None for one token
@@ -185,10 +186,10 @@ def compare_batch(norm: Norm, x: np.ndarray) -> BatchCompared:
 
 
 def quantiles(model: Transformer) -> dict[str, np.ndarray]:
-    """Return the 5% quantile, median and 95% quantile of the gain and of the bias over the dimensions of each norm,
-    in the order of `norms_of`.
+    """Compute the 5% quantile, median and 95% quantile over the dimensions of the gain and bias of each norm, in the
+    order of `norms_of`.
 
-    "gain" and, where the norms have one, "bias": float64 [norms, 3]
+    Returns {`gain`: float64 [norms, 3]} and, if the norms have a bias, the same under `bias`.
     """
     result = {}
     norms = [norm_of(model, *place) for place in norms_of(model.config)]

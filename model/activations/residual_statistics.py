@@ -1,6 +1,6 @@
-"""Statistics of the residual stream: the inputs of every norm, the updates of each sublayer, and outlying dimensions.
+"""Statistics of the residual stream: the inputs of each norm, the updates of each sublayer, and outlier dimensions.
 
-One pass over the layers stores reductions only; every figure reads those.
+One pass over the layers stores only reductions, from which all figures are drawn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,15 +19,15 @@ from model.tracing.trace import Trace
 
 @dataclass(frozen=True)
 class Rule:
-    """Condition for an outlying number x of a layer: |x| >= ratio times the layer's median |x|, and |x| >= size."""
+    """Criterion for an outlier x of a layer: |x| >= ratio times the layer's median |x|, and |x| >= size."""
 
     ratio: float = 0.0
     size: float = 0.0
 
 
 # "massive": Sun et al. 2024, "Massive Activations in Large Language Models", section 2: magnitude over 100 and about
-# 1,000 times the median. "int8": Dettmers et al. 2022, "LLM.int8()", section 3: a magnitude of 6 or more; their further
-# conditions, in 25% of the layers and at 6% of the positions, are left out here.
+# 1,000 times the median. "int8": Dettmers et al. 2022, "LLM.int8()", section 3: a magnitude of at least 6; their
+# further criteria, in 25% of the layers and at 6% of the positions, are omitted here.
 RULES: dict[str, Rule] = {
     "massive": Rule(1000, 100),
     "x1000": Rule(1000),
@@ -39,22 +39,22 @@ RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True, eq=False)
 class StreamStatistics:
-    """Reductions of one run. N norms in the order of the computation, T tokens, L layers, D dimensions.
+    """Reductions of one run with N norms in the order of the computation, T tokens, L layers and D dimensions.
 
-    A ratio or a cosine with a stream of length 0 is NaN.
+    A ratio to, or a cosine with, a zero vector is NaN.
     """
 
-    norms: tuple[tuple[str, int], ...]  # (site, layer) of each of the N norms; the final one has the layer L
-    mean: np.ndarray  # of the norm's input, float64 [N, T]
-    variance: np.ndarray  # biased, float64 [N, T]
+    norms: tuple[tuple[str, int], ...]  # (site, layer) of each of the N norms; the final norm has layer L
+    mean: np.ndarray  # mean of the norm's input, float64 [N, T]
+    variance: np.ndarray  # population variance of the norm's input, float64 [N, T]
     divisor: np.ndarray  # divisor of the norm: sqrt(variance + eps), or sqrt(mean square + eps). float64 [N, T]
-    update: np.ndarray  # |sublayer output| / |stream it is added to|; attention, MLP. float64 [L, 2, T]
-    along: np.ndarray  # cosine of the two; below 0 the output opposes the stream. float64 [L, 2, T]
-    cosine: np.ndarray  # of the stream before and after a block, float64 [L, T]
-    median: np.ndarray  # of |x| over tokens and dimensions of a norm's input, float64 [N]
-    largest: np.ndarray  # of each dimension, the x with the largest |x| over tokens, signed, float32 [N, D]
-    carrier: np.ndarray  # the token of it, the first of ties, int32 [N, D]
-    outlying: Mapping[str, np.ndarray]  # by rule: number of outlying dimensions of a token, int32 [N, T] each
+    update: np.ndarray  # ||sublayer output|| / ||stream it is added to||, for attention and MLP. float64 [L, 2, T]
+    along: np.ndarray  # cosine of the two; if negative, the output opposes the stream. float64 [L, 2, T]
+    cosine: np.ndarray  # cosine of the streams before and after a block, float64 [L, T]
+    median: np.ndarray  # median |x| over tokens and dimensions of a norm's input, float64 [N]
+    largest: np.ndarray  # signed x of largest |x| over the tokens, per dimension; float32 [N, D]
+    carrier: np.ndarray  # the token with that x, the first of ties; int32 [N, D]
+    outlying: Mapping[str, np.ndarray]  # {rule: number of outlier dimensions of each token, int32 [N, T]}
 
     @property
     def rms(self) -> np.ndarray:
@@ -63,18 +63,18 @@ class StreamStatistics:
 
     @property
     def norm(self) -> np.ndarray:
-        """Length: rms sqrt(D). float64 [N, T]"""
+        """L2 norm: rms sqrt(D). float64 [N, T]"""
         return self.rms * np.sqrt(self.largest.shape[1])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """Size of the arrays, in bytes."""
         arrays = [getattr(self, field.name) for field in fields(self)]
         arrays += self.outlying.values()
         return sum(value.nbytes for value in arrays if isinstance(value, np.ndarray))
 
     def rows(self, sites: Sequence[str]) -> list[int]:
-        """Return the indices of the norms of some sites, in the order of the computation."""
+        """Return the indices of the norms at the given sites, in the order of the computation."""
         return [n for n, (site, _) in enumerate(self.norms) if site in sites]
 
 
@@ -82,9 +82,9 @@ class StreamStatistics:
 def survey(run: Trace, progress: Progress | None = None) -> StreamStatistics:
     """Reduce the residual stream of a run, its edits included, in one pass over its layers.
 
-    In a pre-norm block the MLP is not run again: its output is the difference of two streams, to float32 rounding of
-    the stream. The update is relative to resid_pre for attention and resid_mid for the MLP; in parallel blocks it is
-    resid_pre for both, in post-norm blocks the norm comes after the addition.
+    In a pre-norm block the MLP is not rerun: its output is the difference of two streams, to float32 rounding of the
+    stream. The update is relative to resid_pre for attention and to resid_mid for the MLP, or to resid_pre for both in
+    parallel blocks. In post-norm blocks, the norm follows the addition of the update.
     """
     config = run.config
     norms: list[tuple[str, int]] = []
@@ -111,7 +111,7 @@ def survey(run: Trace, progress: Progress | None = None) -> StreamStatistics:
 
 @torch.inference_mode()
 def _norm_fields(x: Tensor, scale: Tensor) -> dict:
-    """Return the fields of Stream from one norm's input. x [T, D], scale [T, 1]"""
+    """Compute the fields of StreamStatistics that describe one norm's input. x [T, D], scale [T, 1]"""
     mean, variance = moments(x)
     magnitude = x.abs()
     size, token = magnitude.max(0)
@@ -129,14 +129,14 @@ def _norm_fields(x: Tensor, scale: Tensor) -> dict:
 
 
 def middle_of(magnitude: np.ndarray) -> float:
-    """Return the median, as np.median does, in a third of the time.
+    """Compute the median, as np.median does, in a third of the time.
 
-    Floats from 0 up are ordered as their bits: the upper half of the bits selects the few that have to be sorted.
-    magnitude float32, at least 0, of any shape.
+    Nonnegative floats have the same order as their bit patterns: a histogram of the upper 16 bits selects the few
+    values that have to be sorted. `magnitude` is nonnegative float32 of any shape.
     """
     flat = magnitude.ravel()
     upper = flat.view(np.uint32) >> 16
-    until = np.bincount(upper).cumsum()  # counts of numbers with upper bits up to this value
+    until = np.bincount(upper).cumsum()  # number of values whose upper bits are at most this
     low, high = (flat.size - 1) // 2, flat.size // 2
     first, last = np.searchsorted(until, (low, high), side="right")
     around = np.sort(flat[(upper >= first) & (upper <= last)])
@@ -145,20 +145,20 @@ def middle_of(magnitude: np.ndarray) -> float:
 
 
 def _count(magnitude: np.ndarray, size: np.ndarray, reach: float) -> np.ndarray:
-    """Return the number of dimensions per token that reach a magnitude; `size`: largest of each. [T, D], [D] -> int32
-    [T]
+    """Count the dimensions of each token with magnitude >= `reach`; `size` is each dimension's maximum over the tokens.
+    [T, D], [D] -> int32 [T]
     """
-    some = np.flatnonzero(size >= reach)  # usually few: the others can be skipped
+    some = np.flatnonzero(size >= reach)  # usually few; the other dimensions are skipped
     return np.count_nonzero(magnitude[:, some] >= reach, axis=1).astype(np.int32)
 
 
 def limit(rule: Rule, median: float) -> float:
-    """Return the smallest outlying magnitude; never 0, which a layer of zeros would reach."""
+    """Compute a layer's outlier threshold, which is positive even for a layer of zeros."""
     return max(rule.ratio * median, rule.size, float(np.finfo(np.float32).tiny))
 
 
 def _block_fields(at: dict[str, Tensor], parallel: bool) -> dict[str, np.ndarray]:
-    """Return the fields of Stream from one block. at: norm_sites.stream_sites"""
+    """Compute the fields of StreamStatistics that describe one block, from the tensors of norm_sites.stream_sites."""
     names = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
     x = {name: at[name].double().numpy() for name in names}  # [T, D]
 
@@ -175,17 +175,17 @@ def _block_fields(at: dict[str, Tensor], parallel: bool) -> dict[str, np.ndarray
 
 
 def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Compute a / b, NaN where b is 0."""
+    """Compute a / b, with NaN where b is 0."""
     return np.divide(a, b, out=np.full_like(b, np.nan), where=b != 0)
 
 
 @public(rule=one_of(RULES), sites=one_of(("norm1", "norm2", "final")))
 def outliers(stream: StreamStatistics, rule: str, sites: Sequence[str]) -> pd.DataFrame:
-    """Return the outlying dimensions before the norms of some sites, the largest ratio first: one row per (norm,
-    dimension).
+    """Return the outlier dimensions at the inputs of the norms at the given sites, by decreasing ratio: one row per
+    (norm, dimension).
 
-    Columns: site, layer, dimension, token (with the largest |x|), value (signed), ratio to the layer's median |x|.
-    `rule` is a key of RULES. Raises KeyError for another one.
+    Columns: `site`, `layer`, `dimension`, `token` (the one with the largest |x|), `value` (signed), and `ratio` (|x| to
+    the layer's median |x|). `rule` is a key of RULES. Raises KeyError for an unknown rule.
     """
     frames = [pd.DataFrame(columns=_COLUMNS)]
     for n in stream.rows(sites):
@@ -201,10 +201,10 @@ _COLUMNS = ["site", "layer", "dimension", "token", "value", "ratio"]
 
 @public(rule=one_of(RULES), sites=one_of(("norm1", "norm2", "final")))
 def carriers(stream: StreamStatistics, rule: str, sites: Sequence[str]) -> pd.DataFrame:
-    """Return the tokens with outlying dimensions, sorted by their number.
+    """Return the tokens with outliers, sorted by decreasing number of outliers.
 
-    Columns: token; entries, the number of outlying numbers over all norms of these sites; norms, the number of norms
-    with at least one.
+    Columns: `token`; `entries`, the total number of outliers over the norms at these sites; `norms`, the number of
+    norms with at least one.
     """
     rows = stream.rows(sites)
     counts = stream.outlying[rule][rows]  # [norms of the sites, T]
@@ -214,22 +214,22 @@ def carriers(stream: StreamStatistics, rule: str, sites: Sequence[str]) -> pd.Da
 
 
 def ratios(stream: StreamStatistics, n: int) -> np.ndarray:
-    """Return the largest |x| of each dimension of norm n, as a multiple of the layer's median |x|. float64 [D]"""
+    """Compute each dimension's largest |x| at norm n, as a multiple of the layer's median |x|. float64 [D]"""
     return np.abs(stream.largest[n]) / max(stream.median[n], float(np.finfo(np.float32).tiny))
 
 
 def top_dimensions(stream: StreamStatistics, sites: Sequence[str], most: int) -> list[int]:
-    """Return the dimensions with the largest ratio before any norm of these sites, descending, ties by the smaller
-    dimension.
+    """Return the `most` dimensions with the largest ratio at any norm of these sites, in decreasing order, ties by the
+    lower dimension.
 
-    For a model without such a norm, the first dimensions.
+    If the model has no such norm, returns the first dimensions.
     """
     rows = stream.rows(sites)
     highest = np.max([ratios(stream, n) for n in rows], axis=0) if rows else np.zeros(stream.largest.shape[1])
     return [int(d) for d in np.argsort(-highest, kind="stable")[:most]]
 
 
-# name: its rows. "norms": one per norm; "sublayers": one per attention or MLP; "blocks": one per layer.
+# {name of a statistic: its rows}, one per norm, per sublayer (attention or MLP), or per block.
 STATISTICS: dict[str, str] = {
     "rms": "norms",
     "norm": "norms",
@@ -245,10 +245,9 @@ _HALVES = {"norm1": 0, "attn": 0, "norm2": 1, "mlp": 1, "final": 1, "block": 1}
 
 @public(name=one_of(STATISTICS))
 def statistic(stream: StreamStatistics, name: str) -> tuple[list[tuple[str, int]], np.ndarray]:
-    """Return a statistic of STATISTICS: its rows as (what, layer) in the order of the computation, and its values. [R,
-    T]
+    """Return one of STATISTICS as its row labels (what, layer), in the order of the computation, and its values [R, T].
 
-    What: "norm1", "norm2" or "final"; "attn" or "mlp"; "block".
+    `what` is `norm1`, `norm2` or `final` for norms, `attn` or `mlp` for sublayers, and `block` for blocks.
     """
     L = len(stream.cosine)
     rows = {
@@ -260,7 +259,9 @@ def statistic(stream: StreamStatistics, name: str) -> tuple[list[tuple[str, int]
 
 
 def nearest_row(rows: list[tuple[str, int]], what: str, layer: int) -> int:
-    """Return the row of that name and layer; otherwise the one of the same half of the nearest layer."""
+    """Return the index of the row (what, layer), or else of the row in the same half (attention or MLP) of the nearest
+    layer.
+    """
     if (what, layer) in rows:
         return rows.index((what, layer))
     near = min(abs(other - layer) for _, other in rows)

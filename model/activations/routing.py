@@ -1,4 +1,4 @@
-"""Where the tokens of a run went: a mixture of experts layer by layer."""
+"""The routing of a run's tokens to experts in each layer of a mixture of experts."""
 
 from dataclasses import dataclass
 
@@ -13,26 +13,26 @@ from model.tracing.trace import Trace
 
 @dataclass(frozen=True, eq=False)
 class Routed:
-    """The routers' decisions for the tokens of a run. L layers, T tokens, k experts per token, N experts.
+    """The routers' decisions for the tokens of a run with L layers, T tokens, k experts per token and N experts.
 
-    `weights` sums to 1 over k where k > 1, `load` over N. `dropped` is what a capacity factor would leave out; a run
-    itself drops nothing, only training does.
+    `weights` sums to 1 over k if k > 1, and `load` to 1 over N. `dropped` marks the assignments that exceed the expert
+    capacity; they are dropped only in training, never in a run.
     """
 
     experts: np.ndarray  # [L, T, k] int, the most likely expert first
     weights: np.ndarray  # [L, T, k]
-    probabilities: np.ndarray  # [L, T, N] of the router, before the k largest are chosen
-    load: np.ndarray  # [L, N] share of the choices
-    entropy: np.ndarray  # [L, T] of the probabilities, in nats
+    probabilities: np.ndarray  # [L, T, N] the router's softmax, before the top k are selected
+    load: np.ndarray  # [L, N] fraction of the assignments
+    entropy: np.ndarray  # [L, T] entropy of the probabilities, in nats
     dropped: np.ndarray  # [L, T, k] bool
 
 
 @public(capacity_factor=above(0))
 @torch.inference_mode()
 def routing(trace: Trace, capacity_factor: float | None = None) -> Routed:
-    """Return the routing of a run, its edits included; by default nothing is dropped.
+    """Return the routing of a run, its edits included; without a capacity factor, no assignment is dropped.
 
-    Raises InputError for a model without experts, ValueError for a factor that is not positive.
+    Raises InputError for a model without experts, ValueError if the factor is not positive.
     """
     config = trace.config
     if config.n_expert == 1:

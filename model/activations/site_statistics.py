@@ -1,7 +1,7 @@
-"""Statistics of the tensors inside one block, and of those before and after the blocks.
+"""Statistics of the tensors inside one block, and of those before and after all blocks.
 
-Everything of a block is recomputed once and reduced to a few numbers per token, so that another token, head or part of
-the same layer needs no further computation.
+All tensors of a block are recomputed once and reduced to a few numbers per token, so that selecting another token, head
+or part of the same layer needs no further computation.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,10 @@ from model.tracing.trace import Trace
 
 @dataclass(frozen=True, eq=False)
 class VectorSizes:
-    """Of every vector of one tensor: length, root mean square, mean, and the entry of largest absolute value.
+    """For each vector of one tensor: dimension, root mean square, mean, and the entry of largest absolute value with
+    its index.
 
-    Arrays [T], or [heads, T]; float32, `place` (of the largest entry) int32.
+    Arrays are float32 [T] or [heads, T]; `place`, the index, is int32.
     """
 
     n: int
@@ -37,33 +38,35 @@ class VectorSizes:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Statistics of every row of attention scores and weights, over the keys up to the token; arrays [H, T]."""
+    """Statistics of each row of attention scores and weights over the unmasked keys. Arrays are [H, T]."""
 
-    top_score: np.ndarray
-    mean_score: np.ndarray  # of the scores not blocked by an edit
+    top_score: np.ndarray  # the largest score
+    mean_score: np.ndarray  # mean of the scores that are neither masked nor blocked by an edit
     top: np.ndarray  # the largest weight
     key: np.ndarray  # its key, int32
-    entropy: np.ndarray  # nats
+    entropy: np.ndarray  # entropy of the weights, in nats
 
 
 @dataclass(frozen=True, eq=False)
 class Passed:
-    """One block's numbers: sizes by site, attention rows, and the share of active neurons, [T]."""
+    """Statistics of one block: vector sizes by site, attention rows, and the fraction of active neurons
+    at each token.
+    """
 
     sizes: Mapping[str, VectorSizes]
     rows: Rows
-    active: np.ndarray  # share of the pre-activations above 0, [T]
+    active: np.ndarray  # fraction of the pre-activations above 0, [T]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
+        """Size of all arrays, in bytes."""
         groups = [*(vars(each) for each in self.sizes.values()), vars(self.rows), {"": self.active}]
         return sum(array.nbytes for each in groups for array in each.values() if isinstance(array, np.ndarray))
 
 
 @dataclass(frozen=True, eq=False)
 class Vector:
-    """The sizes of one vector."""
+    """Statistics of one vector, with the fields of VectorSizes."""
 
     n: int
     rms: float
@@ -73,14 +76,14 @@ class Vector:
 
 
 def sizes_of(x: Tensor) -> VectorSizes:
-    """Return the statistics of the vectors along the last axis. x [..., n]"""
+    """Compute the statistics of the vectors along the last axis. x [..., n]"""
     place = x.abs().argmax(-1, keepdim=True)
     arrays = x.square().mean(-1).sqrt(), x.mean(-1), x.gather(-1, place)[..., 0]
     return VectorSizes(x.shape[-1], *(each.float().numpy() for each in arrays), place[..., 0].int().numpy())
 
 
 def block_sites(config: ModelConfig) -> list[str]:
-    """Return the sites of a block with statistics; raises InputError for a model with experts."""
+    """Return the sites of a block for which statistics are computed. Raises InputError for a model with experts."""
     require_dense(config)
     names = ["resid_pre", "norm1_in", "norm1_out", "q", "k", "v"]
     names += ["q_rot", "k_rot"] if config.positions == "rope" else []
@@ -92,10 +95,11 @@ def block_sites(config: ModelConfig) -> list[str]:
 @public()
 @torch.inference_mode()
 def block_numbers(trace: Trace, layer: int) -> Passed:
-    """Return the statistics of one block, from one forward of it with the trace's edits.
+    """Compute the statistics of one block in a single forward pass of the block, with the trace's edits.
 
-    Besides the sites of `block_sites` there are "heads" (the concatenated outputs of all heads, the input of o) and,
-    where the config norms q and k, "q_raw" and "k_raw" (before that norm). Raises InputError for no such layer.
+    Besides the sites of `block_sites`, there are `heads` (the concatenated outputs of all heads, the input of o) and,
+    if the config normalizes q and k, `q_raw` and `k_raw` (before that norm). Raises InputError for a layer that does
+    not exist.
     """
     need_scores(trace.config, layer)
     sites = {
@@ -114,7 +118,7 @@ def block_numbers(trace: Trace, layer: int) -> Passed:
 
 
 def _rows(scores: Tensor, pattern: Tensor) -> Rows:
-    """Reduce scores and pattern [H, T, T]; a masked or blocked score is -inf and excluded from means."""
+    """Reduce scores and pattern [H, T, T]; masked or blocked scores are -inf and excluded from the means."""
     seen = ~scores.isneginf()
     mean = scores.masked_fill(~seen, 0).sum(-1) / seen.sum(-1)
     top, key = pattern.max(-1)
@@ -125,10 +129,11 @@ def _rows(scores: Tensor, pattern: Tensor) -> Rows:
 
 @torch.inference_mode()
 def outside_numbers(trace: Trace, token: int) -> dict[str, VectorSizes]:
-    """Return the statistics before and after the blocks at one token: sites embed, pos_embed, resid_pre, final_in,
-    final_out.
+    """Compute the statistics before and after the blocks at one token: sites embed, pos_embed, resid_pre, resid_post,
+    final_in, final_out.
 
-    Of one token, arrays [1]; sites that the model does not have are missing. Raises InputError for no such position.
+    Arrays are [1], for the one token; sites that the model does not have are omitted. Raises InputError for a position
+    outside the prompt.
     """
     check_positions([token], len(trace.tokens))
     model, store = trace.model, {}
@@ -142,6 +147,6 @@ def outside_numbers(trace: Trace, token: int) -> dict[str, VectorSizes]:
 
 
 def vector(sizes: VectorSizes, token: int, head: int | None = None) -> Vector:
-    """Return the statistics of one token's vector, or of one head's part of it at sites with heads."""
+    """Return the statistics of one token's vector, or of one head's slice at sites with heads."""
     at = token if head is None else (head, token)
     return Vector(sizes.n, float(sizes.rms[at]), float(sizes.mean[at]), float(sizes.largest[at]), int(sizes.place[at]))

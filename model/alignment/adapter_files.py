@@ -1,8 +1,8 @@
 """Adapters as a folder in peft's format: adapter_config.json and adapter_model.safetensors, under transformers' names.
 
-peft multiplies the product B A of a layer by alpha / r, as here. GPT-2 and GPT-NeoX keep q, k and v in one matrix, so
-their adapters are merged into one whose rank is the sum: the rows of A stacked, the blocks of B on a diagonal; its rows
-are in the order of the fused matrix, which GPT-NeoX interleaves by head.
+As here, peft multiplies the product B A of a layer by alpha / r. GPT-2 and GPT-NeoX store q, k and v in one matrix, so
+their adapters are fused into one whose rank is the sum of theirs: the rows of A are stacked, and the blocks of B are
+placed on a diagonal. The rows of B follow the order of the fused matrix, which GPT-NeoX interleaves by head.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from model.loading.export import gpt2_config
 
 FOLDER = "adapter"
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-PART = ".part"  # the ending of a file that is being written
+PART = ".part"  # suffix of a file that is being written
 ATTENTION = MATRICES["attention"]
 
 
@@ -31,10 +31,10 @@ ATTENTION = MATRICES["attention"]
 class Naming:
     """The names that transformers gives the linear layers of an architecture."""
 
-    start: str  # prefix of the block's number in peft's model
-    layers: dict[str, tuple[str, ...]]  # {its layer: our layers in it, by their names in a block}
-    joint: str = ""  # the layer that holds q, k and v
-    by_head: bool = False  # the joint layer has q, k and v of a head together, or all of q first
+    start: str  # prefix of the block index in peft's parameter names
+    layers: dict[str, tuple[str, ...]]  # {transformers' layer: names of our layers in it}
+    joint: str = ""  # the layer with q, k and v, if they are fused
+    by_head: bool = False  # whether q, k and v are interleaved by head in the joint layer, instead of all of q first
 
 
 GPT2 = Naming(
@@ -64,13 +64,13 @@ _GPT_NEOX_SHAPE = _ROTARY | {"norm": "layernorm", "norm_bias": True, "qk_norm": 
 
 
 def naming_of(config: ModelConfig) -> Naming:
-    """Return the names of the architecture that has a model's shape: GPT-2, GPT-NeoX, or Llama and Qwen.
+    """Return the names of the architecture that matches a model's shape: GPT-2, GPT-NeoX, or Llama and Qwen.
 
-    Raises UnsupportedModel for any other, with the fields in which it differs from the nearest of them.
+    Raises UnsupportedModel if none matches; the error lists the fields that differ from the nearest architecture.
     """
     if config.positions != "rope":
         try:
-            # Untied heads are accepted, too, since the head is never adapted.
+            # Untied unembeddings are also accepted, since the unembedding is never adapted.
             gpt2_config(dataclasses.replace(config, tie_embeddings=True), 0)
         except UnsupportedModel as error:
             raise _nameless("GPT-2", error.got) from None
@@ -85,7 +85,7 @@ def naming_of(config: ModelConfig) -> Naming:
 
 
 def _gpt_neox_shape(config: ModelConfig) -> dict[str, object]:
-    """Return the fields that a GPT-NeoX of the same width and heads would have."""
+    """Return the field values of a GPT-NeoX with the same width and number of heads."""
     sizes = {"n_kv_head": config.n_head, "d_head": config.d_model // config.n_head}
     biases = dict.fromkeys(("k_bias", "v_bias", "o_bias"), config.q_bias)
     mlp = "gelu" if config.mlp == "swiglu" else config.mlp
@@ -93,18 +93,20 @@ def _gpt_neox_shape(config: ModelConfig) -> dict[str, object]:
 
 
 def _nameless(label: str, fields: str) -> UnsupportedModel:
-    """Return the error for a model whose shape is not that of the named architecture."""
+    """Return the error for a model whose shape does not match the named architecture."""
     what = say("peft has no names for this model's adapters: its architecture is not {}.", label)
     return UnsupportedModel(what, fields, "Use the model with its adapters merged.")
 
 
 def is_gpt2(config: ModelConfig) -> bool:
-    """Return whether a model has GPT-2's shape. Raises UnsupportedModel if its adapters have no names."""
+    """Return whether a model has GPT-2's shape. Raises UnsupportedModel if peft has no names for its adapters."""
     return naming_of(config) is GPT2
 
 
 def peft_state(model: Transformer) -> dict[str, Tensor]:
-    """Return the adapters under peft's names: A [r, in] and B [out, r] of each layer. Raises UnsupportedModel."""
+    """Return the adapters under peft's names: A [r, in] and B [out, r] of each layer. Raises UnsupportedModel as
+    `naming_of` does.
+    """
     naming = naming_of(model.config)
     return {
         f"{naming.start}.{layer}.{name}.lora_{which}.weight": tensor.detach().cpu().contiguous()
@@ -115,7 +117,7 @@ def peft_state(model: Transformer) -> dict[str, Tensor]:
 
 
 def _layers(model: Transformer, layer: int, naming: Naming) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Yield (name, A, B) of the adapted linear layers of a layer."""
+    """Yield (name in transformers, A, B) for each adapted linear layer of a block."""
     block = model.blocks[layer]
     for theirs, ours in naming.layers.items():
         parts = [getattr(block.attn if name in ATTENTION else block.mlp, name) for name in ours]
@@ -127,7 +129,9 @@ def _layers(model: Transformer, layer: int, naming: Naming) -> Iterator[tuple[st
 
 
 def _together(parts: Sequence[Adapted | torch.nn.Module]) -> tuple[Tensor, Tensor]:
-    """Return A and B of layers that share an input, their outputs stacked; rows of a layer without adapters are 0."""
+    """Combine the adapters of layers that share an input, with stacked outputs; rows of a layer without an adapter are
+    0.
+    """
     adapted = [part for part in parts if isinstance(part, Adapted)]
     if len(parts) == 1:
         return adapted[0].a, adapted[0].b
@@ -140,10 +144,12 @@ def _together(parts: Sequence[Adapted | torch.nn.Module]) -> tuple[Tensor, Tenso
 
 
 def peft_config(config: ModelConfig, lora: Lora, base: str) -> dict:
-    """Return adapter_config.json. `base`: the name of the model that the adapters are for. Raises UnsupportedModel."""
+    """Return the contents of adapter_config.json. `base` is the name of the base model. Raises UnsupportedModel as
+    `naming_of` does.
+    """
     naming, chosen = naming_of(config), MATRICES[lora.matrices]
     names = {theirs: [name for name in ours if name in chosen] for theirs, ours in naming.layers.items()}
-    together = len(names.get(naming.joint, ()))  # merged adapters: alpha / r is unchanged
+    together = len(names.get(naming.joint, ()))  # alpha / r is the same for fused adapters
     return {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -153,7 +159,7 @@ def peft_config(config: ModelConfig, lora: Lora, base: str) -> dict:
         "rank_pattern": {naming.joint: together * lora.rank} if together else {},
         "alpha_pattern": {naming.joint: together * lora.alpha} if together else {},
         "target_modules": [theirs for theirs, ours in names.items() if ours],
-        "fan_in_fan_out": is_gpt2(config),  # its layers keep [in, out]
+        "fan_in_fan_out": is_gpt2(config),  # GPT-2's layers store weights as [in, out]
         "lora_dropout": 0.0,
         "bias": "none",
         "inference_mode": True,
@@ -161,9 +167,9 @@ def peft_config(config: ModelConfig, lora: Lora, base: str) -> dict:
 
 
 def save_peft(folder: Path, model: Transformer, lora: Lora, base: str) -> None:
-    """Write both files, each complete or absent, the config last.
+    """Write both files, each atomically, the config last.
 
-    Raises UnsupportedModel for a model with the shape of none of these architectures.
+    Raises UnsupportedModel if the model's shape matches none of these architectures.
     """
     values, state = peft_config(model.config, lora, base), peft_state(model)
     folder.mkdir(parents=True, exist_ok=True)
@@ -175,7 +181,9 @@ def save_peft(folder: Path, model: Transformer, lora: Lora, base: str) -> None:
 
 
 def peft_files(model: Transformer, lora: Lora | None, base: str) -> Callable[[Path], None] | None:
-    """Return a function that writes a run's adapters into FOLDER; None without adapters or names for them in peft."""
+    """Return a function that writes a run's adapters into FOLDER; None without adapters or if peft has no names for
+    them.
+    """
     if lora is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The command-line options of low-rank adapters."""
+"""Command-line options of low-rank adapters."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""Small example sets that come with the program, made of our own sentences; always the same."""
+"""Small deterministic example sets that come with the program, made of our own sentences."""
 
 import itertools
 import random
@@ -22,7 +22,7 @@ _OPPOSITES = (
 
 
 def questions() -> list[Example]:
-    """Return examples with a sentence and a question on it: the answer only has to be found in the sentence."""
+    """Return examples with a question about a given sentence; the answer only has to be extracted from the sentence."""
     rng = random.Random(1)
     rows = []
     for name, color, thing, place in _some(rng, 240, _NAMES, _COLORS, _THINGS, _PLACES):
@@ -40,7 +40,7 @@ def questions() -> list[Example]:
 
 
 def stories() -> list[Example]:
-    """Return examples that ask for a story of three sentences about a named child and animal with a happy end."""
+    """Return examples that ask for a three-sentence story about a named child and an animal, with a happy end."""
     rng = random.Random(2)
     ends = (
         "In the end, they were both very happy.",
@@ -57,7 +57,7 @@ def stories() -> list[Example]:
 def opposites() -> list[Example]:
     """Return examples that ask for the opposite of a word.
 
-    Nothing in the data hints at the opposite of a held-out word: such a set is mostly memorized.
+    The training data give no hint of a held-out word's opposite: such a set is mostly memorized.
     """
     pairs = [pair.split() for pair in _OPPOSITES.split(", ")]
     rows = [Example("Say the opposite.", a, b) for one, other in pairs for a, b in ((one, other), (other, one))]
@@ -66,9 +66,9 @@ def opposites() -> list[Example]:
 
 
 def _some(rng: random.Random, n: int, *lists: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return n different combinations of one word from each list."""
+    """Draw n distinct combinations of one word from each list."""
     return rng.sample([*itertools.product(*lists)], n)
 
 
-# By its name on the page.
+# {key of the set on the page: function}
 SETS: dict[str, Callable[[], list[Example]]] = {"questions": questions, "stories": stories, "opposites": opposites}

@@ -27,9 +27,11 @@ class Example:
 
 
 def read_examples(path: Path) -> list[Example]:
-    """Read the examples of a .jsonl file. Raises InputError naming an invalid line."""
+    """Read the examples of a .jsonl file. Raises InputError if the file cannot be read or a line is invalid; the error
+    names the line.
+    """
     try:
-        if Path(path).exists() and not Path(path).is_file():  # a device file never ends
+        if Path(path).exists() and not Path(path).is_file():  # reading a device file may never end
             raise OSError("it is not a file")
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -39,8 +41,10 @@ def read_examples(path: Path) -> list[Example]:
 
 
 def parse_examples(text: str, name: str = "") -> list[Example]:
-    """Parse examples from JSON lines. Raises InputError naming an invalid line, and if there are no examples."""
-    lines = text.split("\n")  # not splitlines: JSON strings may hold U+2028
+    """Parse examples from JSON lines. Raises InputError for an invalid line, which it names, or if there are no
+    examples.
+    """
+    lines = text.split("\n")  # not splitlines: JSON strings may contain U+2028
     examples = [_example(line, number) for number, line in enumerate(lines, start=1) if line.strip()]
     if not examples:
         raise InputError("The file has no examples.", name, "Put one JSON object on each line.")
@@ -48,7 +52,7 @@ def parse_examples(text: str, name: str = "") -> list[Example]:
 
 
 def to_lines(examples: Sequence[Example]) -> str:
-    """Return the JSON lines that `parse_examples` reads; an empty input is omitted."""
+    """Format examples as the JSON lines that `parse_examples` reads; an empty input is omitted."""
     rows = [{key: value for key, value in asdict(each).items() if value} for each in examples]
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
 
@@ -66,7 +70,8 @@ def _example(line: str, number: int) -> Example:
 
 
 def split(examples: Sequence[Example], share: float = 0.1, seed: int = 0) -> tuple[list[Example], list[Example]]:
-    """Return (examples to learn from, held-out examples), both in order; at least one is held out.
+    """Split examples at random into (training, held-out) examples, both in the original order; at least one is held
+    out.
 
     Raises InputError for a single example.
     """
@@ -81,15 +86,16 @@ def split(examples: Sequence[Example], share: float = 0.1, seed: int = 0) -> tup
 # --- the template ----------------------------------------------------------------------------------
 
 TEMPLATE = "Instruction: {instruction}\n[[Input: {input}\n]]Answer:"
-MOST_TEMPLATE = 1000  # characters
+MOST_TEMPLATE = 1000  # maximum characters of a template
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
 def check_template(template: str) -> None:
-    """Raise InputError for a template that cannot be filled.
+    """Raise InputError for an invalid template.
 
-    It contains {instruction} and may contain {input}; text between [[ and ]] is omitted if the input is empty.
+    A template must contain {instruction} and may contain {input}; text between [[ and ]] is omitted if the input is
+    empty.
     """
     hint = "Put instruction and input in braces; put text that is used only with an input in double brackets."
     if len(template) > MOST_TEMPLATE:
@@ -105,32 +111,32 @@ def check_template(template: str) -> None:
 
 
 def prompt_text(example: Example, template: str = TEMPLATE) -> str:
-    """Return the prompt for an example. Placeholders in the example's own text are left as they are."""
+    """Fill the template with an example. Placeholders in the example's own text are left unchanged."""
     values = {"instruction": example.instruction, "input": example.input}
     shown = _OPTIONAL.sub(r"\1" if example.input else "", template)
     return _PLACE.sub(lambda place: values[place[1]], shown)
 
 
 def answer_text(example: Example, template: str = TEMPLATE) -> str:
-    """Return the answer as it follows the prompt: after a space, unless the template ends with a space or a
-    line break.
-    """
+    """Return the answer as it follows the prompt: after a space, unless the template ends with whitespace."""
     return example.output if template[-1:].isspace() else f" {example.output}"
 
 
 def prompt_ids(example: Example, tokenizer: Tokenizer, template: str = TEMPLATE) -> list[int]:
-    """Return the ids of the prompt, after a beginning-of-text token if the vocabulary requires one."""
+    """Tokenize the prompt, after a beginning-of-text token if the vocabulary requires one."""
     return tokenizer.prompt_ids(prompt_text(example, template))
 
 
 def to_ids(example: Example, tokenizer: Tokenizer, end: int | None, template: str = TEMPLATE) -> tuple[list[int], int]:
-    """Return the ids of prompt, answer and, if there is an `end`, end of text, and the length of the prompt."""
+    """Return the ids of the prompt, the answer and, if given, the `end` token, and the length of the prompt."""
     prompt, ends = prompt_ids(example, tokenizer, template), [] if end is None else [end]
     return [*prompt, *tokenizer.encode_ids(answer_text(example, template)), *ends], len(prompt)
 
 
 def end_of(tokenizer: Tokenizer) -> int:
-    """Return the vocabulary's own end token, which ends an answer. Raises InputError for a vocabulary without one."""
+    """Return the id of the vocabulary's end-of-text token, which ends an answer. Raises InputError for a vocabulary
+    without one.
+    """
     return end_of_text(tokenizer) if tokenizer.end_id is None else tokenizer.end_id
 
 
@@ -143,9 +149,10 @@ def has_end(tokenizer: Tokenizer) -> bool:
 
 
 def to_row(ids: Sequence[int], prompt: int, length: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return one row of `length` tokens and its targets, IGNORE on the prompt and on the padding, which is `end`.
+    """Return one row of `length` tokens, padded with `end`, and its targets, which are IGNORE on the prompt and the
+    padding.
 
-    The first scored target is the first token of the answer, predicted at the last token of the prompt.
+    The first target is the first token of the answer, predicted at the last token of the prompt.
     """
     padded = np.full(length + 1, end, dtype=np.int64)
     padded[: len(ids)] = ids[: length + 1]
@@ -157,7 +164,9 @@ def to_row(ids: Sequence[int], prompt: int, length: int, end: int) -> tuple[np.n
 def fitting(
     examples: Sequence[Example], tokenizer: Tokenizer, end: int, length: int, template: str = TEMPLATE
 ) -> list[tuple[list[int], int]]:
-    """Return the examples that fit into a row, as pairs of `to_ids`. Raises InputError if none fits."""
+    """Return (ids, prompt length), as from `to_ids`, of each example that fits into a row. Raises InputError if none
+    fits.
+    """
     rows = [to_ids(example, tokenizer, end, template) for example in examples]
     fitting_rows = [row for row in rows if len(row[0]) <= length + 1]
     if not fitting_rows:
@@ -178,7 +187,7 @@ def demonstrations(rows: Sequence[tuple[list[int], int]], end: int) -> Source:
 
 
 def every_demonstration(rows: Sequence[tuple[list[int], int]], end: int) -> HeldOut:
-    """Return all examples once, in order."""
+    """Return a source of batches with each example once, in order."""
 
     def every(count: int, length: int):
         for at in range(0, len(rows), count):

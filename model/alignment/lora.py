@@ -16,7 +16,7 @@ from model.loading.checkpoint import build
 from model.public import MOST_SEED, above, one_of, public, whole
 from model.training.loop import Recipe, TrainingRun, go_on, read_state, reading, write_state
 
-# Which matrices of a block are adapted, by the names of its layers. Hu et al. 2021 adapt q and v (section 4.2).
+# {option: names of the adapted layers of a block}. Hu et al. 2021 adapt q and v (section 4.2).
 MATRICES: dict[str, tuple[str, ...]] = {
     "qv": ("q", "v"),
     "attention": ("q", "k", "v", "o"),
@@ -29,7 +29,7 @@ MOST_RANK = 64
 @public(rank=whole(1, MOST_RANK), alpha=above(0), matrices=one_of(MATRICES))
 @dataclass(frozen=True)
 class Lora:
-    """The settings of low-rank adapters. Raises InputError for numbers out of range and unknown matrices."""
+    """Settings of low-rank adapters. Raises InputError for values out of range and unknown matrices."""
 
     rank: int = 8
     alpha: float = 16.0
@@ -39,7 +39,8 @@ class Lora:
 class Adapted(nn.Module):
     """y = x W^T + b + (alpha / r) x A^T B^T; W and b are frozen. x [..., in] -> [..., out].
 
-    `a` is A [r, in], drawn at random, and `b` is B [out, r], zero at the start: the model begins unchanged.
+    `a` is A [r, in], initialized at random, and `b` is B [out, r], initialized to zero, so that the initial model is
+    unchanged.
     """
 
     def __init__(self, base: Linear, lora: Lora, generator: torch.Generator) -> None:
@@ -54,16 +55,19 @@ class Adapted(nn.Module):
 
     @torch.no_grad()
     def merged(self) -> Tensor:
-        """Return W + (alpha / r) B A [out, in], one matrix equal to both. Computed in float64, then rounded."""
+        """Return W + (alpha / r) B A [out, in], the single matrix equivalent to base and adapter. Computed in float64,
+        then rounded.
+        """
         update = self.scale * (self.b.double() @ self.a.double())
         return (self.base.weight.double() + update).to(self.base.weight.dtype)
 
 
 @public(seed=whole(0, MOST_SEED))
 def adapt(model: Transformer, lora: Lora, seed: int = 0) -> int:
-    """Freeze a model and add adapters to the chosen matrices of every layer; returns the number of trained parameters.
+    """Freeze a model and add adapters to the chosen matrices of every block, in place. Returns the number of trainable
+    parameters.
 
-    The model is changed in place. Raises InputError if it has none of these matrices.
+    Raises InputError if the model has none of these matrices.
     """
     for parameter in model.parameters():
         parameter.requires_grad_(False)
@@ -74,16 +78,16 @@ def adapt(model: Transformer, lora: Lora, seed: int = 0) -> int:
                 layer = getattr(part, name, None)
                 if isinstance(layer, Linear):
                     setattr(part, name, Adapted(layer, lora, generator))
-            part.joint = ()  # joint products would bypass the adapters
+            part.joint = ()  # fused matrices would bypass the adapters
     if not learned(model):
         raise InputError("This model does not have the matrices to adapt.", ", ".join(names), "Choose other matrices.")
     return count(learned(model))
 
 
 def adapted_beside(model: Transformer, lora: Lora, seed: int = 0) -> Transformer:
-    """Return a second model with adapters on the same weights, which are stored once; the first is unchanged.
+    """Return a second model with adapters that shares the weights of the first, which is unchanged.
 
-    The first model is the second with its adapters off. Raises InputError as `adapt` does.
+    With its adapters disabled, the second model computes the same as the first. Raises InputError as `adapt` does.
     """
     beside = build(model.config, model.state_dict())
     adapt(beside, lora, seed)
@@ -91,29 +95,29 @@ def adapted_beside(model: Transformer, lora: Lora, seed: int = 0) -> Transformer
 
 
 def learned(model: nn.Module) -> list[nn.Parameter]:
-    """Return the parameters that are trained."""
+    """Return the trainable parameters."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 def count(parameters: Iterable[nn.Parameter]) -> int:
-    """Return how many numbers these parameters hold."""
+    """Count the elements of the given parameters."""
     return sum(parameter.numel() for parameter in parameters)
 
 
 def adapters(model: nn.Module) -> Iterator[tuple[str, Adapted]]:
-    """Yield the adapted linear layers by name."""
+    """Yield (name, layer) for each adapted linear layer."""
     return ((name, module) for name, module in model.named_modules() if isinstance(module, Adapted))
 
 
 def adapter_state(model: nn.Module) -> dict[str, Tensor]:
-    """Return the learned matrices by name: everything that must be stored beside the model."""
+    """Return the trained matrices by name: everything that must be stored in addition to the base model."""
     return {
         f"{name}.{which}": getattr(module, which).detach() for name, module in adapters(model) for which in ("a", "b")
     }
 
 
 def start(model: Transformer, lora: Lora, recipe: Recipe) -> TrainingRun:
-    """Return a run that trains only adapters: AdamW, with the recipe's weight decay on all of them."""
+    """Return a run that trains only adapters, by AdamW with the recipe's weight decay on all of them."""
     adapt(model, lora, recipe.seed)
     betas, decay = (recipe.beta1, recipe.beta2), recipe.weight_decay
     return TrainingRun(
@@ -122,7 +126,7 @@ def start(model: Transformer, lora: Lora, recipe: Recipe) -> TrainingRun:
 
 
 def save_run(path: Path, run: TrainingRun, lora: Lora, recipe: Recipe) -> None:
-    """Save the state of a run of adapters, without the base weights."""
+    """Save the state of an adapter run, without the base weights."""
     state = {
         "lora": vars(lora),
         "recipe": vars(recipe),
@@ -135,9 +139,9 @@ def save_run(path: Path, run: TrainingRun, lora: Lora, recipe: Recipe) -> None:
 
 
 def load_run(path: Path, model: Transformer, lora: Lora, recipe: Recipe) -> TrainingRun:
-    """Load a run of `save_run` onto the model that it started from, in place, under a recipe.
+    """Load a run saved by `save_run` into its base model, in place, to continue with the given recipe.
 
-    Raises CheckpointError for a file that is not such a run, InputError if it has other adapters.
+    Raises CheckpointError for a file that is not such a run, InputError if its adapters have other settings.
     """
     with reading(path):
         state = read_state(path)
@@ -151,7 +155,7 @@ def load_run(path: Path, model: Transformer, lora: Lora, recipe: Recipe) -> Trai
 
 
 def _fitting(model: Transformer, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the adapters if all are there with the model's shapes; raises ValueError otherwise."""
+    """Return the adapters if they are complete and have the model's shapes; raises ValueError otherwise."""
     shapes = {name: tensor.shape for name, tensor in adapter_state(model).items()}
     if {name: tensor.shape for name, tensor in state.items()} != shapes:
         raise ValueError("the adapters do not fit the model")
@@ -159,7 +163,7 @@ def _fitting(model: Transformer, state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def merged(model: Transformer) -> Transformer:
-    """Return a plain model with the adapters merged into the weights; equal to rounding."""
+    """Return a plain model with the adapters merged into the weights; its outputs are equal up to rounding."""
     state = {name: tensor for name, tensor in model.state_dict().items() if not name.endswith((".a", ".b"))}
     state = {name.replace(".base.", "."): tensor for name, tensor in state.items()}
     state |= {f"{name}.weight": module.merged() for name, module in adapters(model)}
@@ -167,7 +171,5 @@ def merged(model: Transformer) -> Transformer:
 
 
 def adapted_parameters(shapes: Sequence[tuple[int, int]], rank: int) -> int:
-    """Return the parameters of adapters of rank r on matrices [out, in]: r (in + out) each. Hu et al. 2021, section
-    4.1.
-    """
+    """Count the parameters of rank-r adapters on matrices [out, in]: r (in + out) each. Hu et al. 2021, section 4.1."""
     return sum(rank * (d_out + d_in) for d_out, d_in in shapes)

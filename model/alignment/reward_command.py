@@ -23,7 +23,7 @@ from model.training.folders import read_text
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """Add the two commands with their options."""
+    """Add both commands with their options."""
     command = commands.add_parser("preferences", help="the model writes pairs of texts, a rule chooses: JSON lines")
     command.add_argument("--model", default="tinygpt", help="id, folder or .gguf file")
     rules = f"rules between semicolons, each as name: value * weight; names: {', '.join(RULES)}"

@@ -1,4 +1,4 @@
-"""A reward model as a folder: reward.json, reward.safetensors (the head), and "body" if all weights were trained."""
+"""A reward model as a folder: reward.json, reward.safetensors (the head), and `body` if all weights were trained."""
 
 import hashlib
 import json
@@ -21,11 +21,11 @@ KIND = "reward model"
 
 @dataclass(frozen=True)
 class About:
-    """The metadata of a reward model's folder."""
+    """Metadata of a reward model."""
 
     name: str
     base: str  # id of the base model
-    body: bool  # True if the folder holds the complete model
+    body: bool  # True if the folder contains the complete model
     d_model: int
     weights: str  # fingerprint of the base's weights
 
@@ -43,7 +43,7 @@ def save_reward(path: Path, reward: RewardModel, *, name: str, base: str, body: 
 
 
 def about_reward(path: Path) -> About:
-    """Read the metadata of a folder; raises CheckpointError if it is not a reward model."""
+    """Read the metadata of a folder. Raises CheckpointError if the folder is not a reward model."""
     values = read_json(Path(path) / CONFIG, MAX_CONFIG_BYTES)
     kinds = {"name": str, "base": str, "body": bool, "d_model": int, "weights": str}
     fits = values.get("kind") == KIND and values.keys() == kinds.keys() | {"kind"}
@@ -53,9 +53,10 @@ def about_reward(path: Path) -> About:
 
 
 def load_reward(path: Path, base: Transformer) -> RewardModel:
-    """Load the reward model of a folder; a head alone needs the model that it was trained on, with the same weights.
+    """Load the reward model of a folder. If only its head was trained, `base` must have the weights that it was trained
+    on.
 
-    Raises CheckpointError for files that are missing, broken or of another shape, and for another base.
+    Raises CheckpointError for missing or corrupt files, for a wrong shape, and for another base model.
     """
     path = Path(path)
     about = about_reward(path)
@@ -82,7 +83,7 @@ def load_reward(path: Path, base: Transformer) -> RewardModel:
 
 
 def fingerprint(model: Transformer) -> str:
-    """Return the SHA-256 of a model's weights and their names: equal for equal weights."""
+    """Compute the SHA-256 of a model's weights with their names, shapes and dtypes."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())

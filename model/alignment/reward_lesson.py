@@ -1,6 +1,6 @@
 """The training of a reward model as one task for a separate process: pairs, training, and the saved result.
 
-Inputs and outputs are plain values and files, so that neither process holds the other's weights.
+Inputs and outputs are plain values and files, so that neither process keeps the other's weights in memory.
 """
 
 from collections.abc import Callable
@@ -29,28 +29,28 @@ from model.loading.sources import Resolved
 from model.progress import Progress
 from model.training.jobs.job import Limits
 
-LEAST_PAIRS = 4
-SHOWN = 5  # texts of the highest and of the lowest reward
+LEAST_PAIRS = 4  # minimum number of pairs
+SHOWN = 5  # maximum number of texts with the highest, and with the lowest, reward
 WHOLE = 1000  # units of the progress bar
-WRITING = 400  # units for writing the texts that a rule compares, if any
+WRITING = 400  # units for generating the texts that a rule compares, if any
 
 
 @dataclass(frozen=True)
 class RewardLesson:
-    """The settings of the task, as plain values."""
+    """Settings of the task, as plain values."""
 
     source: Resolved  # the base model, which is not changed
     recipe: RewardRecipe
-    folder: Path  # for model.alignment.reward_folder.load_reward
+    folder: Path  # output folder, for model.alignment.reward_folder.load_reward
     name: str
     pairs: tuple[Pair, ...] = ()
-    rules: tuple[Rule, ...] = ()  # instead of pairs: the model writes texts, and these rules choose
-    ask: PairSettings = field(default_factory=PairSettings)  # how it writes them
+    rules: tuple[Rule, ...] = ()  # instead of pairs: the model generates texts, and these rules choose
+    ask: PairSettings = field(default_factory=PairSettings)  # settings for generating them
 
 
 @dataclass(frozen=True)
 class ScoredText:
-    """A held-out text with its reward."""
+    """A held-out text with its prompt and reward."""
 
     prompt: str
     text: str
@@ -66,9 +66,9 @@ class RewardLearned:
     weight: np.ndarray  # [D] float32
     bias: float
     looks: tuple[Look, ...]
-    margins: np.ndarray  # of the held-out pairs. float32 [n]
+    margins: np.ndarray  # r_chosen - r_rejected of the held-out pairs; float32 [n]
     calibrated: Calibration
-    deviation: float  # of the rewards of held-out texts
+    deviation: float  # standard deviation of the rewards of the held-out texts
     best: tuple[ScoredText, ...]
     worst: tuple[ScoredText, ...]
     pairs: int
@@ -79,7 +79,9 @@ class RewardLearned:
 
 
 def check(recipe: RewardRecipe, n_params: int, limits: Limits) -> None:
-    """Raise InputError for a model with more parameters than this server trains, or loads beside the page."""
+    """Raise InputError for a model with too many parameters to be trained in full, or to be loaded for training, on
+    this server.
+    """
     if recipe.body and n_params > limits.full_parameters:
         hint = "Train only the readout, or choose a smaller model."
         raise InputError("This model is too large to be trained in full on this server.", f"{n_params:,}", hint)
@@ -89,7 +91,7 @@ def check(recipe: RewardRecipe, n_params: int, limits: Limits) -> None:
 
 
 def learn(lesson: RewardLesson, tell: Callable[[int], None]) -> RewardLearned:
-    """Train the reward model and write it to its folder. `tell` receives how many of WHOLE parts are done.
+    """Train the reward model and write it to its folder. `tell` receives the progress, from 0 to WHOLE.
 
     Raises InputError for fewer than LEAST_PAIRS pairs, and as `pairs_by_rule` and `train` do.
     """
@@ -127,12 +129,14 @@ def learn(lesson: RewardLesson, tell: Callable[[int], None]) -> RewardLearned:
 
 
 def portion(tell: Callable[[int], None], start: int, end: int) -> Progress:
-    """Return a progress callback for one part of the work, from `start` to `end`."""
+    """Return a progress callback that maps one stage of the task to the units from `start` to `end`."""
     return lambda done, total, what: tell(start + (end - start) * done // (total or 1))
 
 
 def texts_told(lm: LanguageModel, apart: Split, reward: RewardModel) -> tuple[np.ndarray, list[ScoredText]]:
-    """Return the rewards of the held-out texts [2 n], and the texts with them."""
+    """Score the texts of the n held-out pairs that fit into the context. Returns their rewards [2 n] and the scored
+    texts.
+    """
     fitting = [pair for pair in apart.held_out if pair_ids(lm, [pair])]
     rewards = reward.score_ids([ids for both in pair_ids(lm, fitting) for ids in both]).numpy()
     texts = [(pair, text) for pair in fitting for text in (pair.chosen, pair.rejected)]

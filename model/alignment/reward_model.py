@@ -1,4 +1,4 @@
-"""A reward model: a number for a text, learned from pairs of texts with a preferred one.
+"""A reward model: a scalar score of a text, learned from preference pairs.
 
 The reward is a linear function of the model's last hidden state, h_T after the final norm at the last token of the
 text: r = w . h_T + b. The probability that text c is chosen over text d is sigma(r_c - r_d) (Bradley & Terry 1952), so
@@ -24,34 +24,36 @@ from model.public import MOST_SEED, array, between, check_alike, public, whole, 
 from model.tracing.trace import check_length
 from model.training.forward import attend_rows
 
-MOST_BATCH_TOKENS = 4096  # of one forward, padding included
-BINS = 5  # bins of a calibration, from a probability of 1/2 to 1
+MOST_BATCH_TOKENS = 4096  # maximum tokens of one forward pass, padding included
+BINS = 5  # number of bins of the calibration, between probabilities of 1/2 and 1
 
 
 @dataclass(frozen=True, eq=False)
 class RewardModel:
-    """A body with a head: r = weight . h + bias at the last token of a text."""
+    """A model with a scalar head: r = weight . h + bias at the last token of a text."""
 
-    model: Transformer  # its output head is not used
+    model: Transformer  # its unembedding is not used
     weight: Tensor  # [D]
     bias: Tensor  # []
 
     def score_ids(self, texts: Sequence[Sequence[int]]) -> Tensor:
-        """Return the reward of each text at its last token, without gradients. float32 [n]
+        """Compute the reward of each text at its last token, without gradients. float32 [n]
 
-        Raises InputError for an empty text, one beyond the context length, and ids outside the vocabulary.
+        Raises InputError for an empty text, one longer than the context length, and ids outside the vocabulary.
         """
         return last_states(self.model, texts) @ self.weight + self.bias
 
     @torch.no_grad()
     def along(self, ids: Sequence[int]) -> Tensor:
-        """Return the reward as if the text ended at each of its tokens. float32 [T]; the last one is `score_ids`."""
+        """Compute the reward after each token of a text, as if it ended there. float32 [T]; the last value equals
+        `score_ids`.
+        """
         _check(self.model, ids)
         return self.model.normed(self.model.trunk(torch.tensor([list(ids)])))[0] @ self.weight + self.bias
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all parameters."""
+        """Size of all parameters, in bytes."""
         return self.weight.nbytes + self.bias.nbytes + sum(each.nbytes for each in self.model.parameters())
 
 
@@ -65,41 +67,41 @@ class RewardModel:
 )
 @dataclass(frozen=True)
 class RewardRecipe:
-    """The settings of the training. Raises InputError for a number out of range."""
+    """Settings of the training. Raises InputError for a value out of range."""
 
-    body: bool = False  # True if the complete model is trained, False for the head alone
+    body: bool = False  # whether the complete model is trained, or only the head
     steps: int = 40
-    batch: int = 16  # pairs a step
-    learning_rate: float = 0.0  # 0: 1e-2 for the head alone, 6e-4 for the whole model
+    batch: int = 16  # pairs per step
+    learning_rate: float = 0.0  # 0: 1e-2 for the head alone, 6e-4 for the complete model
     weight_decay: float = 0.1
-    held_out: float = 0.25  # share of the pairs
+    held_out: float = 0.25  # fraction of the pairs
     seed: int = 0
 
     @property
     def rate(self) -> float:
-        """The learning rate, the default filled in."""
+        """The given learning rate, or the default if it is 0."""
         return self.learning_rate or (6e-4 if self.body else 1e-2)
 
 
 @dataclass(frozen=True)
 class Look:
-    """The reward model after some steps."""
+    """Losses and accuracies of the reward model at one evaluation."""
 
     step: int
-    loss: float  # nats per pair, mean over all training pairs
-    accuracy: float  # share of them in which the chosen text has the higher reward; a tie counts one half
+    loss: float  # mean over training pairs, in nats per pair
+    accuracy: float  # fraction of these pairs whose chosen text has the higher reward; a tie counts one half
     held_out_loss: float
     held_out_accuracy: float
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Reliability by bins of the predicted probability: is 80% right in 80 of 100 held-out pairs?"""
+    """Reliability by bins of the predicted probability: are predictions of 80% right for 80 of 100 held-out pairs?"""
 
     edges: np.ndarray  # [bins + 1] float64, from 0.5 to 1
-    predicted: np.ndarray  # [bins] mean probability of the text with the higher reward; NaN for an empty bin
-    agreed: np.ndarray  # [bins] share of pairs in which that text was the chosen one; NaN for an empty bin
-    counts: np.ndarray  # [bins] int64
+    predicted: np.ndarray  # [bins] mean predicted probability; NaN for an empty bin
+    agreed: np.ndarray  # [bins] fraction of pairs whose predicted text was the chosen one; NaN for an empty bin
+    counts: np.ndarray  # [bins] number of pairs; int64
 
 
 # --- states and loss ---------------------------------------------------------------------------------
@@ -107,9 +109,9 @@ class Calibration:
 
 @torch.no_grad()
 def last_states(model: Transformer, texts: Sequence[Sequence[int]], progress: Progress = silent) -> Tensor:
-    """Return the final norm's output at the last token of each text. float32 [n, D]; `progress` counts texts
+    """Compute the final norm's output at the last token of each text. float32 [n, D]; `progress` counts texts.
 
-    Texts of similar length are read together, padded at the end, which no token before the padding sees.
+    Texts of similar length are batched and right-padded; by causality, no token attends to the padding.
     """
     for ids in texts:
         _check(model, ids)
@@ -125,30 +127,30 @@ def last_states(model: Transformer, texts: Sequence[Sequence[int]], progress: Pr
 
 @public(chosen=array(), rejected=array())
 def pair_loss(chosen: Tensor, rejected: Tensor) -> Tensor:
-    """Compute -log sigma(r_chosen - r_rejected), the mean over pairs, in nats; ln 2 if both are equal. [n],
-    [n] -> []
+    """Compute the mean of -log sigma(r_chosen - r_rejected) over the pairs, in nats; ln 2 if both rewards are equal.
+    [n], [n] -> []
     """
     check_alike(chosen=chosen, rejected=rejected)
     return -F.logsigmoid(chosen - rejected).mean()
 
 
-_loss = without_checks(pair_loss)  # without checks, since the training reports non-finite values itself
+_loss = without_checks(pair_loss)  # without checks: the training reports non-finite values itself
 
 
 @public(margins=array("n", empty=True))
 def accuracy(margins: np.ndarray) -> float:
-    """Return the fraction of pairs with r_chosen - r_rejected above 0; equal rewards count one half. NaN for no pairs.
-    [n]
+    """Compute the fraction of pairs with a positive margin r_chosen - r_rejected; a tie counts one half. NaN if there
+    are no pairs. [n]
     """
     return float((margins > 0).mean() + 0.5 * (margins == 0).mean()) if len(margins) else float("nan")
 
 
 @public(margins=array("n", empty=True), bins=whole(1))
 def calibration(margins: np.ndarray, bins: int = BINS) -> Calibration:
-    """Compare the predicted probability sigma(|margin|) with the fraction of pairs that agree. [n]
+    """Compare the predicted probability sigma(|margin|) with the observed fraction of agreement. [n]
 
-    The bins of reliability diagrams (DeGroot & Fienberg 1983), here from 1/2 to 1: the text with the higher reward is
-    the predicted one. Equal rewards predict nothing and agree in half of the cases.
+    The bins are those of a reliability diagram (DeGroot & Fienberg 1983), here from 1/2 to 1: the predicted text is the
+    one with the higher reward. A pair with equal rewards counts as agreement with weight one half.
     """
     edges = np.linspace(0.5, 1, bins + 1)
     probability = 1 / (1 + np.exp(-np.abs(margins.astype(np.float64))))
@@ -162,7 +164,7 @@ def calibration(margins: np.ndarray, bins: int = BINS) -> Calibration:
 
 
 def _states(model: Transformer, texts: Sequence[Sequence[int]], train: bool = False) -> Tensor:
-    """Return the last states of one batch, with gradients if enabled. [n, D]"""
+    """Compute the last states of one batch, with gradients if enabled. [n, D]"""
     ends = torch.tensor([len(ids) - 1 for ids in texts])
     ids = torch.zeros(len(texts), int(ends.max()) + 1, dtype=torch.long)
     for row, text in zip(ids, texts, strict=True):
@@ -172,7 +174,9 @@ def _states(model: Transformer, texts: Sequence[Sequence[int]], train: bool = Fa
 
 
 def _batches(order: Sequence[int], texts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Yield neighbors of `order`, which sorts by length, with at most MOST_BATCH_TOKENS together."""
+    """Yield batches of consecutive elements of `order`, which is sorted by length, each with at most MOST_BATCH_TOKENS
+    tokens.
+    """
     batch: list[int] = []
     for at in order:
         if batch and (len(batch) + 1) * len(texts[at]) > MOST_BATCH_TOKENS:
@@ -194,16 +198,16 @@ def _check(model: Transformer, ids: Sequence[int]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A reward model with the curves of its training."""
+    """A reward model with its training curves and held-out margins."""
 
     reward: RewardModel
     looks: tuple[Look, ...]
-    margins: np.ndarray  # r_chosen - r_rejected of the held-out pairs, in their order. float32 [n]
+    margins: np.ndarray  # r_chosen - r_rejected of the held-out pairs, in the same order; float32 [n]
     dropped: int  # pairs that do not fit into the context
 
 
 def pair_ids(lm: LanguageModel, pairs: Sequence[Pair]) -> list[tuple[list[int], list[int]]]:
-    """Return the ids of prompt + chosen and prompt + rejected text, for the pairs within the context length."""
+    """Tokenize prompt + chosen and prompt + rejected text of the pairs that fit into the context."""
     both = [
         tuple(lm.encode(pair.prompt + text).ids.tolist() for text in (pair.chosen, pair.rejected)) for pair in pairs
     ]
@@ -214,9 +218,9 @@ def pair_ids(lm: LanguageModel, pairs: Sequence[Pair]) -> list[tuple[list[int], 
 def train(lm: LanguageModel, parts: Split, recipe: RewardRecipe, progress: Progress = silent) -> Trained:
     """Train a reward model on pairs; the language model itself is unchanged.
 
-    The bias does not enter the loss. As in Ouyang et al. 2022, section 3.5, it is set after training so that rewards
-    have a mean of 0, there over demonstrations, here over the training texts. `progress` counts steps. Raises
-    InputError if no pair fits into the context, CheckpointError if the loss is not finite.
+    The bias does not affect the loss. As in Ouyang et al. 2022, section 3.5, it is set after training so that rewards
+    have mean 0, there over demonstrations, here over the training texts. `progress` counts steps. Raises InputError if
+    no pair fits into the context, CheckpointError if the loss is not finite.
     """
     rows, held = pair_ids(lm, parts.train), pair_ids(lm, parts.held_out)
     if not rows or not held:
@@ -232,11 +236,11 @@ Rows = Sequence[tuple[list[int], list[int]]]
 
 
 def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, progress: Progress) -> tuple:
-    """Train the head alone: states are computed once, and every look covers all pairs."""
+    """Train only the head: the states are computed once, and each evaluation covers all pairs."""
     texts = [ids for pair in (*rows, *held) for ids in pair]
 
     def report(done: int, total: int | None, what: str) -> None:
-        progress(recipe.steps * done // (2 * (total or 1)), recipe.steps, what)  # about half of the time
+        progress(recipe.steps * done // (2 * (total or 1)), recipe.steps, what)  # takes about half of the time
 
     states = last_states(model, texts, report).view(-1, 2, model.config.d_model)  # [pairs, 2, D]
     scale = _deviations(states[: len(rows)].flatten(0, 1))
@@ -258,10 +262,10 @@ def _fit_head(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
 
 
 def _deviations(states: Tensor) -> Tensor:
-    """Return the deviation of each direction, which scales it during training. [N, D] -> [D]
+    """Compute the standard deviation of each dimension, by which the states are divided during training. [N, D] -> [D]
 
-    Directions in which states hardly vary would otherwise learn slowly. If they vary by rounding alone, relative to
-    their magnitude, the deviation is infinite: such a direction learns nothing.
+    Without this scaling, dimensions with a small variance would learn slowly. If a dimension varies only by rounding,
+    relative to its magnitude, its deviation is set to infinity and it learns nothing.
     """
     exact = states.double()
     deviation = exact.std(0, correction=0)
@@ -270,7 +274,7 @@ def _deviations(states: Tensor) -> Tensor:
 
 
 def _fit_body(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, progress: Progress) -> tuple:
-    """Train head and body together, on a copy of the model, with about ten looks."""
+    """Train head and body together, on a copy of the model, with about ten evaluations."""
     body = copied(model)
     weight = torch.zeros(model.config.d_model, requires_grad=True)
     parameters = [*body.parameters()]
@@ -304,7 +308,7 @@ def _fit_body(model: Transformer, rows: Rows, held: Rows, recipe: RewardRecipe, 
 
 
 def copied(model: Transformer) -> Transformer:
-    """Return a copy with its own weights, without products that were joined for speed."""
+    """Return a copy with its own weights, without the matrices that were fused for speed."""
     state = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
     if model.config.tie_embeddings:
         del state["unembed.weight"]
@@ -317,7 +321,7 @@ def _margins(model: Transformer, weight: Tensor, rows: Rows) -> Tensor:
 
 
 def _drawn(n: int, recipe: RewardRecipe, step: int) -> np.ndarray:
-    """Return the pairs of a step: every epoch is a new order of all of them, a function of the seed and the step."""
+    """Return the indices of a step's pairs; the permutation of each epoch depends only on the seed and the epoch."""
     batch = min(recipe.batch, n)
     per_epoch = n // batch
     order = np.random.default_rng([recipe.seed, step // per_epoch]).permutation(n)
@@ -325,7 +329,7 @@ def _drawn(n: int, recipe: RewardRecipe, step: int) -> np.ndarray:
 
 
 def _set_rate(optimizer: torch.optim.Optimizer, recipe: RewardRecipe, step: int) -> None:
-    """Set the learning rate: it rises over the first tenth of the steps, then falls linearly to a tenth."""
+    """Set the learning rate: a linear warm-up over the first tenth of the steps, times a linear decay to a tenth."""
     share = (step + 1) / recipe.steps
     for group in optimizer.param_groups:
         group["lr"] = recipe.rate * min(1.0, 10 * share) * (1 - 0.9 * share)
@@ -348,7 +352,7 @@ def _check_finite(numbers: Tensor) -> None:
 
 
 def _look(step: int, fit: Tensor, test: Tensor) -> Look:
-    """Return the loss and accuracy from margins, [n] and [m]."""
+    """Compute the losses and accuracies from training margins [n] and held-out margins [m]."""
     losses = [float(_loss(each, torch.zeros_like(each))) for each in (fit, test)]
     shares = [without_checks(accuracy)(each.numpy()) for each in (fit, test)]
     return Look(step, losses[0], shares[0], losses[1], shares[1])

@@ -1,4 +1,4 @@
-"""Sensitivity of a reward model: its reward along a text, and with single words erased or replaced."""
+"""Sensitivity of a reward model: its reward along a text, and with single words removed or replaced."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,23 +11,23 @@ from model.errors import InputError, say
 from model.progress import Progress, silent
 from model.public import public, whole
 
-MOST_WORDS = 60  # maximum words of a text that are changed one by one
+MOST_WORDS = 60  # maximum number of words that are changed, one at a time
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 
 
 @dataclass(frozen=True, eq=False)
 class Changed:
-    """The rewards of a text with one word at a time erased or replaced."""
+    """Rewards of a text with one word at a time removed or replaced."""
 
     reward: float  # reward of the unchanged text
     words: tuple[str, ...]  # [n]
-    starts: tuple[int, ...]  # [n] start of each word, in characters
-    without: np.ndarray  # [n] reward of the text without the word. float32
-    instead: np.ndarray  # [n] reward with the replacement word; NaN without one. float32
+    starts: tuple[int, ...]  # [n] start index of each word, in characters
+    without: np.ndarray  # [n] reward of the text without the word; float32
+    instead: np.ndarray  # [n] reward with the replacement word, NaN if none is given; float32
 
     @property
     def carried(self) -> np.ndarray:
-        """The contribution of each word: the reward minus that without it. [n]"""
+        """The contribution of each word: the text's reward minus the reward without the word. [n]"""
         return self.reward - self.without
 
 
@@ -40,11 +40,11 @@ def change_words(
     progress: Progress = silent,
     most: int = MOST_WORDS,
 ) -> Changed:
-    """Return the reward of a text without each of its words, and with another word in place of each.
+    """Compute the reward of a text without each of its words and, if given, with the word `instead` in place of each.
 
-    Erasing one part at a time, as in Li et al. 2016 ("Understanding neural networks through representation erasure"). A
-    text with a word erased is unnatural: the reward model may never have seen its like. Only the first `most` words are
-    changed. Raises InputError for a text without words.
+    Single words are removed as in Li et al. 2016 ("Understanding neural networks through representation erasure"). A
+    text without one of its words is unnatural and may be out of distribution for the reward model. Only the first
+    `most` words are changed. Raises InputError for a text without words.
     """
     matches = list(_WORD.finditer(text))[:most]
     if not matches:
@@ -54,7 +54,7 @@ def change_words(
         texts += [text[: each.start()] + instead + text[each.end() :] for each in matches]
     rewards = []
     for at in range(0, len(texts), 16):
-        # Without its only word a text is empty; a space replaces it.
+        # A text without its only word is empty and replaced by a space.
         rewards.append(reward.score_ids([list(encode(each or " ")) for each in texts[at : at + 16]]).numpy())
         progress(min(at + 16, len(texts)), len(texts), "")
     numbers = np.concatenate(rewards)
@@ -65,7 +65,7 @@ def change_words(
 
 
 def _without(text: str, start: int, end: int) -> str:
-    """Remove a word and one of the spaces beside it from the text."""
+    """Remove a word and one adjacent space from the text."""
     if text[start - 1 : start] == " ":
         start -= 1
     elif text[end : end + 1] == " ":
@@ -74,7 +74,8 @@ def _without(text: str, start: int, end: int) -> str:
 
 
 def extremes(rewards: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of the highest rewards, best first, and of the lowest, worst first. [n] -> [k], [k]
+    """Return the indices of the `count` highest rewards, in decreasing order, and of the lowest, in increasing order.
+    [n] -> [k], [k]
 
     Raises InputError for a count below 1.
     """

@@ -1,7 +1,7 @@
-"""Programmable rewards: rules that score a text, and their weighted sum.
+"""Rule-based rewards: rules that score a text, and their weighted sum.
 
-A rule reads only the written text, neither the prompt nor the model. A model trained on a rule will write what the rule
-counts, whether that was meant or not ("reward hacking", Amodei et al. 2016, section 4).
+A rule scores only the generated text, regardless of the prompt and the model. A model trained on a rule learns to
+produce whatever the rule rewards, intended or not ("reward hacking", Amodei et al. 2016, section 4).
 """
 
 import re
@@ -17,15 +17,15 @@ from model.arguments import check_number, is_number, shown
 from model.errors import InputError, say
 from model.public import public
 
-MOST_RULES = 12
-MOST_PHRASES = 64  # of one rule
-LONGEST_VALUE = 2000  # characters
-MOST_WEIGHT = 10.0
+MOST_RULES = 12  # maximum number of rules
+MOST_PHRASES = 64  # maximum number of phrases of a rule
+LONGEST_VALUE = 2000  # maximum characters of a value
+MOST_WEIGHT = 10.0  # maximum absolute weight
 
 _LISTS = tomllib.loads((Path(__file__).parents[1] / "texts_data" / "sentiment.toml").read_text(encoding="utf-8"))
 GLAD, SAD = (frozenset(_LISTS[name].split()) for name in ("glad", "sad"))
 
-_WORD = re.compile(r"[㐀-鿿]|[^\W_㐀-鿿]+(?:['-][^\W_㐀-鿿]+)*")  # a Chinese character is a word
+_WORD = re.compile(r"[㐀-鿿]|[^\W_㐀-鿿]+(?:['-][^\W_㐀-鿿]+)*")  # each Chinese character is a word
 _END = re.compile(r"[.!?。！？…]+[\"'”’»)\]]*(?=\s|$)|(?<=[。！？])")
 _STOPPED = re.compile(r"[.!?。！？…][\"'”’」』»)\]]*$")
 _RIME = re.compile(r"([aeiouyäöüáéíóúàèìòù]+[^aeiouyäöüáéíóúàèìòù]+e|[aeiouyäöüáéíóúàèìòù]+[^aeiouyäöüáéíóúàèìòù]*)$")
@@ -33,14 +33,14 @@ _RIME = re.compile(r"([aeiouyäöüáéíóúàèìòù]+[^aeiouyäöüáéíó�
 
 @dataclass(frozen=True)
 class RuleKind:
-    """An entry of RULES. Its label and help are the words "rule.<key>" and "rule_help.<key>"."""
+    """A kind of rule, an entry of RULES. Its label and help are the words "rule.<key>" and "rule_help.<key>"."""
 
     number: Callable[[str, str | float], float]  # (text, the rule's value) -> score
-    value: str  # "words": a list with commas; "number"; "none": the rule has no value
-    low: float  # of its number
+    value: str  # kind of value: "words" (separated by commas), "number" or "none"
+    low: float  # bounds on the score
     high: float
     default: str | float = ""
-    least: float = 0.0  # bounds of a numeric value
+    least: float = 0.0  # bounds on a numeric value
     most: float = 0.0
 
 
@@ -62,18 +62,18 @@ class Rule:
 
 
 def score(rules: Sequence[Rule], texts: Sequence[str]) -> np.ndarray:
-    """Return the reward of each text: the sum of weight times the rule's number. float64 [n]"""
+    """Compute the reward of each text: the sum of the rules' scores times their weights. float64 [n]"""
     return parts(rules, texts) @ np.array([rule.weight for rule in rules], np.float64)
 
 
 def parts(rules: Sequence[Rule], texts: Sequence[str]) -> np.ndarray:
-    """Return each rule's number for each text, within `low` and `high` of its kind, unweighted. float64 [n, rules]"""
+    """Compute each rule's unweighted score of each text, between `low` and `high` of its kind. float64 [n, rules]"""
     numbers = [[RULES[rule.name].number(text, rule.value) for rule in rules] for text in texts]
     return np.array(numbers, np.float64).reshape(len(texts), len(rules))
 
 
 def span(rules: Sequence[Rule]) -> tuple[float, float]:
-    """Return the lowest and the highest reward that these rules can give together, if each could vary freely."""
+    """Return the lowest and the highest possible reward of these rules, if their scores were independent."""
     ends = [sorted(rule.weight * end for end in (RULES[rule.name].low, RULES[rule.name].high)) for rule in rules]
     return sum(low for low, _ in ends), sum(high for _, high in ends)
 
@@ -83,11 +83,12 @@ def span(rules: Sequence[Rule]) -> tuple[float, float]:
 
 @public()
 def parse_rules(value: object) -> tuple[Rule, ...]:
-    """Parse rules from the input of a person, a page or a command line.
+    """Parse rules from the input of a user, a page or a command line.
 
-    A text has rules separated by semicolons or line breaks, as `name: value * weight`, where value and weight may be
-    missing: "contains: happy, glad * 2; full_stop". A list has such texts, objects with "name", "value" and "weight",
-    or rules. Raises InputError for an unknown rule, an invalid value, and for no rules or more than MOST_RULES.
+    A string has rules separated by semicolons or line breaks, as `name: value * weight`, where value and weight are
+    optional: "contains: happy, glad * 2; full_stop". A list has such strings, objects with `name`, `value` and
+    `weight`, or Rule objects. Raises InputError for an unknown rule, an invalid value, and for no rules or more than
+    MOST_RULES.
     """
     if isinstance(value, str):
         value = [line for line in re.split(r"[;\n]", value) if line.strip()]
@@ -98,7 +99,7 @@ def parse_rules(value: object) -> tuple[Rule, ...]:
 
 
 def as_text(rules: Sequence[Rule]) -> str:
-    """Return the text that `parse_rules` reads as these rules."""
+    """Format rules as the string that `parse_rules` parses to them."""
     return "; ".join(_line(rule) for rule in rules)
 
 
@@ -108,7 +109,7 @@ def _line(rule: Rule) -> str:
 
 
 def _plain(number: float) -> str:
-    """Format a number as one would type it; parsing the text returns the number."""
+    """Format a number without a trailing `.0`; parsing the string returns the same number."""
     return repr(number).removesuffix(".0")
 
 
@@ -129,7 +130,7 @@ def _rule(value: object) -> Rule:
 
 
 def _number(text: str) -> object:
-    """Parse a number; other text is returned unchanged, for the error message."""
+    """Parse a number; any other string is returned unchanged, for the error message."""
     try:
         return float(text)
     except ValueError:
@@ -137,7 +138,7 @@ def _number(text: str) -> object:
 
 
 def _checked_value(kind: RuleKind, value: object) -> str | float:
-    """Return a rule's value, or its default if there is no value."""
+    """Validate a rule's value and return it, or the default if the value is missing."""
     if value is None or value == "":
         return kind.default
     if kind.value == "none":
@@ -165,26 +166,26 @@ def _words_value(value: object) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in lowercase: runs of letters and digits, with apostrophes and hyphens inside."""
+    """Split a text into lowercase words: sequences of letters and digits, with internal apostrophes and hyphens."""
     small = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
     return _WORD.findall(small.replace("’", "'"))
 
 
 def endings(text: str) -> list[str]:
-    """Return the last word of each line or, in a single line, of each sentence."""
+    """Return the last word of each line or, for a single line, of each sentence."""
     lines = [line for line in text.splitlines() if words(line)]
     pieces = lines if len(lines) > 1 else [piece for piece in _END.split(text) if words(piece)]
     return [words(piece)[-1] for piece in pieces]
 
 
 def rime(word: str) -> str:
-    """Return the letters that must agree: from the last vowels on, ignoring a silent e ("lake": "ake")."""
+    """Return the letters from the last group of vowels to the end, ignoring a silent e ("lake": "ake")."""
     match = _RIME.search(word)
     return match[1] if match else ""
 
 
 def rhymes(one: str, other: str) -> bool:
-    """Return whether two different words end in the same letters from the last vowels on ("day" and "play")."""
+    """Return whether two different words have the same letters from the last group of vowels on ("day" and "play")."""
     return one != other and rime(one) != "" and rime(one) == rime(other)
 
 
@@ -242,18 +243,18 @@ def _speech(text: str, _: str | float) -> float:
 
 RULES: dict[str, RuleKind] = {
     "contains": RuleKind(_contains, "words", 0, 1, "happy"),  # 1 if one of the phrases occurs as whole words
-    "share": RuleKind(_share, "words", 0, 1, "happy"),  # share of the words that are in the list
+    "share": RuleKind(_share, "words", 0, 1, "happy"),  # fraction of the words that are in the list
     "length": RuleKind(
         _length, "number", 0, 1, 30.0, 1, 1000
-    ),  # 1 at the target, falling linearly to 0 at 0 and at twice the target
+    ),  # 1 at the target, linearly decreasing to 0 at 0 and at twice the target
     "sentiment": RuleKind(
         _sentiment, "none", -1, 1
-    ),  # (glad - sad) / (glad + sad) words of the bundled list; 0 without any
-    "rhyme": RuleKind(_rhyme, "none", 0, 1),  # share of endings that rhyme with one at most two away
+    ),  # (glad - sad) / (glad + sad), counts of words in the bundled lists; 0 for a text without such words
+    "rhyme": RuleKind(_rhyme, "none", 0, 1),  # fraction of endings that rhyme with one at most two away
     "no_repeats": RuleKind(
         _no_repeats, "number", 0, 1, 3.0, 1, 8
-    ),  # distinct n-grams of words / n-grams (Li et al. 2016)
+    ),  # distinct word n-grams / word n-grams (Li et al. 2016)
     "full_stop": RuleKind(_full_stop, "none", 0, 1),  # 1 if the text ends with . ! ? or their Chinese forms
-    "question": RuleKind(_question, "none", 0, 1),  # 1 if the text contains a question
-    "speech": RuleKind(_speech, "none", 0, 1),  # 1 if the text contains speech: a pair of quotation marks
+    "question": RuleKind(_question, "none", 0, 1),  # 1 if the text contains a question mark
+    "speech": RuleKind(_speech, "none", 0, 1),  # 1 if the text contains direct speech, i.e. a pair of quotation marks
 }

@@ -1,7 +1,7 @@
-"""Supervised fine-tuning as a job: examples, recipe, and snapshots on the way.
+"""Supervised fine-tuning as a job: examples, recipe, and periodic snapshots.
 
-The loss covers only the answers, after Ouyang et al. 2022, section 3.1, who fine-tune on demonstrations;
-instructions.py masks the prompts. All randomness follows from the recipe's seed and the step.
+The loss covers only the answers, as in Ouyang et al. 2022, section 3.1, who fine-tune on demonstrations;
+instructions.py masks the prompts. All randomness is determined by the recipe's seed and the step.
 """
 
 import math
@@ -34,19 +34,21 @@ from model.training.jobs.job import MOST_SEED, RATES, Limits, check_bounds
 from model.training.jobs.running_job import DIVERGED, Finished, RunningJob
 from model.training.loop import Recipe, Report, TrainingRun
 
-MOST_EXAMPLES = 2000
-SNAPSHOTS = 10  # approximate number of snapshots of a run
-PROMPTS = 4  # held-out prompts answered at every snapshot
-WRITTEN = 40  # maximum tokens of an answer
+MOST_EXAMPLES = 2000  # maximum number of examples
+SNAPSHOTS = 10  # approximate number of snapshots in a run
+PROMPTS = 4  # number of held-out prompts answered at each snapshot
+WRITTEN = 40  # maximum new tokens of an answer
 STORY_TOKENS = 512  # tokens of the text on which forgetting is measured
-STORY_LENGTH = 128
-QUICK = 20_000_000  # maximum parameters for answers at every snapshot; else only at the first and the last
-WORST = 1.3  # a loss has diverged above this multiple of the loss of guessing and of the first loss
-RATE = {False: 5e-4, True: 5e-3}  # learning rates that suit TinyGPT, whole and with adapters
+STORY_LENGTH = 128  # maximum context length in that measurement
+QUICK = 20_000_000  # maximum block parameters for answers at each snapshot, not only the first and last
+WORST = 1.3  # a run has diverged if its loss exceeds this multiple of max(ln V, initial loss)
+RATE = {False: 5e-4, True: 5e-3}  # {with adapters: learning rate}, chosen for TinyGPT
 
 
 def default_recipe(adapted: bool) -> Recipe:
-    """Return a recipe that visibly changes TinyGPT within minutes; its length is that of the longest example."""
+    """Return a recipe that visibly changes TinyGPT within minutes; its length is reduced to that of the longest
+    example.
+    """
     return Recipe(steps=60, batch=16, length=512, learning_rate=RATE[adapted], warmup=5, weight_decay=0.0)
 
 
@@ -55,11 +57,11 @@ class TuneJob:
     """A model and its training examples. Without `lora` all weights are trained."""
 
     source: Resolved
-    name: str = "own"  # of the examples: a key of SETS, or "own"
+    name: str = "own"  # name of the examples: a key of SETS, or "own"
     examples: tuple[Example, ...] = ()
     template: str = TEMPLATE
     lora: Lora | None = None
-    recipe: Recipe = field(default_factory=lambda: default_recipe(False))  # `length` is at most that of a row
+    recipe: Recipe = field(default_factory=lambda: default_recipe(False))  # its `length` is the maximum length of a row
     minutes: float = 20.0
 
 
@@ -69,31 +71,31 @@ class TuneStarted:
 
     n_params: int
     n_learned: int  # parameters that are trained
-    learned_from: int  # examples
+    learned_from: int  # number of training examples
     held_out: int
-    left_out: int  # examples too long for a row
-    length: int  # tokens of a row
-    ids: tuple[int, ...]  # of the held-out example whose losses are shown
-    prompt: int  # length of its prompt in tokens
+    left_out: int  # number of examples too long for a row
+    length: int  # length of a row, in tokens
+    ids: tuple[int, ...]  # tokens of the held-out example whose losses are shown
+    prompt: int  # length of its prompt, in tokens
     questions: tuple[Example, ...]  # held-out examples answered at each snapshot
-    seconds: float  # to prepare all this
+    seconds: float  # duration of the preparation
 
 
 @dataclass(frozen=True, eq=False)
 class TuneSnapshot:
-    """The model at one moment of its fine-tuning."""
+    """Evaluation of the model at one step of its fine-tuning."""
 
     step: int
     loss: float  # nats per token of held-out answers
     train_loss: float  # the same for a sample of the training examples
-    accuracy: float  # accuracy of the most likely token on held-out answers
-    bits_per_byte: float  # loss on a story outside the examples, which shows forgetting
-    losses: np.ndarray  # nats of each token of the example after its first. float32 [T - 1]
-    answers: tuple[tuple[str, str], ...]  # two answers to each question, greedy and drawn at temperature 0.8; or empty
+    accuracy: float  # top-1 accuracy on held-out answers
+    bits_per_byte: float  # loss on an unrelated story, as a measure of forgetting
+    losses: np.ndarray  # loss of each token of the example after the first, in nats; float32 [T - 1]
+    answers: tuple[tuple[str, str], ...]  # (greedy answer, answer sampled at temperature 0.8) per question; or empty
 
 
 def check(job: TuneJob, limits: Limits) -> None:
-    """Raise InputError for settings beyond the limits; the model's size is checked once it is loaded."""
+    """Raise InputError for settings beyond the limits; the model's size is checked after loading."""
     recipe = job.recipe
     for what, value, low, high in (
         ("examples", len(job.examples), 2, MOST_EXAMPLES),
@@ -109,7 +111,7 @@ def check(job: TuneJob, limits: Limits) -> None:
 
 
 def name_of(job: TuneJob) -> str:
-    """Return a name: the base model, and the examples."""
+    """Return the name of the trained model: the base model's label plus the name of the examples."""
     return f"{job.source.label} + {job.name}" if job.name in SETS else f"{job.source.label} + own examples"
 
 
@@ -118,7 +120,7 @@ def name_of(job: TuneJob) -> str:
 
 @dataclass(eq=False)
 class Tuning:
-    """A run under way: the model and its examples."""
+    """A fine-tuning run in progress: the model, its tokenized examples, and the evaluation data."""
 
     run: TrainingRun
     recipe: Recipe
@@ -129,7 +131,7 @@ class Tuning:
     template: str
     adapted: bool
     story: np.ndarray  # ids of the text on which forgetting is measured
-    sizes: np.ndarray  # bytes of each token
+    sizes: np.ndarray  # length of each token in bytes
 
     @property
     def end(self) -> int:
@@ -138,7 +140,7 @@ class Tuning:
 
 
 def open_job(job: TuneJob, limits: Limits) -> RunningJob:
-    """Open a job in the workshop; raises InputError for a model too large for this server."""
+    """Load the model and prepare the job. Raises InputError for a model too large for this server."""
     began = time.perf_counter()
     model, tokenizer = open_resolved(job.source)
     most = limits.full_parameters if job.lora is None else limits.adapted_parameters
@@ -173,9 +175,7 @@ def open_job(job: TuneJob, limits: Limits) -> RunningJob:
 
 
 def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
-    """Return a new run; adapters are added to the model in place. Raises InputError for examples that cannot be
-    learned.
-    """
+    """Prepare a new run; adapters are added to the model in place. Raises InputError for unusable examples."""
     end, longest = instructions.end_of(tokenizer), min(job.recipe.length, model.config.n_ctx)
     parts = instructions.split(job.examples, seed=job.recipe.seed)
     train, held_out = (instructions.fitting(part, tokenizer, end, longest, job.template) for part in parts)
@@ -188,19 +188,19 @@ def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
 
 
 def story_text() -> str:
-    """Return the beginning of the bundled book, which no model of this project was trained on."""
+    """Return an excerpt from the beginning of the bundled book, on which no model of this project was trained."""
     return TEXT.read_text(encoding="utf-8")[: 8 * STORY_TOKENS]
 
 
 def _different(examples: Sequence[Example]) -> list[Example]:
-    """Return the examples, those with a new instruction first."""
+    """Sort the examples so that the first example of each instruction comes before the repeats."""
     seen: set[str] = set()
     first = [each for each in examples if not (each.instruction in seen or seen.add(each.instruction))]
     return [*first, *(each for each in examples if each not in first)]
 
 
 def messages(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
-    """Train to the end of the recipe: yields a report per step, and about SNAPSHOTS snapshots, the first before any
+    """Train to the end of the recipe, yielding a report per step and about SNAPSHOTS snapshots, the first before any
     step.
 
     If the loss diverges, the weights of the snapshot with the lowest held-out loss are restored and the run ends.
@@ -216,7 +216,7 @@ def messages(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
         gone = ran_away(report, worst)
         if not gone and report.step in moments:
             current = snapshot(tuning)
-            gone = not current.loss <= worst  # a NaN loss has diverged, too
+            gone = not current.loss <= worst  # also true for a NaN loss
             if not gone:
                 yield current
                 if current.loss <= best.loss:
@@ -229,12 +229,12 @@ def messages(tuning: Tuning) -> Iterator[Report | TuneSnapshot | Finished]:
 
 
 def most_loss(vocab_size: int, first: float) -> float:
-    """Return the loss beyond which a run has diverged, for a model whose loss was `first` before any step."""
+    """Compute the loss above which a run has diverged, for a model whose initial loss was `first`."""
     return WORST * max(math.log(vocab_size), first)
 
 
 def ran_away(report: Report, worst: float) -> bool:
-    """Return whether a step's loss or gradient is not finite, or the loss is above the worst allowed."""
+    """Return whether a step's loss or gradient is not finite, or the loss exceeds `worst`."""
     return not (math.isfinite(report.loss) and math.isfinite(report.gradient_norm)) or report.loss > worst
 
 
@@ -252,7 +252,7 @@ def _restore(model: Transformer, good: list[Tensor]) -> None:
 
 
 def snapshot(tuning: Tuning) -> TuneSnapshot:
-    """Evaluate the model as it is now: losses, what it forgot, and its answers."""
+    """Evaluate the current model: held-out and training losses, forgetting, and answers."""
     model, recipe = tuning.run.model, tuning.recipe
     model.eval()
     evaluations = {
@@ -279,27 +279,29 @@ def snapshot(tuning: Tuning) -> TuneSnapshot:
 
 
 def story_bits(model: Transformer, ids: np.ndarray, sizes: np.ndarray) -> float:
-    """Return the bits per byte on the bundled story. ids [N], sizes [V]"""
+    """Compute the bits per byte on the bundled story. ids [N], sizes [V]"""
     length = min(STORY_LENGTH, model.config.n_ctx)
     return loop.evaluate(model, data.consecutive(ids), sizes, length=length).bits_per_byte
 
 
 @torch.no_grad()
 def token_losses(model: Transformer, ids: Sequence[int]) -> np.ndarray:
-    """Return −ln p of each token after the first, given those before it, in nats. ids [T] -> float32 [T - 1]"""
+    """Compute −ln p of each token after the first, given the preceding tokens, in nats. ids [T] -> float32 [T - 1]"""
     logits = model(torch.tensor([ids[:-1]]))[0].float()
     return F.cross_entropy(logits, torch.tensor(ids[1:]), reduction="none").numpy()
 
 
 def answers(tuning: Tuning) -> tuple[tuple[str, str], ...]:
-    """Return for each question the most likely answer, and one drawn with the same random numbers at every call."""
+    """Generate two answers to each question: the greedy one, and one sampled with the same random numbers at every
+    call.
+    """
     return tuple(answer(tuning.run.model, tuning.tokenizer, each, tuning.template) for each in tuning.questions)
 
 
 def answer(
     model: Transformer, tokenizer: Tokenizer, question: Example, template: str, seed: int = 0
 ) -> tuple[str, str]:
-    """Return the model's continuation of a prompt: its most likely tokens, and tokens drawn at temperature 0.8."""
+    """Generate two continuations of a prompt: a greedy one, and one sampled at temperature 0.8."""
     prompt = instructions.prompt_ids(question, tokenizer, template)
     end = frozenset({instructions.end_of(tokenizer), *ending(tokenizer)})
     strategies = [STRATEGIES["greedy"], STRATEGIES["temperature"]]

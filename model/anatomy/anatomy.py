@@ -1,4 +1,6 @@
-"""The parameters of a model from its config alone: every weight with its shape, and well-known architectures."""
+"""The parameters of a model, computed from its config alone: each weight with its shape; and well-known
+architectures.
+"""
 
 import dataclasses
 import re
@@ -11,10 +13,10 @@ from model.loading.families import family_of
 from model.public import public
 from model.strict_json import parse
 
-MOST_TEXT = 50_000  # characters of a pasted config.json
-MOST_LAYERS = 1000  # layers of such a config, since every layer is drawn
-# Keys that change no shape and no step. Loading refuses them, as the stored weights and the code are others; here
-# nothing is loaded.
+MOST_TEXT = 50_000  # maximum characters of a pasted config.json
+MOST_LAYERS = 1000  # maximum layers of such a config, since each layer is drawn
+# Keys that change neither shapes nor operations. Loading rejects them, since they imply other stored weights or code;
+# here, nothing is loaded.
 BESIDE = frozenset({"quantization_config", "auto_map"})
 _FENCE = re.compile(r"\s*```[a-z]*\n(.*?)\n\s*```\s*", re.DOTALL)
 
@@ -26,7 +28,7 @@ class Weight:
     name: str
     shape: tuple[int, ...]
     part: str  # a key of PARTS
-    layer: int | None = None  # None: it belongs to no block
+    layer: int | None = None  # None for a weight outside the blocks
 
     @property
     def size(self) -> int:
@@ -37,7 +39,7 @@ class Weight:
         return size
 
 
-# The parts of a model with parameters, in the order of the computation, each with its component.
+# {part of a model with parameters: its component}, in the order of the computation.
 PARTS: dict[str, str] = {
     "embed": "embedding",
     "pos_embed": "embedding",
@@ -46,7 +48,7 @@ PARTS: dict[str, str] = {
     "k": "attention",
     "v": "attention",
     "qk_norm": "norms",
-    "mixer": "attention",  # parameters of a mixer without softmax besides q, k, v and o
+    "mixer": "attention",  # parameters besides q, k, v and o of a mixer without softmax
     "o": "attention",
     "norm2": "norms",
     "router": "mlp",
@@ -65,7 +67,7 @@ class Architecture:
     label: str
     config: ModelConfig
     source: str
-    published: int | None = None  # exact number of parameters, if the source or the checkpoint on the Hub gives it
+    published: int | None = None  # exact number of parameters, if given by the source or the Hub checkpoint
 
 
 def _linear(name: str, part: str, shape: tuple[int, int], bias: bool, layer: int | None) -> list[Weight]:
@@ -80,7 +82,7 @@ def _norm(config: ModelConfig, name: str, part: str, layer: int | None) -> list[
 
 
 def _mixer(config: ModelConfig, layer: int) -> list[Weight]:
-    """Return the weights of a layer's mixer: attention, or one without a softmax (model.gpt.mixers)."""
+    """Return the weights of a layer's mixer: softmax attention or another mixer of model.gpt.mixers."""
     c, at, kind = config, f"blocks.{layer}.attn", config.mixer_of(layer)
     if kind == "mamba":
         return _mamba(c, at, layer)
@@ -135,10 +137,11 @@ def _block(config: ModelConfig, layer: int) -> list[Weight]:
 
 @public()
 def weights(config: ModelConfig) -> list[Weight]:
-    """Return every parameter tensor of a model, from its config alone; a tied head is the embedding and counts once.
+    """Return all parameter tensors of a model, from its config alone. A tied unembedding is the embedding and counts
+    once.
 
-    Their sizes sum to `sum(p.numel() for p in Transformer(config).parameters())`, and names and shapes are those of its
-    `named_parameters()`.
+    Their sizes sum to `sum(p.numel() for p in Transformer(config).parameters())`, and their names and shapes equal
+    those of its `named_parameters()`.
     """
     tensors = [Weight("embed.weight", (config.vocab_size, config.d_model), "embed")]
     if config.positions == "learned":
@@ -153,9 +156,9 @@ def weights(config: ModelConfig) -> list[Weight]:
 
 
 def kinds_of_weights(config: ModelConfig) -> list[tuple[Weight, int]]:
-    """Return the tensors outside the blocks, and those of one block of every kind, each with its number of repeats.
+    """Return the tensors outside the blocks, and those of one block of each kind, each with its number of repeats.
 
-    Blocks with the same mixer are alike, so the cost does not grow with depth.
+    Blocks with the same mixer are identical, so the cost does not grow with depth.
     """
     outside = weights(dataclasses.replace(config, n_layer=1, mixer=config.mixer_of(0)))
     counts = Counter(config.mixers)
@@ -165,7 +168,7 @@ def kinds_of_weights(config: ModelConfig) -> list[tuple[Weight, int]]:
 
 @public()
 def n_params(config: ModelConfig) -> int:
-    """Return the number of parameters of a model, a tied head counted once, without building it."""
+    """Count the parameters of a model without building it; a tied unembedding counts once."""
     return sum(weight.size * n for weight, n in kinds_of_weights(config))
 
 
@@ -294,9 +297,9 @@ ARCHITECTURES: dict[str, Architecture] = {
 def config_of(text: str) -> ModelConfig:
     """Parse a pasted config.json; no weights are needed.
 
-    A Markdown fence or a byte order mark is allowed, and keys of BESIDE are ignored. Raises InputError for a text that
-    is not a JSON object or absurdly large, UnsupportedModel for an unsupported architecture, CheckpointError for a key
-    or a size that does not fit.
+    A Markdown fence and a byte order mark are allowed, and the keys of BESIDE are ignored. Raises InputError for a
+    string that is not a JSON object or too long, UnsupportedModel for an unsupported architecture, CheckpointError for
+    an inconsistent or implausible value.
     """
     values = _object_of(text)
     config = family_of(values).to_config({key: value for key, value in values.items() if key not in BESIDE})
@@ -307,7 +310,7 @@ def config_of(text: str) -> ModelConfig:
 
 
 def _object_of(text: str) -> dict:
-    """Return the JSON object of a text; raises InputError for anything else."""
+    """Parse a JSON object. Raises InputError for anything else."""
     hint = "Paste the whole config.json of a model, with its outer braces."
     if len(text) > MOST_TEXT:
         raise InputError("The config is too long.", f"{len(text)} characters", hint)

@@ -1,6 +1,7 @@
-"""The parts of a model in the order of its computation, from the config alone: formula, shapes, weights, wiring.
+"""The parts of a model in the order of the computation, from the config alone: formulas, shapes, weights, and
+connections.
 
-If `model.gpt.tap` can read a tensor of a part, the shape is that tensor's, without its batch axis.
+If `model.gpt.tap` can record a tensor of a part, the shape is that tensor's without its batch axis.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,16 +19,16 @@ ACTS = {
     "gelu_tanh": "½ h (1 + tanh(√(2/π) (h + 0.044715 h³)))",
     "swiglu": "silu(h) ⊙ u,  silu(h) = h / (1 + e⁻ʰ)",
 }
-_IDS = "ids"  # not sites: the prompt's tokens,
-_WEIGHTED = "probabilities"  # and the softmax of the logits
+_IDS = "ids"  # not a site: the prompt's tokens
+_WEIGHTED = "probabilities"  # not a site: the softmax of the logits
 
 
 @dataclass(frozen=True)
 class Flow:
-    """An input or output tensor of a part: a site of `model.gpt.tap.SITES` (or "ids", "probabilities") and its axes."""
+    """An input or output tensor of a part: a site of `model.gpt.tap.SITES` (or `ids`, `probabilities`) and its axes."""
 
     site: str
-    axes: tuple[tuple[str, int], ...]  # letter and length, like ("T", 9)
+    axes: tuple[tuple[str, int], ...]  # (letter, length), such as ("T", 9)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -37,22 +38,22 @@ class Flow:
 
 @dataclass(frozen=True)
 class Component:
-    """One step of the computation. Its weights are those of `model.anatomy.anatomy` with this key as their part."""
+    """One step of the computation. Its weights are those of `model.anatomy.anatomy` whose `part` is this key."""
 
     key: str
-    formula: str  # in symbols only, so that it is the same in every language
+    formula: str  # only symbols, so that it is language-independent
     reads: tuple[Flow, ...]
     gives: tuple[Flow, ...]
-    block: bool  # once in every block
+    block: bool  # whether it occurs in each block
 
 
 @dataclass(frozen=True)
 class ParameterShare:
-    """Parameters of a part: in one block (for a part outside the blocks: all), in all blocks, and as a
-    fraction of all.
+    """Parameters of a part: in one block (or in total, for a part outside the blocks), in all blocks, and as a fraction
+    of the model's.
     """
 
-    tensors: tuple[Weight, ...]  # of the first block, or those outside
+    tensors: tuple[Weight, ...]  # those in the first block, or those outside the blocks
     once: int
     whole: int
     share: float
@@ -60,12 +61,12 @@ class ParameterShare:
 
 @public(T=whole(1))
 def blueprint(config: ModelConfig, T: int) -> dict[str, Component]:
-    """Return every part of a model for a prompt of T tokens, by key, in the order of the computation.
+    """Return all parts of a model for a prompt of T tokens, by key, in the order of the computation.
 
     Keys: tokens, embed, pos_embed, norm1, q, k, v, qk_norm, rope, scores, softmax, mix, o, add1, norm2, gate, up, act,
-    down, add2, final_norm, unembed, output; without those that the config does not have. A parallel block has one sum
-    (add2); a post-norm block has its norms after the sums. Raises ValueError for T < 1, InputError for a model with
-    experts or with other mixers than full attention.
+    down, add2, final_norm, unembed, output; those that the config does not have are omitted. A parallel block has a
+    single residual addition (add2); a post-norm block has its norms after the additions. Raises ValueError for T < 1,
+    InputError for a model with experts or with mixers other than full attention.
     """
     require_dense(config)
     need_attention(config)
@@ -80,8 +81,8 @@ def blueprint(config: ModelConfig, T: int) -> dict[str, Component]:
 
 
 def site_axes(config: ModelConfig, T: int) -> dict[str, tuple[tuple[str, int], ...]]:
-    """Return the axes of every input or output tensor of a part, by its name: letters and lengths, without
-    the batch.
+    """Return the axes of each input or output tensor of a part, {site: ((letter, length), ...)}, without the batch
+    axis.
     """
     c, t = config, ("T", T)
     stream, inner = (t, ("D", c.d_model)), (t, ("M", c.d_mlp))
@@ -161,9 +162,7 @@ def _attention(config: ModelConfig) -> list[_Row]:
 
 
 def _angle(config: ModelConfig) -> str:
-    """Return the formula of a pair's rotation angle at position t; it mentions Llama 3's scaling of long
-    wavelengths.
-    """
+    """Return the formula of a pair's rotation angle at position t, including Llama 3's scaling of long wavelengths."""
     scaling = config.rope_scaling
     stretch = f",  λ ≥ {scaling.original_n_ctx}: ÷ {scaling.factor:g}" if scaling else ""
     return f"θ_i = t · {config.rope_theta:g}^(−2i/{config.d_rotary}){stretch}"
@@ -203,7 +202,7 @@ def _after(config: ModelConfig) -> list[_Row]:
 
 
 def _ordered(config: ModelConfig, rows: list[_Row]) -> list[_Row]:
-    """Move the sum before the norm in a post-norm block."""
+    """Move each norm after the residual addition in a post-norm block."""
     if config.norm_placement == "pre":
         return rows
     keys = [row[0] for row in rows]
@@ -220,15 +219,15 @@ def _ordered(config: ModelConfig, rows: list[_Row]) -> list[_Row]:
 
 @public()
 def shares(config: ModelConfig) -> dict[str, ParameterShare]:
-    """Return the parameters of every part that has any, by key; a tied head has no entry.
+    """Return the parameters of each part that has any, by key; a tied unembedding has no entry.
 
-    The `whole` numbers sum to `model.anatomy.anatomy.n_params(config)` and the shares to 1.
+    The `whole` numbers sum to `model.anatomy.anatomy.n_params(config)` and the fractions to 1.
     """
     return shares_of(weights(config))
 
 
 def shares_of(tensors: Iterable[Weight]) -> dict[str, ParameterShare]:
-    """Compute `shares` for a given list of tensors."""
+    """Compute `shares` for the given tensors."""
     by_part: dict[str, list[Weight]] = {}
     for weight in tensors:
         by_part.setdefault(weight.part, []).append(weight)
@@ -237,14 +236,14 @@ def shares_of(tensors: Iterable[Weight]) -> dict[str, ParameterShare]:
 
 
 def _share(tensors: list[Weight], total: int) -> ParameterShare:
-    """Return the share of a part. The first block that has the part represents the others."""
+    """Compute the parameters of one part. The first block that has the part represents the others."""
     shown = tuple(weight for weight in tensors if weight.layer == tensors[0].layer)
     count = sum(weight.size for weight in tensors)
     return ParameterShare(shown, sum(weight.size for weight in shown), count, count / total)
 
 
 def by_component(shares_by_part: Mapping[str, ParameterShare], parts: Mapping[str, str]) -> dict[str, int]:
-    """Return the parameters of each component, {component: parameters}; `parts` is `model.anatomy.anatomy.PARTS`."""
+    """Sum the parameters by component, {component: parameters}; `parts` is `model.anatomy.anatomy.PARTS`."""
     sums = dict.fromkeys(parts.values(), 0)
     for part, share in shares_by_part.items():
         sums[parts[part]] += share.whole

@@ -1,4 +1,4 @@
-"""Seconds of a forward pass by component, measured on the loaded model by hooks between the components."""
+"""Duration of a forward pass by component, measured on the loaded model by hooks between the components."""
 
 import os
 import time
@@ -18,27 +18,27 @@ from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import between, nonempty, public
 
-# The components, in the order of the computation, and the operations of model/anatomy/flops.py in them.
+# {component: its operations in model/anatomy/flops.py}, in the order of the computation.
 COMPONENTS: dict[str, tuple[str, ...]] = {
     "embed": ("embed", "positions"),
     "norms": ("norm1", "norm2", "final_norm"),
-    "qkv": ("q", "k", "v", "qk_norm", "rope"),  # and writing keys and values to the cache
+    "qkv": ("q", "k", "v", "qk_norm", "rope"),  # also includes writing keys and values to the cache
     "attention": ("scores", "softmax", "mix"),
     "o": ("o",),
     "mlp": ("gate", "up", "act", "down"),
     "head": ("head",),
 }
 REST = "rest"  # residual additions, and overhead between the components
-ROUNDS = 9  # at most
-FEWEST = 3  # unless the time is up earlier
+ROUNDS = 9  # maximum number of timed rounds
+FEWEST = 3  # minimum number of timed rounds within the budget
 BUDGET = 14.0  # seconds for all measurements
 
-Stamp = tuple[str, float]  # the component that just ended, and its time
+Stamp = tuple[str, float]  # (component that just ended, time)
 
 
 @dataclass(frozen=True)
 class ComponentTime:
-    """One component: its repeats, and its FLOPs (matrix products, without masked pairs)."""
+    """One component: its repeated timings, and its FLOPs (matrix products, without masked pairs)."""
 
     key: str
     times: Times
@@ -46,45 +46,47 @@ class ComponentTime:
 
     @property
     def rate(self) -> float | None:
-        """FLOPs per second at the median; None for a component without products."""
+        """FLOPs per second at the median; None for a component without matrix products."""
         return self.flops / self.times.median if self.flops and self.times.median > 0 else None
 
 
 @dataclass(frozen=True)
 class Forward:
-    """One kind of forward pass: its components and the remainder, which sum to `clocked`; `plain` is without hooks."""
+    """Timings of one kind of forward pass: its components and the remainder, which sum to `clocked`; `plain` is without
+    hooks.
+    """
 
     reading: PassSize
-    parts: tuple[ComponentTime, ...]  # of COMPONENTS, then REST
+    parts: tuple[ComponentTime, ...]  # in the order of COMPONENTS, then REST
     clocked: Times
     plain: Times
 
     @property
     def seconds(self) -> float:
-        """The sum of the parts' medians, the basis of their shares."""
+        """The sum of the parts' median durations, the basis of their fractions."""
         return sum(part.times.median for part in self.parts)
 
     @property
     def flops(self) -> int:
-        """FLOPs of all parts."""
+        """Total FLOPs of all parts."""
         return sum(part.flops for part in self.parts)
 
 
 @dataclass(frozen=True)
 class Clocked:
-    """The measurements and their setup."""
+    """Timings of prefill and decoding, and their setup."""
 
     prompt: Forward
     step: Forward  # one more token, with the prompt in the cache
     threads: int
-    waiting: str  # OMP_WAIT_POLICY, "" if it is not set
+    waiting: str  # OMP_WAIT_POLICY; "" if unset
 
 
 @contextmanager
 def clock(model: Transformer) -> Iterator[tuple[list[Stamp], Attend]]:
-    """Yield the time stamps of a forward pass, and the attention kernel for it; the hooks are removed at the end.
+    """Yield the list of time stamps and the attention kernel for a forward pass; the hooks are removed at the end.
 
-    Hooks on modules of every block record when the module began and ended. Only one forward pass may run at a time.
+    Hooks on the modules of each block record when a module begins and ends. Only one forward pass may run at a time.
     """
     stamps: list[Stamp] = []
 
@@ -113,12 +115,14 @@ def clock(model: Transformer) -> Iterator[tuple[list[Stamp], Attend]]:
 
 
 def _timed_modules(block: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
-    """List the modules timed as a whole; q, k, v and the kernel lie between the beginning of `attn` and of o."""
+    """List the modules timed as a whole. q, k, v and the attention kernel run inside `attn` before o, so they are timed
+    separately.
+    """
     return ("norms", block.norm1), ("o", block.attn), ("norms", block.norm2), ("mlp", block.mlp)
 
 
 def durations(stamps: Sequence[Stamp], start: float, end: float) -> dict[str, float]:
-    """Return the seconds of each component and of the remainder; together they are end - start."""
+    """Compute the seconds of each component and of the remainder; they sum to end - start."""
     seconds = dict.fromkeys((*COMPONENTS, REST), 0.0)
     last = start
     for name, at in stamps:
@@ -130,15 +134,15 @@ def durations(stamps: Sequence[Stamp], start: float, end: float) -> dict[str, fl
 
 @dataclass(frozen=True, eq=False)
 class _Bench:
-    """A repeatedly measured forward pass."""
+    """A forward pass that is timed repeatedly."""
 
     model: Transformer
-    ids: Tensor  # [1, T], the continuation of the cached tokens
+    ids: Tensor  # [1, T] tokens that follow the cached ones
     cache: KVCache
     reading: PassSize
 
     def run(self, attend: Attend = attend_fused) -> Tensor:
-        """Return the logits of the last positions; the earlier cache entries are those of the prompt's forward."""
+        """Compute the logits of the last positions, after the cached tokens from the prompt's forward pass."""
         self.cache.length = self.reading.S - self.reading.T
         x = self.model.trunk(self.ids, cache=self.cache, attend=attend)
         return self.model.logits(x[:, self.reading.T - self.reading.logits :])
@@ -150,7 +154,7 @@ class _Bench:
         return time.perf_counter() - start
 
     def clocked(self) -> tuple[float, dict[str, float]]:
-        """Time one forward pass with hooks. Returns its seconds in total and by component."""
+        """Time one forward pass with hooks. Returns the total seconds and the seconds of each component."""
         with clock(self.model) as (stamps, attend):
             start = time.perf_counter()
             self.run(attend)
@@ -163,11 +167,13 @@ class _Bench:
 def measure(
     model: Transformer, ids: Sequence[int], every: bool = True, progress: Progress = silent, budget: float = BUDGET
 ) -> Clocked:
-    """Measure the seconds by component of a prompt, and of one more token with the prompt in the cache.
+    """Measure the seconds by component of a prompt's forward pass, and of that of one more token with the prompt in the
+    cache.
 
-    The prompt is read into an empty cache. The head runs for all of its tokens if `every` is true, else for the last
-    one. The extra token repeats the last token after all others (after itself for a prompt of one token). Every round
-    runs each forward pass without and with the clock, after one warm-up round.
+    The prompt is processed with an empty cache. The unembedding runs for all of its tokens if `every` is true,
+    otherwise for the last one. The extra token repeats the last token after all others (after itself for a prompt of
+    one token). After one warm-up round, each round runs both forward passes without and with hooks, until `budget`
+    seconds are used.
     """
     need_attention(model.config)
     until, T = time.perf_counter() + budget, len(ids)
@@ -182,10 +188,10 @@ def measure(
 
 
 def _rounds(benches: Sequence[_Bench], until: float, progress: Progress) -> Clocked:
-    """Run the rounds. The prompt goes first: it fills the cache for the extra token."""
+    """Run the rounds. The prompt goes first, since it fills the cache for the extra token."""
     rounds: list[list[tuple[float, float, dict[str, float]]]] = [[] for _ in benches]
     began = time.perf_counter()
-    for done in range(ROUNDS + 1):  # the first one warms up
+    for done in range(ROUNDS + 1):  # the first round is a warm-up
         for bench, repeats in zip(benches, rounds, strict=True):
             progress(done, ROUNDS + 1, "")
             plain = bench.plain()

@@ -1,9 +1,9 @@
 """Floating-point operations of a forward pass, operation by operation, from the config alone.
 
-Two sums that are never mixed. `products`: the matrix products, 2 m n k for [m, k] times [k, n], exactly as PyTorch's
-own counter counts a forward pass with explicit attention. `elementwise`: all other operations by a convention: one for
-each addition, subtraction, multiplication, division, square root, maximum and each function (exp, tanh, erf) of a
-number. Tables of sines, masks, look-ups and copies count as 0.
+Two kinds of operations are counted separately. `products` are matrix products, 2 m n k for [m, k] times [k, n], exactly
+as PyTorch's own counter counts a forward pass with explicit attention. `elementwise` are all other operations by a
+convention: one for each addition, subtraction, multiplication, division, square root, maximum, and function evaluation
+(exp, tanh, erf). Sine tables, masks, look-ups and copies count as 0.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from model.gpt.passes import attend_explicit
 from model.gpt.transformer import Transformer
 from model.public import one_of, public, whole
 
-# Groups of operations, as in the figure by context length and in the measured seconds.
+# {group: operations}, for the figure by context length.
 GROUPS: dict[str, tuple[str, ...]] = {
     "attention": ("scores", "softmax", "mix"),
     "projections": ("q", "k", "v", "qk_norm", "rope", "o"),
@@ -32,9 +32,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "head": ("head",),
     "rest": ("embed", "positions", "norm1", "norm2", "residual", "final_norm"),
 }
-AGAINST = ("projections", "layer")  # references for the share of attention: see `crossing`
+AGAINST = ("projections", "layer")  # what attention is compared with: see `crossing`
 
-# Operations per number of an activation function; for swiglu including the product of the branches.
+# Operations per element of an activation function; for swiglu, including the product of the branches.
 _ACT = {"relu": 1, "gelu": 5, "gelu_tanh": 9, "swiglu": 5}
 
 
@@ -43,8 +43,8 @@ _ACT = {"relu": 1, "gelu": 5, "gelu_tanh": 9, "swiglu": 5}
 class PassSize:
     """The size of a forward pass: T tokens attend to S tokens, themselves included.
 
-    The head runs for the last `logits` tokens. A prompt has T = S; a token generated after a cache of S - 1 has T = 1.
-    Raises InputError for a size out of its range, ValueError for sizes that do not fit each other.
+    The unembedding runs for the last `logits` tokens. A prompt has T = S; a token generated with S - 1 cached tokens
+    has T = 1. Raises InputError for a size out of range, ValueError for inconsistent sizes.
     """
 
     T: int
@@ -58,51 +58,51 @@ class PassSize:
 
     @property
     def pairs(self) -> int:
-        """Pairs of a query and a key that is not in the future: T S - T (T - 1) / 2 of the T S pairs."""
+        """Number of causal pairs, whose key is not after the query: T S - T (T - 1) / 2 of the T S pairs."""
         return self.T * self.S - self.T * (self.T - 1) // 2
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One kind of operation: FLOPs of one layer, or of the whole model for an operation outside the layers."""
+    """One kind of operation: FLOPs in one layer, or in the complete model for an operation outside the layers."""
 
     key: str
     layers: int  # number of repeats: n_layer, or 1
     products: int  # matrix products, as computed with all T x S pairs
     elementwise: int
-    useful: int  # the products without the pairs that the mask hides
+    useful: int  # matrix products without masked pairs
 
     @property
     def all_products(self) -> int:
-        """FLOPs of the matrix products of all layers."""
+        """Total FLOPs of the matrix products over all layers."""
         return self.layers * self.products
 
     @property
     def all_useful(self) -> int:
-        """FLOPs of the useful products of all layers."""
+        """Total FLOPs of the unmasked matrix products over all layers."""
         return self.layers * self.useful
 
     @property
     def all_elementwise(self) -> int:
-        """Elementwise operations of all layers."""
+        """Total elementwise operations over all layers."""
         return self.layers * self.elementwise
 
 
 @public(T=whole(1, 1 << 40), logits=whole(0, 1 << 40))
 def prompt(T: int, logits: int | None = None) -> PassSize:
-    """Return the Reading of a prompt of T tokens, by default with the head for all of them."""
+    """Return the PassSize of a prompt of T tokens, by default with logits for all of them."""
     return PassSize(T, T, T if logits is None else logits)
 
 
 @public(cached=whole(0, 1 << 40))
 def next_token(cached: int) -> PassSize:
-    """Return the Reading of one more token after `cached` tokens in the cache."""
+    """Return the PassSize of one more token with `cached` tokens in the cache."""
     return PassSize(1, cached + 1)
 
 
 def _norm(config: ModelConfig, width: int, kind: str) -> int:
-    """Count the FLOPs of one vector: mean, difference (LayerNorm), squares, their mean, eps, root, division, gain,
-    bias.
+    """Count the elementwise FLOPs of a norm on one vector: mean and difference (LayerNorm only), squares, their mean,
+    eps, root, division, gain, and bias.
     """
     if kind == "rmsnorm":
         return 4 * width + 2
@@ -111,10 +111,10 @@ def _norm(config: ModelConfig, width: int, kind: str) -> int:
 
 @public()
 def operations(config: ModelConfig, reading: PassSize) -> tuple[Operation, ...]:
-    """Return every operation of the config in the order of the computation.
+    """Return all operations of the config in the order of the computation.
 
-    A similar table for GPT-2's wiring: Kaplan et al. 2020, table 1, whose attention is the useful half. Raises
-    InputError for a model with other mixers than full attention.
+    Kaplan et al. 2020, table 1, has a similar table for GPT-2's architecture, in which attention counts only causal
+    pairs. Raises InputError for a model with mixers other than full attention.
     """
     need_attention(config)
     c, T, S, n = config, reading.T, reading.S, config.n_layer
@@ -148,10 +148,10 @@ def operations(config: ModelConfig, reading: PassSize) -> tuple[Operation, ...]:
         pointwise("norm2", norm),
     ]
     N, k = c.n_expert, c.experts_per_token
-    if N > 1:  # with softmax, division by the sum of the k largest, and the weighted sum of k outputs
+    if N > 1:  # with softmax, renormalization of the top k, and the weighted sum of k outputs
         products = 2 * T * D * N
         ops.append(Operation("router", n, products, T * (5 * N - 2 + 2 * k - 1 + 2 * k * D), products))
-    through = T * k if N > 1 else T  # rows that pass through an MLP
+    through = T * k if N > 1 else T  # rows that are processed by an MLP
 
     def mlp(key: str, d_in: int, d_out: int) -> Operation:
         products = 2 * through * d_in * d_out
@@ -167,23 +167,23 @@ def operations(config: ModelConfig, reading: PassSize) -> tuple[Operation, ...]:
 
 @public()
 def total(ops: Sequence[Operation], useful: bool = False) -> int:
-    """Return the sum of all matrix products of a forward pass."""
+    """Sum the FLOPs of all matrix products of a forward pass, or only the unmasked ones with `useful`."""
     return sum(each.all_useful if useful else each.all_products for each in ops)
 
 
 @public()
 def by_group(ops: Sequence[Operation], useful: bool = False) -> dict[str, int]:
-    """Return the matrix products of each of GROUPS; they sum to `total`."""
+    """Sum the FLOPs of the matrix products in each of GROUPS; the groups sum to `total`."""
     return {name: total([each for each in ops if each.key in keys], useful) for name, keys in GROUPS.items()}
 
 
 @public(against=one_of(AGAINST))
 def crossing(config: ModelConfig, against: str = "projections", useful: bool = False) -> float:
-    """Return the context length, in tokens, at which scores and mix take as many FLOPs as the reference `against`.
+    """Compute the context length, in tokens, at which scores and mix take as many FLOPs as the operations of `against`.
 
-    "projections": q, k, v and o; 4 H E T^2 = 4 D E (H + G) T, so T = D (1 + G / H), which is 2 D for MHA. "layer":
-    those and the MLP. With `useful` only half of the square counts: T (T + 1) / 2, so it is 2 T - 1. One token with a
-    cache has the same crossing, in visible tokens S. Raises ValueError for another name.
+    `projections`: q, k, v and o; 4 H E T^2 = 4 D E (H + G) T, so T = D (1 + G / H), which is 2 D for MHA. `layer`:
+    those and the MLP. With `useful`, only the T (T + 1) / 2 causal pairs count, which gives 2 T - 1. For one token with
+    a cache, the crossing is the same number, in visible tokens S. Raises ValueError for another name.
     """
     c = config
     keys = ("q", "k", "v", "o") + (() if against == "projections" else ("router", "gate", "up", "down"))
@@ -196,7 +196,7 @@ def crossing(config: ModelConfig, against: str = "projections", useful: bool = F
 
 
 def matrix_params(config: ModelConfig) -> int:
-    """Return the parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1. Only the experts used by one
+    """Count the parameters of the blocks' matrices: N of Kaplan et al. 2020, section 2.1. Only the experts used by one
     token count.
     """
     kinds = [(each, n) for each, n in kinds_of_weights(config) if each.layer is not None and len(each.shape) >= 2]
@@ -204,15 +204,19 @@ def matrix_params(config: ModelConfig) -> int:
 
 
 def _active(config: ModelConfig, weight: Weight, tokens: int = 1) -> int:
-    """Return the parameters of a weight that a number of tokens can use: of N experts, at most k per token."""
+    """Count the parameters of a weight that the given number of tokens can use: at most k of the N
+    experts per token.
+    """
     if config.n_expert == 1 or weight.part not in ("gate", "up", "down"):
         return weight.size
     return weight.size // config.n_expert * min(config.n_expert, tokens * config.experts_per_token)
 
 
 def rules(config: ModelConfig) -> dict[str, int]:
-    """Return 2 N FLOPs per token for inference and 6 N for training (Kaplan et al. 2020, section 2.1), for both uses of
-    N.
+    """Return the estimates of 2 N FLOPs per token for inference and 6 N for training (Kaplan et al. 2020, section 2.1).
+
+    Keys: `blocks` and `all` are N as the matrix parameters of the blocks and as all parameters; `forward` and
+    `training` are the FLOPs for the former, `forward_all` and `training_all` those for the latter.
     """
     blocks, every = matrix_params(config), n_params(config)
     return {
@@ -226,10 +230,10 @@ def rules(config: ModelConfig) -> dict[str, int]:
 
 
 def training(config: ModelConfig, reading: PassSize) -> int:
-    """Return the matrix products of a training step: those of the forward pass, and two for each of them in the
+    """Count the FLOPs of the matrix products of a training step: those of the forward pass, and twice as many in the
     backward pass.
 
-    Exact while the embedding is trained: then every product has a gradient for both its factors.
+    Exact if the embedding is trained, since then each product has a gradient with respect to both factors.
     """
     return 3 * total(operations(config, reading))
 
@@ -238,12 +242,11 @@ def training(config: ModelConfig, reading: PassSize) -> int:
 
 
 def weights_read(config: ModelConfig, reading: PassSize) -> int:
-    """Return the numbers of the weights that a forward pass reads once: all, but of the tables only the rows of its
-    tokens.
+    """Count the weights that a forward pass reads: from the embedding tables only the rows of its tokens, and all other
+    weights once.
 
-    Of experts the maximum that these tokens can need: k for each token, up to all of them.
-
-    A tied head is the embedding: it is read as a matrix, in addition to the looked-up rows.
+    For experts, it is the maximum that these tokens can activate: k per token, up to all of them. A tied unembedding is
+    the embedding, read as a matrix in addition to the looked-up rows.
     """
     c, tables = config, ("embed", "pos_embed", "unembed")
     rows = reading.T * c.d_model * (2 if c.positions == "learned" else 1)
@@ -254,13 +257,16 @@ def weights_read(config: ModelConfig, reading: PassSize) -> int:
 
 
 def cache_moved(config: ModelConfig, reading: PassSize) -> int:
-    """Return the numbers of keys and values written (T tokens) or read from the cache (S - T): 2 L G S E in total."""
+    """Count the elements of keys and values written to the cache (T tokens) or read from it (S - T): 2 L G S E in
+    total.
+    """
     need_attention(config)
     return 2 * config.n_layer * config.n_kv_head * config.d_head * reading.S
 
 
 def intensity(config: ModelConfig, reading: PassSize, item: float = 4) -> float:
-    """Return the FLOPs (matrix products) per byte of weights and cache moved; `item` bytes per number.
+    """Compute the arithmetic intensity: FLOPs of matrix products per byte of weights and KV cache moved, at `item`
+    bytes per number.
 
     Activations are not counted: they are assumed to stay in the processor's caches. Williams et al. 2009.
     """
@@ -274,7 +280,7 @@ def intensity(config: ModelConfig, reading: PassSize, item: float = 4) -> float:
 class Counter(TorchDispatchMode):
     """Context manager that counts the FLOPs of this thread's operations by the formulas of torch.utils.flop_counter.
 
-    FlopCounterMode itself hooks every module of the process.
+    FlopCounterMode itself installs hooks on all modules of the process.
     """
 
     def __init__(self) -> None:
@@ -293,11 +299,11 @@ class Counter(TorchDispatchMode):
 @public()
 @torch.no_grad()
 def counted(config: ModelConfig, reading: PassSize) -> Mapping[str, int]:
-    """Return PyTorch's count of a forward pass of this architecture, by the kind of product; nothing is computed.
+    """Return PyTorch's FLOP count of a forward pass of this architecture, {operator: FLOPs}, without computing it.
 
-    The forward pass runs on the meta device with explicit attention: PyTorch does not count the fused kernel of a CPU.
-    The values' sum is `total(operations(config, reading))`. Raises InputError for experts, since the routing depends on
-    values.
+    The forward pass runs on the meta device with explicit attention, because PyTorch does not count the fused CPU
+    kernel. The values sum to `total(operations(config, reading))`. Raises InputError for experts, since routing depends
+    on the values of activations.
     """
     require_dense(config)
     start = reading.S - reading.T

@@ -1,8 +1,8 @@
-"""Memory of a model: weights, cache, activations, gradients and the optimizer's state, in bytes.
+"""Memory of a model, in bytes: weights, KV cache, activations, gradients and optimizer state.
 
-Exact from the config as far as formulas allow: weights, cache, autograd's saved tensors in a training step of this
-project's own forward pass, AdamW's state. Working memory of a forward pass without gradients is an estimate and is
-labeled as one.
+Weights, cache, the tensors saved by autograd in a training step of this project's own forward pass, and AdamW's state
+are computed exactly from the config. The working memory of a forward pass without gradients is an estimate and labeled
+as such.
 """
 
 import dataclasses
@@ -16,23 +16,24 @@ from model.gpt.experts import require_dense
 from model.gpt.mixers.needs import need_attention
 from model.public import one_of, public, whole
 
-GROUP = 32  # int4: numbers that share a scale
+GROUP = 32  # group size of int4: numbers that share a scale
 MODES = ("inference", "adamw", "mixed")
 FIXED = ("weights", "gradients", "optimizer")  # independent of batch size and context length
-MOST = 1 << 32  # upper limit of the search for a context or a batch
+MOST = 1 << 32  # upper limit of the search for a context length or batch size
 
 
 @dataclass(frozen=True)
 class StorageFormat:
-    """A storage format of matrices. Norms and biases have `rest` bytes per number."""
+    """A storage format of matrices. Norms and biases take `rest` bytes per number."""
 
     bits: int
     rest: int
-    scale: int = 0  # bytes of a scale
-    group: int | None = None  # numbers of a row that share one; None: the whole row
+    scale: int = 0  # bytes per scale
+    group: int | None = None  # numbers of a row that share a scale; None: the complete row
 
 
-# A scale a row: Dettmers et al. 2022, section 2. Groups of 32 with a float16 scale: "Q4_0" of llama.cpp, 18 bytes each.
+# int8, one scale per row: Dettmers et al. 2022, section 2. int4, groups of 32 with a float16 scale, 18 bytes each:
+# "Q4_0" of llama.cpp.
 FORMATS: dict[str, StorageFormat] = {
     "float32": StorageFormat(32, 4),
     "bfloat16": StorageFormat(16, 2),
@@ -50,22 +51,22 @@ FORMATS: dict[str, StorageFormat] = {
 )
 @dataclass(frozen=True)
 class Setting:
-    """The workload: `mode` of MODES, B texts of T tokens, weights in `form`, other numbers of `item` bytes.
+    """The workload: one of MODES, a batch of B texts of T tokens, weights in `form`, and other numbers of `item` bytes.
 
-    Raises InputError for an unknown mode or format, and unless every size is a whole number from 1 up.
+    Raises InputError for an unknown mode or format, or a size that is not a positive integer.
     """
 
     mode: str = "inference"
     form: str = "float32"
     batch: int = 1
     tokens: int = 1024
-    item: int = ITEM  # bytes of a number of cache and activations
-    explicit: bool = False  # attention matrices are computed and, in training, saved
+    item: int = ITEM  # bytes per number of the cache and activations
+    explicit: bool = False  # whether attention matrices are computed and, in training, saved
 
 
 def weight_bytes(weight: Weight, form: str = "float32") -> int:
-    """Return the bytes of one tensor in that format. Rows of a group format are padded to whole groups; norms and
-    biases stay floats.
+    """Return the bytes of one tensor in the given format. In group formats, rows are padded to a multiple of the group
+    size; norms and biases remain floats.
     """
     kind = FORMATS[form]
     if len(weight.shape) == 1 or weight.name.endswith(".bias"):
@@ -80,24 +81,27 @@ def weight_bytes(weight: Weight, form: str = "float32") -> int:
 
 
 def _summed(config: ModelConfig, of: Callable[[Weight], int]) -> int:
-    """Sum a number per weight over the model. All blocks are alike, so the cost does not grow with depth."""
+    """Sum a function of each weight over the model. Blocks with the same mixer are identical, so the cost does not grow
+    with depth.
+    """
     return sum(of(weight) * n for weight, n in kinds_of_weights(config))
 
 
 @public(form=one_of(FORMATS))
 def weights_bytes(config: ModelConfig, form: str = "float32") -> int:
-    """Return the bytes of all weights, a tied head counted once. In float32 they equal `LanguageModel.nbytes`."""
+    """Return the bytes of all weights, a tied unembedding counted once. In float32, they equal
+    `LanguageModel.nbytes`.
+    """
     return _summed(config, lambda weight: weight_bytes(weight, form))
 
 
 def n_tensors(config: ModelConfig) -> int:
-    """Return the number of parameter tensors of the model."""
+    """Count the parameter tensors of the model."""
     return _summed(config, lambda weight: 1)
 
 
 def optimizer_bytes(config: ModelConfig) -> int:
-    """Return the state of torch.optim.AdamW after a step: two float32 per parameter, and a float32 step count per
-    tensor.
+    """Return the bytes of torch.optim.AdamW's state: two float32 per parameter, and a float32 step count per tensor.
 
     Loshchilov & Hutter 2019; the moments are those of Kingma & Ba 2015, algorithm 1.
     """
@@ -108,36 +112,37 @@ def optimizer_bytes(config: ModelConfig) -> int:
 
 
 def _norm_saved(config: ModelConfig, kind: str, rows: int, width: int) -> int:
-    """Return the numbers that a norm saves besides its input: mean and 1/divisor; for RMSNorm 1/divisor and the
-    normalized vector.
+    """Count the numbers that a norm saves besides its input: mean and 1/divisor for LayerNorm, 1/divisor and the
+    normalized vector for RMSNorm.
     """
     return 2 * rows if kind == "layernorm" else rows + rows * width
 
 
 def _attention_saved(config: ModelConfig, batch: int, T: int, explicit: bool) -> tuple[int, int]:
-    """Return saved numbers and further bytes of one layer's attention, from q, k and v to the input of o."""
+    """Return (saved numbers, additional bytes) of one layer's attention, from q, k and v to the input of o."""
     c, rows = config, batch * T
     q, kv = rows * c.n_head * c.d_head, rows * c.n_kv_head * c.d_head
-    saved = q + 2 * kv + q  # q, k and v as they are multiplied, and the mixed values
+    saved = q + 2 * kv + q  # q, k and v as they enter the products, and the mixed values
     if c.qk_norm:
         saved += q + kv + rows * (c.n_head + c.n_kv_head) * (1 + c.d_head)
     if c.positions == "rope":
-        saved += 4 * T * c.d_rotary  # cosines and sines, for queries and for keys
+        saved += 4 * T * c.d_rotary  # cosines and sines, for queries and keys
     if explicit:
-        return saved + batch * c.n_head * T * T, T * T if T > 1 else 0  # patterns, and the mask, a byte each
+        return saved + batch * c.n_head * T * T, T * T if T > 1 else 0  # patterns, and the mask with one byte per entry
     # The kernel's output has the memory layout of its queries: after a norm or a rotation, the input of o is a copy.
     copied = q if T > 1 and (c.qk_norm or c.positions == "rope") else 0
-    return saved + copied + batch * c.n_head * T, 0  # including the logarithm of each row's sum
+    return saved + copied + batch * c.n_head * T, 0  # with the log-sum-exp of each row
 
 
 def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, item: int = ITEM) -> int:
-    """Return the bytes that autograd saves between the forward and backward pass of a training step, parameters aside.
+    """Return the bytes that autograd saves between the forward and backward pass of a training step, without
+    parameters.
 
-    For float32 (`item` 4) they equal what `torch.autograd.graph.saved_tensors_hooks` sees of this project's forward
-    pass with cross-entropy; smaller items are the same count of numbers. Explicit attention saves the B H T T patterns,
-    the fused kernel recomputes them in the backward pass (Dao et al. 2022). Korthikanti et al. 2022, section 4.1, count
-    alike. Raises InputError for a model with other mixers than full attention, or with experts, whose saved bytes
-    depend on routing.
+    In float32 (`item` 4), they equal what `torch.autograd.graph.saved_tensors_hooks` sees of this project's forward
+    pass with cross-entropy; for smaller items, the same count of numbers is used. Explicit attention saves the B H T T
+    patterns, whereas the fused kernel recomputes them in the backward pass (Dao et al. 2022). Korthikanti et al. 2022,
+    section 4.1, count in the same way. Raises InputError for a model with mixers other than full attention, or with
+    experts, whose saved bytes depend on routing.
     """
     require_dense(config)
     need_attention(config)
@@ -148,7 +153,7 @@ def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, 
     stream = 4 * D - D * c.parallel_residual  # inputs and outputs of two norms
     mlp = {"relu": M, "swiglu": 4 * M}.get(c.mlp, 2 * M)
     numbers = c.n_layer * (stream + norms + attention + mlp)
-    numbers += D  # input of the final norm or the head; for post-norm input of the first block
+    numbers += D  # input of the final norm or unembedding; for post-norm, input of the first block
     if c.final_norm:
         numbers += _norm_saved(c, c.norm, rows, c.d_model) + D
     loss = rows * c.vocab_size + 1  # log-probabilities, and the number of targets
@@ -156,10 +161,11 @@ def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, 
 
 
 def published_kept(config: ModelConfig, batch: int, T: int, explicit: bool = True) -> int:
-    """Compute Korthikanti et al. 2022, eq. 1: L s b h (34 + 5 a s / h) bytes, without the attention part 34 L s b h
-    (eq. 6).
+    """Compute Korthikanti et al. 2022, eq. 1, in bytes: L s b h (34 + 5 a s / h), or 34 L s b h (eq. 6) if attention is
+    recomputed.
 
-    16-bit numbers, dropout masks of a byte, GPT's block with an MLP four times as wide; without embedding and head.
+    It assumes 16-bit numbers, dropout masks of one byte, and GPT blocks with an MLP four times as wide, without
+    embedding and unembedding.
     """
     rows = batch * T
     one = 34 * rows * config.d_model + (5 * config.n_head * T * rows if explicit else 0)
@@ -170,7 +176,9 @@ def published_kept(config: ModelConfig, batch: int, T: int, explicit: bool = Tru
 
 
 def _turning(config: ModelConfig, rows: int, T: int) -> int:
-    """Return the extra numbers in memory while queries and keys are rotated; q and k together unless normed."""
+    """Count the temporary numbers in memory during the rotation of queries and keys, which are rotated together unless
+    they are normalized.
+    """
     c = config
     if c.positions != "rope":
         return 0
@@ -180,12 +188,13 @@ def _turning(config: ModelConfig, rows: int, T: int) -> int:
 
 
 def working_bytes(config: ModelConfig, setting: Setting) -> int:
-    """Return the peak bytes of tensors in a forward pass without gradients, besides weights and cache.
+    """Return the peak bytes of tensors in a forward pass without gradients, besides weights and KV cache.
 
-    They are the stream, and the current sublayer's input, intermediate tensors and output, which are freed after it.
-    All B T tokens run at once, the head for the last of each text. Counted for this project's forward pass, as measured
-    by `model.anatomy.measured_memory.peak_bytes`. Kernels use further memory internally, and other programs have other
-    peaks: for those it is an estimate. For models of full attention without experts.
+    They consist of the stream and the current sublayer's input, intermediate tensors and output, which are freed
+    afterwards. All B T tokens run at once, the unembedding for the last one of each text. Counted for this project's
+    forward pass, as measured by `model.anatomy.measured_memory.peak_bytes`. Kernels use additional memory internally,
+    and other implementations have other peaks, for which this is an estimate. For models with full attention and
+    without experts.
     """
     require_dense(config)
     need_attention(config)
@@ -195,7 +204,7 @@ def working_bytes(config: ModelConfig, setting: Setting) -> int:
     q, kv = rows * c.n_head * c.d_head, rows * c.n_kv_head * c.d_head
     live = q if c.qk_norm else q + kv if c.positions == "rope" else q + 2 * kv  # once keys and values are in the cache
     between = 2 * B * c.n_head * T * T if setting.explicit else 0  # scores and patterns
-    # The heads' outputs are copied side by side where they are not contiguous, and o maps them to one vector.
+    # The heads' outputs are concatenated by a copy if they are not contiguous, and o maps them to one vector.
     apart = T > 1 and c.n_head > 1 and (setting.explicit or c.qk_norm or c.positions == "rope")
     merged = q + q * apart + D
     attention = (D if post else 2 * D) + max(q + 2 * kv + _turning(c, rows, T), live + between + q, live + merged)
@@ -206,13 +215,12 @@ def working_bytes(config: ModelConfig, setting: Setting) -> int:
 
 @public()
 def parts(config: ModelConfig, setting: Setting) -> dict[str, int]:
-    """Return the bytes of weights, gradients, optimizer, cache and activations of a setting; unused parts are 0.
+    """Return the bytes of weights, gradients, optimizer, cache and activations for a setting; unused parts are 0.
 
-    "adamw": everything float32. "mixed": 16 bytes per parameter, 2 for the weight, 2 for its gradient, 12 for the
-    optimizer with its float32 copy of the weight (Rajbhandari et al. 2020, section 3.1), activations 2 bytes per
-    number.
+    `adamw`: everything in float32. `mixed`: 16 bytes per parameter (2 for the weight, 2 for its gradient, 12 for the
+    optimizer with its float32 copy of the weight; Rajbhandari et al. 2020, section 3.1), and 2 bytes per activation.
     """
-    full = weights_bytes(config)  # 4 N
+    full = weights_bytes(config)  # 4 N bytes
     state = {
         "inference": (weights_bytes(config, setting.form), 0, 0),
         "adamw": (full, full, optimizer_bytes(config)),
@@ -230,12 +238,12 @@ def _moving(config: ModelConfig, setting: Setting) -> tuple[int, int]:
 
 
 def total_bytes(config: ModelConfig, setting: Setting) -> int:
-    """Return the sum of `parts`."""
+    """Sum the bytes of all `parts`."""
     return sum(parts(config, setting).values())
 
 
 def most(fits: Callable[[int], bool], highest: int = MOST) -> int:
-    """Return the largest n from 0 to `highest` that fits, by bisection: if n fits, every smaller number does."""
+    """Find the largest n from 0 to `highest` that fits, by bisection. If n fits, every smaller number must fit, too."""
     low, high = 0, 1
     while high < highest and fits(high):
         low, high = high, 2 * high
@@ -247,8 +255,8 @@ def most(fits: Callable[[int], bool], highest: int = MOST) -> int:
 
 
 def largest(config: ModelConfig, setting: Setting, budget: int) -> tuple[int, int]:
-    """Return the longest context at this batch size, and the largest batch at this context, within `budget` bytes; 0 if
-    nothing fits.
+    """Return the longest context at this batch size, and the largest batch at this context length, within `budget`
+    bytes; 0 if nothing fits.
     """
     fixed = sum(n for name, n in parts(config, setting).items() if name in FIXED)
 

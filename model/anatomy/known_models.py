@@ -1,7 +1,7 @@
 """Training of well-known models: parameters and training tokens, from their reports.
 
-Only dense models with a published number of tokens; GPT-2 is missing because its report gives no number. Tokens are
-counted as often as they were read: a model may have read some text more than once.
+Only dense models with a published number of tokens are included; GPT-2 is missing because its report gives no number.
+Tokens are counted with repetition: a model may have been trained on the same text more than once.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class KnownModel:
-    """A trained model: parameters, tokens read, the year and the source of both."""
+    """A trained model: parameters, training tokens, year, and source of both numbers."""
 
     name: str
     params: float
@@ -19,7 +19,7 @@ class KnownModel:
 
     @property
     def compute(self) -> float:
-        """6 N D: FLOPs of the training, without the attention products."""
+        """6 N D: training FLOPs, without those of attention scores and of mixing the values."""
         return 6 * self.params * self.tokens
 
 
@@ -52,11 +52,11 @@ KNOWN: tuple[KnownModel, ...] = (
     KnownModel("SmolLM2 135M", 134_515_008, 2e12, 2025, "Allal et al. 2025; model card"),
 )
 TINYGPT = KnownModel("TinyGPT", 8_546_816, 100.8e6, 2026, "model/weights/tinygpt/README.md")
-# Nats a token on its held-out texts: the logarithm of the perplexities in its README. Tokens of its own vocabulary.
+# Held-out losses in nats per token of its own vocabulary: logarithms of the perplexities in its README.
 TINYGPT_LOSSES: dict[str, float] = {"stories": 1.980, "classics": 3.657, "novels": 3.772}
 _BY_ID = {"tinygpt": TINYGPT, "smollm2-135m": next(each for each in KNOWN if each.name == "SmolLM2 135M")}
 
 
 def training_of(model_id: str) -> KnownModel | None:
-    """Return the training facts of a built-in model; None for others."""
+    """Return the training data of a built-in model; None for others."""
     return _BY_ID.get(model_id)

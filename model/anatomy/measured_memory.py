@@ -1,4 +1,4 @@
-"""Measured memory use of a running model, to set beside the formulas of footprint.py."""
+"""Measured memory use of a running model, for comparison with the formulas of footprint.py."""
 
 import weakref
 from collections.abc import Iterator, Sequence
@@ -16,17 +16,17 @@ from model.gpt.passes import attend_explicit, attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 
-MOST_TOKENS = 64  # tokens of a measurement; the formulas extrapolate
+MOST_TOKENS = 64  # maximum tokens of a measurement; the formulas extrapolate
 _EXPLICIT = attend_explicit(lambda site, layer, x: x)
 
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Measured bytes, for B = 1."""
+    """Measured bytes at batch size 1."""
 
     tokens: int
-    weights: int  # of the parameters, shared memory counted once
-    cache: int  # bytes of keys and values of the tokens
+    weights: int  # bytes of the parameters, shared memory counted once
+    cache: int  # bytes of the tokens' keys and values
     peak: int  # peak bytes of a forward pass without gradients, besides weights and cache
     peak_explicit: int  # the same with explicit attention
     kept: int  # bytes saved by autograd in a training step
@@ -34,7 +34,9 @@ class MemoryUse:
 
 
 class Live(TorchDispatchMode):
-    """Context manager that tracks the memory of every tensor created inside: bytes `now` and at their `peak`."""
+    """Context manager that tracks the memory of all tensors created inside it: the current bytes `now` and their
+    `peak`.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,21 +64,22 @@ class Live(TorchDispatchMode):
 
 
 def _with_storage(values: object) -> Iterator[Tensor]:
-    """Yield the tensors among values, except weights packed for small batches, which have no storage."""
+    """Yield the tensors among the values, except weights packed for small batches, which have no storage."""
     return (each for each in tree_iter(values) if isinstance(each, Tensor) and not each.is_mkldnn)
 
 
 def storage_bytes(model: nn.Module) -> int:
-    """Return the bytes of the parameters' memory; shared memory counts once."""
+    """Return the bytes of the parameters' storage; shared storage counts once."""
     sizes = {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in model.parameters()}
     return sum(sizes.values())
 
 
 @torch.inference_mode()
 def peak_bytes(model: Transformer, ids: Tensor, explicit: bool = False) -> tuple[int, int]:
-    """Return the peak bytes of a prompt's forward pass into an empty cache, cache aside; and the bytes of the cache.
+    """Measure the peak bytes of a prompt's forward pass with an empty cache, without the cache, and the bytes of the
+    cache.
 
-    The head runs for the last token only. Memory that kernels use internally is not included.
+    The unembedding runs for the last token only. Memory that kernels use internally is not included.
     """
     cache = KVCache.empty(model.config, *ids.shape)
     with Live() as live:
@@ -86,7 +89,9 @@ def peak_bytes(model: Transformer, ids: Tensor, explicit: bool = False) -> tuple
 
 
 def trainable(model: Transformer) -> Transformer:
-    """Return a twin with the same tensors as trainable parameters; nothing is copied, and the model is unchanged."""
+    """Return a model with the same tensors as trainable parameters; nothing is copied, and the original
+    is unchanged.
+    """
     with torch.device("meta"):
         twin = Transformer(model.config)
     params = dict(model.named_parameters(remove_duplicate=False))
@@ -97,8 +102,8 @@ def trainable(model: Transformer) -> Transformer:
 
 
 def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) -> int:
-    """Measure the bytes saved between forward and backward pass of a training step on ids [B, T], without parameters or
-    duplicates.
+    """Measure the bytes saved for the backward pass of a training step on ids [B, T], without
+    parameters or duplicates.
     """
     own = {each.untyped_storage().data_ptr() for each in model.parameters()}
     saved: dict[int, tuple[int, Tensor]] = {}
@@ -106,7 +111,10 @@ def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) ->
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in own:
-            saved[storage.data_ptr()] = (storage.nbytes(), tensor)  # referenced: its address must not be reused
+            saved[storage.data_ptr()] = (
+                storage.nbytes(),
+                tensor,
+            )  # keep a reference, so that its address is not reused
         return tensor
 
     with torch.inference_mode(False), torch.enable_grad():
@@ -118,7 +126,7 @@ def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) ->
 
 
 def measure(model: Transformer, ids: Sequence[int], progress: Progress = silent) -> MemoryUse:
-    """Measure a loaded model on the first tokens of a text; its tensors are never changed."""
+    """Measure a loaded model on the first MOST_TOKENS tokens of a text; the model's tensors are never changed."""
     need_attention(model.config)
     text = torch.tensor([list(ids[:MOST_TOKENS])])
     twin, results = trainable(model), []

@@ -1,7 +1,8 @@
-"""Requirements of a model before loading: its memory for each way to load it, whether it fits, and the time.
+"""Requirements of a model before loading: its memory for each way of loading it, whether it fits, and the expected
+durations.
 
-Bytes are exact where formulas allow (weights, contents of a trace). Seconds follow from counts of operations and bytes
-and from this machine's speed of multiplying and reading, measured within about a second.
+Bytes are exact where formulas permit (weights, contents of a trace). Durations are estimated from the numbers of
+operations and bytes and from this machine's measured throughput; the measurement takes about a second.
 """
 
 import math
@@ -31,32 +32,32 @@ from model.loading.sources import Resolved
 from model.loading.stored import SLICE
 from model.tracing.head_metrics import HEAD_METRICS, RowStats, pool_size
 
-_LOOK = 1 << 26  # bytes of a file read, and of weights converted to float32, for the timing
-_WORK = 1 << 30  # multiply-adds of a measured product, at most
+_LOOK = 1 << 26  # bytes read from a file, and of 16-bit weights converted to float32, in the timing
+_WORK = 1 << 30  # maximum multiply-adds of a measured product
 
 
 @dataclass(frozen=True)
 class Rates:
-    """The speed of this machine per second, for one model and prompt length."""
+    """The throughput of this machine per second, for one model and prompt length."""
 
-    multiplied: dict[str, float]  # operations of products with weights, by key of DTYPES
-    read: float  # bytes of the model's files
+    multiplied: dict[str, float]  # {key of DTYPES: operations of products with weights}
+    read: float  # bytes read from the model's files
     widened: float  # bytes of 16-bit weights converted to float32
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a model, without its weights read."""
+    """Metadata of a model's files, obtained without reading the weights."""
 
     config: ModelConfig
     largest: Path
-    nbytes: int  # of all
+    nbytes: int  # bytes of all files
     kind: str  # "folder" or "gguf"
-    dtypes: frozenset[torch.dtype] = frozenset()  # of the matrices of a folder
+    dtypes: frozenset[torch.dtype] = frozenset()  # dtypes of the matrices in a folder
 
 
 def files_of(resolved: Resolved) -> Files:
-    """Read config and sizes from a model's files. Raises CheckpointError and UnsupportedModel as loading does."""
+    """Read the config and the sizes of a model's files. Raises CheckpointError and UnsupportedModel as loading does."""
     if resolved.kind == "gguf":
         config = gguf_models.to_config(read_gguf(resolved.path))
         return Files(config, resolved.path, resolved.path.stat().st_size, "gguf")
@@ -69,7 +70,7 @@ def files_of(resolved: Resolved) -> Files:
 
 
 def trace_bytes(config: ModelConfig, T: int) -> int:
-    """Return the bytes of a trace of T tokens, its logits aside: `Trace.nbytes`."""
+    """Return the bytes of a trace of T tokens without its logits, as `Trace.nbytes`."""
     t = -(-T // pool_size(T))
     heads = config.n_layer * config.n_head
     streams = 4 * (config.n_layer + 1) * T * config.d_model
@@ -77,7 +78,7 @@ def trace_bytes(config: ModelConfig, T: int) -> int:
 
 
 def halved_bytes(config: ModelConfig) -> int:
-    """Return the bytes of the weights with 16-bit matrices; norms, biases and the matrices of experts stay float32."""
+    """Return the bytes of the weights with 16-bit matrices; norms, biases and the experts' matrices remain float32."""
     return sum(
         (2 if len(weight.shape) == 2 and not weight.name.endswith(".bias") else 4) * weight.size * n
         for weight, n in kinds_of_weights(config)
@@ -85,8 +86,8 @@ def halved_bytes(config: ModelConfig) -> int:
 
 
 def run_operations(config: ModelConfig, T: int) -> int:
-    """Estimate the operations of a run of T tokens with the logits of the last one; 2 per weight and token for a model
-    without an exact count.
+    """Estimate the operations of a forward pass on T tokens with logits for the last one; without an exact count, as 2
+    per weight and token.
     """
     try:
         return total(operations(config, prompt(T, 1)))
@@ -95,10 +96,10 @@ def run_operations(config: ModelConfig, T: int) -> int:
 
 
 def plan(files: Files, T: int, rates: Rates, free: int) -> pd.DataFrame:
-    """Return a row for each way to load a model, by its options on the command line.
+    """Return a table with a row for each way of loading a model, labeled by its command-line options.
 
-    Columns: "weights" and "prompt", bytes in memory of the weights and of a trace of T tokens; "fits", whether both,
-    and a tenth more, are within `free` bytes; "loading" and "run", seconds, NaN where unknown.
+    Columns: `weights` and `prompt`, bytes of the weights and of a trace of T tokens in memory; `fits`, whether both,
+    plus SPARE percent, are within `free` bytes; `loading` and `run`, seconds, NaN if unknown.
     """
     config, operations_of_run = files.config, run_operations(files.config, T)
     full, half = weights_bytes(config), halved_bytes(config)
@@ -107,7 +108,7 @@ def plan(files: Files, T: int, rates: Rates, free: int) -> pd.DataFrame:
     run = {dtype: operations_of_run / rate for dtype, rate in rates.multiplied.items()}
     rows = {f"--dtype {name}": (full if name == "float32" else half, reading + widening, run[name]) for name in DTYPES}
     if files.kind == "folder":
-        reread = 0 if files.nbytes < free else reading  # weights that do not stay in memory are read at each run
+        reread = 0 if files.nbytes < free else reading  # weights that do not fit into memory are read again in each run
         rows["--weights stored"] = (4 * SLICE, 0.0, run["float32"] + widening + reread)
         for name in (name for name, dtype in DTYPES.items() if name != "float32" and files.dtypes == {dtype}):
             rows[f"--weights stored --dtype {name}"] = (4 * half_products.SLICE, 0.0, run[name] + reread)
@@ -121,7 +122,7 @@ def plan(files: Files, T: int, rates: Rates, free: int) -> pd.DataFrame:
 
 
 def measured(files: Files, T: int) -> Rates:
-    """Measure this machine's speed at the operations of a model, in about a second."""
+    """Measure this machine's throughput for the operations of a model, in about a second."""
     config = files.config
     width = max(16, min(config.d_mlp, _WORK // (config.d_model * T)))
     return Rates(
@@ -132,7 +133,7 @@ def measured(files: Files, T: int) -> Rates:
 
 
 def _multiplied(d_in: int, d_out: int, rows: int, dtype: torch.dtype) -> float:
-    """Measure the operations per second of a product with weights; its input and result are float32."""
+    """Measure the operations per second of a product with weights; input and output are float32."""
     weight, x = torch.full((d_out, d_in), 0.01).to(dtype), torch.full((rows, d_in), 0.1)
     with torch.inference_mode():
         product = chosen(weight, rows)
@@ -140,14 +141,14 @@ def _multiplied(d_in: int, d_out: int, rows: int, dtype: torch.dtype) -> float:
 
 
 def _read(path: Path) -> bytes:
-    """Read a part of the middle of a file."""
+    """Read _LOOK bytes from the middle of a file."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _LOOK) // 2)
         return file.read(_LOOK)
 
 
 def _rate(work: Callable[[], object], amount: float) -> float:
-    """Run the work twice and return the units per second of the second run."""
+    """Run the function twice and return the units per second of the second run."""
     for _ in range(2):
         began = time.perf_counter()
         work()
@@ -155,12 +156,12 @@ def _rate(work: Callable[[], object], amount: float) -> float:
     return amount / max(seconds, 1e-9)
 
 
-# --- in words --------------------------------------------------------------------------------------
+# --- report ---------------------------------------------------------------------------------------
 
 
 def report(resolved: Resolved, tokens: int) -> str:
-    """Return the plan for a model as lines for a terminal, measured now, for a prompt of `tokens` or the longest
-    possible one.
+    """Format the plan for a model as lines for a terminal, measured now, for a prompt of `tokens` tokens, at most the
+    context length.
     """
     files = files_of(resolved)
     T, free = min(tokens, files.config.n_ctx), psutil.virtual_memory().available

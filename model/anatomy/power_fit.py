@@ -1,4 +1,4 @@
-"""A power law through measured points, and the confidence interval of its exponent."""
+"""Fit of a power law to measured points, and the confidence interval of its exponent."""
 
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -7,15 +7,20 @@ import numpy as np
 
 from model.errors import InputError, say
 
-LEVEL = 0.95  # of the intervals
-LEAST_POINTS = {"line": 3, "floor": 5}  # one more than the fitted numbers, or two if one of them is bounded
+LEVEL = 0.95  # confidence level of the intervals
+LEAST_POINTS = {
+    "line": 3,
+    "floor": 5,
+}  # minimum number of distinct x: one more than the parameters, or two with a bounded one
 _EXPONENTS = np.geomspace(0.001, 3.0, 320)
 _DRAWS = 300
 
 
 @dataclass(frozen=True)
 class Fit:
-    """y = floor + scale * x^-exponent through n points. `low`, `high`: the 95% interval of the exponent."""
+    """y = floor + scale * x^-exponent, fitted to n points. `low` and `high` bound the 95% confidence interval of the
+    exponent.
+    """
 
     exponent: float
     error: float  # standard error of the exponent
@@ -41,17 +46,17 @@ def _points(x: np.ndarray, y: np.ndarray, least: int) -> tuple[np.ndarray, np.nd
 
 
 def _student(freedom: int) -> float:
-    """Return Student's t at the ends of the interval."""
-    from scipy.special import stdtrit  # imported late, since it takes a fifth of the app's import time
+    """Return the quantile of Student's t distribution at the upper end of the interval."""
+    from scipy.special import stdtrit  # imported here, since it takes a fifth of the app's import time
 
     return float(stdtrit(freedom, (1 + LEVEL) / 2))
 
 
 def line_fit(x: np.ndarray, y: np.ndarray) -> Fit:
-    """Fit y = scale * x^-exponent: a straight line through the logarithms, by least squares.
+    """Fit y = scale * x^-exponent by least squares on the logarithms, where it is a straight line.
 
-    Standard error and Student's interval as in any linear regression: they assume independent points. Raises InputError
-    for fewer than three different x.
+    Standard error and Student's interval are those of linear regression, which assume independent points. Raises
+    InputError for fewer than three distinct x.
     """
     x, y = _points(x, y, LEAST_POINTS["line"])
     u, v = np.log(x) - np.log(x).mean(), np.log(y)
@@ -64,19 +69,21 @@ def line_fit(x: np.ndarray, y: np.ndarray) -> Fit:
 
 
 def floor_fit(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Fit:
-    """Fit y = floor + scale * x^-exponent, floor and scale not below 0: least squares of y.
+    """Fit y = floor + scale * x^-exponent with nonnegative floor and scale by least squares on y.
 
-    For each exponent the other two follow from a linear regression; the best exponent is searched between 0.001 and 3.
-    Error and interval come from a bootstrap of the residuals (Efron 1979); the interval is widened by Student's
-    quantile over the normal one, since the errors' size is known from the same few residuals. Of simulated independent
-    points it covers the truth in about 95% (6 and 12 points) and 93% (24) of cases, without the widening 85, 90 and
-    92%. Raises InputError for fewer than five different x.
+    For each exponent, the other two follow from a linear regression; the best exponent is searched between 0.001 and 3.
+    Standard error and interval come from a residual bootstrap (Efron 1979). The interval is widened by the ratio of
+    Student's quantile to the normal one, since the variance is estimated from the same few residuals. On simulated
+    independent points, it covers the true exponent in about 95% (6 and 12 points) and 93% (24 points) of cases; without
+    the widening, in 85, 90 and 92%. Raises InputError for fewer than five distinct x.
     """
     x, y = _points(x, y, LEAST_POINTS["floor"])
     unit = np.exp(np.log(x).mean())
     exponent, scale, floor = (each[0] for each in _best(x / unit, y[None]))
     fitted = floor + scale * (x / unit) ** -exponent
-    wide = (y - fitted) * np.sqrt(len(x) / (len(x) - 3))  # residuals of a fit are smaller than the true errors
+    wide = (y - fitted) * np.sqrt(
+        len(x) / (len(x) - 3)
+    )  # corrects for the degrees of freedom: residuals underestimate the errors
     draws = np.random.default_rng(seed).choice(wide - wide.mean(), (_DRAWS, len(x)))
     resampled = _best(x / unit, fitted + draws)[0]
     below, above = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
@@ -94,9 +101,9 @@ def floor_fit(x: np.ndarray, y: np.ndarray, seed: int = 0) -> Fit:
 
 
 def _best(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return exponent, scale and floor of each row of y [R, P] over x [P]; each [R]."""
+    """Fit exponent, scale and floor to each row of y [R, P] as a function of x [P]. Returns arrays [R]."""
     grid = np.repeat(_EXPONENTS[None], len(y), axis=0)
-    for _ in range(4):  # a finer grid around the best of the last one
+    for _ in range(4):  # a finer grid around the best point of the previous one
         errors = _linear(x, y, grid)[0]
         best = errors.argmin(1).clip(1, grid.shape[1] - 2)
         rows = np.arange(len(y))
@@ -107,7 +114,7 @@ def _best(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def _linear(x: np.ndarray, y: np.ndarray, exponents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return squared error, scale and floor of y [R, P] for exponents [R, G]; each [R, G]."""
+    """Compute the squared error, scale and floor for y [R, P] and exponents [R, G]. Returns arrays [R, G]."""
     basis = x ** -exponents[..., None]  # [R, G, P]
     middle, mean = basis.mean(-1), y.mean(1)[:, None]
     spread = (basis**2).mean(-1) - middle**2
@@ -121,9 +128,9 @@ def _linear(x: np.ndarray, y: np.ndarray, exponents: np.ndarray) -> tuple[np.nda
 
 
 def smoothed(x: np.ndarray, y: np.ndarray, most: int = 24, skip: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means of y in at most `most` bins of log x, without the first share `skip` of the range (warm-up).
+    """Average y in at most `most` bins of log x, without the first fraction `skip` of the range (warm-up).
 
-    x is positive and increasing; each bin has the geometric mean of its x.
+    x is positive and increasing; each bin is placed at the geometric mean of its x.
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
     keep = x >= skip * x[-1] if len(x) else np.zeros(0, bool)

@@ -1,6 +1,7 @@
-"""Cost of a conversation by a price table, and its share of a context.
+"""Cost of a conversation by a price table, and whether it fits into the context.
 
-The table is a replaceable CSV. Every price has its source and the day of its retrieval; prices are not kept up to date.
+The table is a replaceable CSV file. Each price has its source and the date of retrieval; prices are not kept up to
+date.
 """
 
 import csv
@@ -19,7 +20,7 @@ REQUIRED = ("model", "context", "input", "output", "currency", "as_of", "source"
 OPTIONAL = ("cached_input",)
 MOST_ROWS = 40
 MOST_CHARACTERS = 20_000
-MOST_COUNT = 10**12  # of tokens or turns
+MOST_COUNT = 10**12  # maximum number of tokens or turns
 _MOST_NAME = 80
 _HINT = say(
     "Give a line of names first: {}; then a line for each model, with prices per million tokens.", ",".join(REQUIRED)
@@ -28,31 +29,31 @@ _HINT = say(
 
 @dataclass(frozen=True)
 class Price:
-    """One line of the table: prices in `currency` per million tokens."""
+    """One row of the table: prices in `currency` per million tokens."""
 
     model: str
-    context: int  # tokens, question and answer together
+    context: int  # context length: tokens of questions and answers in total
     input: float
     output: float
     currency: str
-    as_of: str  # a day, YYYY-MM-DD
+    as_of: str  # date, YYYY-MM-DD
     source: str
-    cached_input: float | None = None  # price of tokens that were sent before; None: the same as `input`
+    cached_input: float | None = None  # price of repeated input tokens; None: the same as `input`
 
 
 @dataclass(frozen=True)
 class Talk:
-    """The tokens of a conversation in which every question is sent with the whole conversation so far."""
+    """The tokens of a conversation in which each question is sent with the complete conversation so far."""
 
-    fresh: int  # tokens read for the first time
-    again: int  # tokens of earlier turns, read again
-    written: int
-    context: int  # context length needed for the last answer
+    fresh: int  # new input tokens
+    again: int  # input tokens repeated from earlier turns
+    written: int  # output tokens
+    context: int  # required context length, in tokens
 
 
 @dataclass(frozen=True)
 class ConversationCost:
-    """Cost of a conversation, part by part, in the price's currency."""
+    """Cost of a conversation by kind of token, in the price's currency."""
 
     fresh: float
     again: float
@@ -61,16 +62,17 @@ class ConversationCost:
 
     @property
     def total(self) -> float:
-        """The sum of the parts."""
+        """The total cost."""
         return self.fresh + self.again + self.written
 
 
 @public(question=whole(0, MOST_COUNT), answer=whole(0, MOST_COUNT), turns=whole(1, MOST_COUNT))
 def talk(question: int, answer: int, turns: int) -> Talk:
-    """Return the tokens read and written in `turns` rounds of one question and one answer.
+    """Count the input and output tokens in `turns` rounds of one question and one answer.
 
-    Turn i reads i questions and i - 1 answers, including one new question. The tokens read again grow with the square
-    of the turns, turns (turns - 1) / 2 (question + answer). Raises InputError unless all are whole numbers from 0 up.
+    The input of turn i has i questions, one of them new, and i - 1 answers. The repeated tokens, turns (turns - 1) / 2
+    (question + answer), grow with the square of the number of turns. Raises InputError unless all arguments are
+    nonnegative integers.
     """
     reread = turns * (turns - 1) // 2 * (question + answer)
     return Talk(turns * question, reread, turns * answer, turns * (question + answer))
@@ -78,8 +80,8 @@ def talk(question: int, answer: int, turns: int) -> Talk:
 
 @public()
 def cost(price: Price, tokens: Talk) -> ConversationCost:
-    """Compute the cost of these tokens by one line of the table. Tokens read again have the cached price if there is
-    one.
+    """Compute the cost of these tokens by one row of the table. Repeated tokens have the cached price
+    if there is one.
     """
     reread = price.input if price.cached_input is None else price.cached_input
     return ConversationCost(
@@ -91,16 +93,16 @@ def cost(price: Price, tokens: Talk) -> ConversationCost:
 
 
 def most_turns(price: Price, question: int, answer: int) -> int:
-    """Return the number of turns that fit into the context."""
+    """Return the maximum number of turns that fit into the context."""
     return price.context // max(1, question + answer)
 
 
 @public()
 def read_prices(text: str) -> tuple[Price, ...]:
-    """Return the prices of a CSV text with the columns of REQUIRED and, optionally, `cached_input`.
+    """Parse prices from CSV with the columns of REQUIRED and, optionally, `cached_input`.
 
-    Raises InputError, naming the line and the column, for a missing value or one that is not a number, for more than
-    one currency, and for a table that is empty or too long.
+    Raises InputError, which names line and column, for a missing or invalid value, and for more than one currency or a
+    table that is empty or too long.
     """
     if len(text) > MOST_CHARACTERS:
         raise InputError(
@@ -173,5 +175,5 @@ def _price(number: int, names: Sequence[str], row: Sequence[str]) -> Price:
 
 
 def bundled() -> str:
-    """Return the table bundled with the app, as text."""
+    """Return the bundled table as CSV."""
     return FILE.read_text(encoding="utf-8")

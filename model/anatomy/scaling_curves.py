@@ -1,4 +1,6 @@
-"""Curves of the scaling laws: loss against compute, parameters against tokens, extra compute of another size."""
+"""Curves of the scaling laws: loss against compute, tokens against parameters, and relative compute
+against model size.
+"""
 
 from dataclasses import dataclass
 
@@ -9,15 +11,15 @@ from model.anatomy.scaling import LAWS, PARAMETRIC, extra_compute, loss_of, opti
 from model.errors import InputError
 from model.public import above, between, one_of, public
 
-PLANE = ((1e6, 1e13), (1e7, 1e15))  # parameters, tokens
-SHARES = (0.1, 6.0)  # of the optimal number of parameters
-MOST_EXTRA = 10.0
-WITH_PRICE = ("kaplan", *PARAMETRIC)
+PLANE = ((1e6, 1e13), (1e7, 1e15))  # ranges of the plot: parameters, tokens
+SHARES = (0.1, 6.0)  # range of N / N*, the ratio to the optimal number of parameters
+MOST_EXTRA = 10.0  # maximum relative compute of the plot
+WITH_PRICE = ("kaplan", *PARAMETRIC)  # laws for which `extra_compute` is defined
 
 
 @dataclass(frozen=True)
 class ScalingCurve:
-    """One line: its subject (a law, or a number of parameters or a loss) and its points."""
+    """One curve: its label (a law, a number of parameters, or a loss) and its points."""
 
     of: str | float
     x: list[float]
@@ -25,15 +27,15 @@ class ScalingCurve:
 
 
 def _curve(of: str | float, x: np.ndarray, y: np.ndarray, low: float = 0.0, high: float = np.inf) -> ScalingCurve:
-    """Return the curve through the points whose y is finite and between the bounds."""
+    """Build a curve from the points whose y is finite and within the bounds."""
     keep = np.isfinite(y) & (y >= low) & (y <= high)
     return ScalingCurve(of, x[keep].tolist(), y[keep].tolist())
 
 
 @public(law=one_of((*PARAMETRIC, "kaplan")), compute=between(1e8, 1e36), most=above(0, 1e300))
 def size_curves(law: str, compute: float, most: float) -> list[ScalingCurve]:
-    """Return curves of loss against compute, one per model size, around the optimum of a budget; losses up
-    to `most`.
+    """Return curves of loss against compute, one per model size, around the optimum of a budget; losses above `most`
+    are omitted.
     """
     middle = round(np.log10(optimum(law, compute).params))
     budgets = compute * np.geomspace(1e-4, 1e3, 141)
@@ -43,7 +45,7 @@ def size_curves(law: str, compute: float, most: float) -> list[ScalingCurve]:
 
 @public(compute=between(1e8, 1e36))
 def frontiers(compute: float) -> list[ScalingCurve]:
-    """Return curves of the lowest loss against compute, for every law that predicts a loss."""
+    """Return curves of the lowest loss against compute, one per law that predicts a loss."""
     budgets = compute * np.geomspace(1e-4, 1e3, 57)
     return [
         ScalingCurve(law, budgets.tolist(), [optimum(law, each).loss for each in budgets.tolist()])
@@ -54,7 +56,7 @@ def frontiers(compute: float) -> list[ScalingCurve]:
 
 @public(law=one_of(PARAMETRIC))
 def contours(law: str) -> list[ScalingCurve]:
-    """Return curves of tokens against parameters at the same loss, for a few losses of a parametric law."""
+    """Return iso-loss curves of tokens against parameters, for several losses of a parametric law."""
     (few, many), (low, high) = PLANE
     sizes = np.geomspace(few, many, 281)
     losses = [float(round(PARAMETRIC[law].E + gap, 2)) for gap in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)]
@@ -73,7 +75,9 @@ def optimal_lines() -> list[ScalingCurve]:
 
 
 def price_curves() -> list[ScalingCurve]:
-    """Return curves of relative compute for the same loss against the share of the optimal parameters."""
+    """Return curves of the relative compute for the same loss against N / N*, the ratio to the optimal number of
+    parameters.
+    """
     shares = np.geomspace(*SHARES, 241)
     return [_curve(law, shares, extra_compute(law, shares), high=MOST_EXTRA) for law in WITH_PRICE]
 
@@ -85,8 +89,8 @@ def price_curves() -> list[ScalingCurve]:
 class RunCurve:
     """Training loss of one run: means in bins of tokens, and power laws fitted to them.
 
-    `line` has no floor, `floor` has one; None if there are too few points. Both fit a single curve, whose points depend
-    on each other and on the schedule of the learning rate: the intervals are too narrow.
+    `line` is the fit without a floor, `floor` the fit with one; None if there are too few points. Both fit a single
+    curve, whose points are correlated and depend on the learning rate schedule, so the intervals are too narrow.
     """
 
     tokens: list[float]
@@ -96,13 +100,15 @@ class RunCurve:
 
 
 def run_curve(tokens: list[int], losses: list[float]) -> RunCurve:
-    """Return the curve of a run from its reports: tokens read so far, and the loss of each step in nats per token."""
+    """Build the smoothed training curve of a run and fit power laws to it. `tokens` are the tokens processed so far,
+    `losses` are in nats per token.
+    """
     x, y = smoothed(np.array(tokens, float), np.array(losses, float))
     return RunCurve(x.tolist(), y.tolist(), fitted(x, y, "line"), fitted(x, y, "floor"))
 
 
 def fitted(x: np.ndarray | list[float], y: np.ndarray | list[float], kind: str) -> Fit | None:
-    """Fit a power law to points, "line" or "floor"; None if there are too few points."""
+    """Fit a power law of `kind` `line` or `floor` to points; None if there are too few points."""
     try:
         return (line_fit if kind == "line" else floor_fit)(np.asarray(x), np.asarray(y))
     except InputError:
@@ -110,5 +116,5 @@ def fitted(x: np.ndarray | list[float], y: np.ndarray | list[float], kind: str) 
 
 
 def lacking(points: int, kind: str = "line") -> int:
-    """Return the number of further points that a fit needs."""
+    """Return the number of additional points that a fit needs."""
     return max(0, LEAST_POINTS[kind] - points)

@@ -1,4 +1,4 @@
-"""Derivation of one attention weight step by step, as a sum that can be checked by hand."""
+"""Derivation of one attention weight with all intermediate results, which can be verified by hand."""
 
 from dataclasses import dataclass
 
@@ -17,21 +17,21 @@ from model.tracing.trace import Trace
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """One cell, step by step. E d_head, D d_model, n = query + 1 visible keys, r = d_rotary / 2 pairs.
+    """All intermediate results of one cell. E d_head, D d_model, n = query + 1 visible keys, r = d_rotary / 2 pairs.
 
-    Vectors are the model's own float32; products and sums are float64. Vaswani et al. 2017, eq. 1. Everything follows
-    from q, k and v, except the last two fields, which the model itself computed.
+    Vectors are the model's own float32; products and sums are float64. Vaswani et al. 2017, eq. 1. Everything is
+    computed from q, k and v, except the last two fields, which come from the model's own run.
     """
 
     layer: int
     head: int
     query: int
     key: int
-    q_raw: np.ndarray  # [E] as projected, with bias, before norm and rotation
+    q_raw: np.ndarray  # [E] projected query, with bias, before norm and rotation
     k_raw: np.ndarray  # [E]
-    q_normed: np.ndarray | None  # [E] after the q-norm; None without one
-    k_normed: np.ndarray | None  # [E] after the k-norm
-    q: np.ndarray  # [E] as it enters the dot product, positions applied
+    q_normed: np.ndarray | None  # [E] query after the q-norm; None without one
+    k_normed: np.ndarray | None  # [E] key after the k-norm; None without one
+    q: np.ndarray  # [E] query in the dot product, after any rotation
     k: np.ndarray  # [E]
     angles: np.ndarray | None  # [r] relative rotation of RoPE in radians: (query - key) x frequency; None without RoPE
     products: np.ndarray  # [E] q * k
@@ -39,29 +39,29 @@ class Explanation:
     scale: float  # sqrt(d_head)
     score: float  # dot / scale
     row_scores: np.ndarray  # [n] scores of all visible keys
-    peak: float  # the largest of them
+    peak: float  # the largest of these scores
     exponentials: np.ndarray  # [n] exp(score - peak)
-    denominator: float  # their sum
+    denominator: float  # sum of the exponentials
     weight: float  # exponentials[key] / denominator
     value: np.ndarray  # [E] v of the key
     weighted: np.ndarray  # [E] weight * value
-    output: np.ndarray  # [D] W_O of this head times `weighted`: the cell's part of attn_out
-    output_norm: float  # its length
-    row_output_norm: float  # length of the sum over all visible keys
-    model_score: float  # the run's own score: `score` up to rounding, unless edited; NaN if the key is blocked
+    output: np.ndarray  # [D] W_O of this head times `weighted`, the cell's contribution to attn_out
+    output_norm: float  # L2 norm of `output`
+    row_output_norm: float  # L2 norm of the sum of outputs over all visible keys
+    model_score: float  # the run's own score, equal to `score` up to rounding unless edited; NaN if the key is blocked
     model_weight: float  # the run's own weight, after edits
 
 
 @public(query=unchecked, key=unchecked)
 @torch.inference_mode()
 def explain(trace: Trace, layer: int, head: int, query: int, key: int) -> Explanation:
-    """Return every step from two projected vectors to the cell's contribution to the residual stream.
+    """Compute all steps from the projected query and key to the cell's contribution to the residual stream.
 
     Identities: the outputs of all keys and heads and the bias of o sum to attn_out at the query. With RoPE, dimensions
-    i and i + r of the products sum to |a| |b| cos(arg a - arg b + angles[i]), where a and b are those two dimensions of
-    q and k before rotation, read as complex numbers: only the distance counts. Su et al. 2021, eq. 16. A bias of o and,
-    in a post-norm model, the norm come after the output. In a run with edits, each vector is the edited one. Raises
-    InputError for a layer, head or position out of range, or a key after the query.
+    i and i + r of the products sum to |a| |b| cos(arg a - arg b + angles[i]), where a and b are these two dimensions of
+    q and k before rotation, as complex numbers: only the distance matters. Su et al. 2021, eq. 16. The bias of o and,
+    in a post-norm model, the norm are applied after the output. In a run with edits, all vectors are the edited ones.
+    Raises InputError for a layer, head or position out of range, or a key after the query.
     """
     qkv = trace.qkv(layer, head)  # checks layer and head
     _check_cell(len(trace.tokens), query, key)
@@ -120,7 +120,7 @@ def _check_cell(T: int, query: int, key: int) -> None:
 def _before_rotation(
     trace: Trace, layer: int, head: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray] | None]:
-    """Return q and k of all positions as projected, and after the q/k norm if there is one. Each [T, E]"""
+    """Return (q, k) of all positions as projected, and after the q/k norm (None without one). [T, E] each"""
     block, kv = trace.model.blocks[layer], head // trace.config.group_size
     attn = block.attn
     read = "resid_pre" if block.post_norm else "norm1_out"
@@ -138,6 +138,6 @@ def _before_rotation(
 
 
 def _project(linear: Linear, x: Tensor, n: int, width: int) -> Tensor:
-    """Project x by the rows of head n. [T, D] -> [T, E]"""
+    """Project x with the rows of head n. [T, D] -> [T, E]"""
     rows = slice(n * width, (n + 1) * width)
     return F.linear(x, linear.weight[rows], None if linear.bias is None else linear.bias[rows])

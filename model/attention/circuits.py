@@ -1,17 +1,17 @@
 """Head circuits from the weights alone, without a prompt: copying and composition (Elhage et al. 2021).
 
-Convention: vectors are columns, as the weights of a linear layer [out, in] are stored. A head reads x through
-W_Q, W_K, W_V, all [E, D], and writes with W_O [D, E]:
+Convention: vectors are columns, and weights are [out, in] as stored in linear layers. A head reads x through W_Q, W_K,
+W_V, all [E, D], and writes with W_O [D, E]:
 
-    W_OV = W_O W_V       [D, D]   a read vector to the written one
+    W_OV = W_O W_V       [D, D]   maps an input vector to the output vector
     W_QK = W_Q^T W_K     [D, D]   score = x_query^T W_QK x_key
 
-The token-independent part of a norm before the block is folded into W_Q, W_K, W_V: the gain and, for LayerNorm, the
-subtraction of the mean; into W_Q and W_K also the gains of a q/k norm. Nothing is folded in post-norm models, where
-heads read the stream itself.
+The token-independent part of the preceding norm is folded into W_Q, W_K, W_V: the gain and, for LayerNorm, the
+subtraction of the mean. The gains of a q/k norm are folded into W_Q and W_K. Nothing is folded in post-norm models,
+whose heads read the stream itself.
 
-Ignored are token-dependent parts (the divisor of a norm), biases, the MLPs and post-norms between two heads, and the
-rotation of RoPE: with it, W_QK is that of a key at distance 0.
+Token-dependent parts (the divisors of norms), biases, the MLPs and post-norms between two heads, and the rotation of
+RoPE are ignored: with RoPE, W_QK is that of a key at distance 0.
 """
 
 import functools
@@ -28,25 +28,25 @@ from model.gpt.transformer import Transformer
 from model.public import public
 
 KINDS = ("q", "k", "v")
-_DRAWS = 64  # random pairs of heads for the baseline
-_ROWS = 4096  # vocabulary rows converted to float64 at once
+_DRAWS = 64  # number of random pairs of heads for the baseline
+_ROWS = 4096  # maximum vocabulary rows converted to float64 at once
 
 
 @dataclass(frozen=True, eq=False)
 class Composition:
-    """Composition scores of one head with every other head, 0 to 1. Dicts have the keys "q", "k", "v"."""
+    """Composition scores, from 0 to 1, of one head with all other heads. The dicts have the keys `q`, `k` and `v`."""
 
     layer: int
     head: int
-    reads: dict[str, np.ndarray]  # its query, key, value reading each head's output. float32 [L, H]
-    feeds: dict[str, np.ndarray]  # each head's query, key, value reading its output. float32 [L, H]
-    baseline: float  # mean score of unrelated random heads of the same shapes
-    baseline_sd: float  # its standard deviation between pairs
+    reads: dict[str, np.ndarray]  # this head's query, key or value reading each head's output; float32 [L, H]
+    feeds: dict[str, np.ndarray]  # each head's query, key or value reading this head's output; float32 [L, H]
+    baseline: float  # mean score of random heads of the same shapes
+    baseline_sd: float  # standard deviation of that score over pairs
 
 
 @dataclass(frozen=True)
 class _Heads:
-    """The folded factors of all heads of a layer, float64, KV heads repeated for every query head."""
+    """The folded factors of all heads of a layer, in float64, with KV heads repeated for each query head."""
 
     q: Tensor  # [H, E, D]
     k: Tensor  # [H, E, D]
@@ -57,14 +57,14 @@ class _Heads:
 @public()
 @torch.inference_mode()
 def copying(model: Transformer) -> np.ndarray:
-    """Compute the copying score: whether a head makes the token it attends to more likely (+1) or less likely (-1).
-    float32 [L, H]
+    """Compute the copying score: whether a head makes the tokens that it attends to more likely (+1) or less likely
+    (-1). float32 [L, H]
 
-    Sum of the real parts of the eigenvalues of W_U W_OV W_E [V, V], over the sum of their absolute values; the gain and
-    centering of the final norm are folded into W_U. The nonzero ones are the eigenvalues of the [E, E] matrix W_V (W_E
-    W_U) W_O. NaN for a head that writes nothing, and in layers without attention. Elhage et al. 2021, "Summarizing
-    OV/QK matrices". It assumes embedded tokens as input; where MLPs and earlier heads have rewritten them, a head that
-    copies may score low.
+    The score is the sum of the real parts of the eigenvalues of W_U W_OV W_E [V, V], divided by the sum of their
+    absolute values; the gain and centering of the final norm are folded into W_U. The nonzero eigenvalues are those of
+    the [E, E] matrix W_V (W_E W_U) W_O. NaN for a head that writes nothing, and in layers without attention. Elhage et
+    al. 2021, "Summarizing OV/QK matrices". It assumes token embeddings as input; where MLPs and earlier heads have
+    transformed them, a copying head may have a low score.
     """
     both = _embed_unembed(model)
     scores = np.full((model.config.n_layer, model.config.n_head), np.nan, np.float32)
@@ -80,12 +80,13 @@ def copying(model: Transformer) -> np.ndarray:
 def composition(model: Transformer, layer: int, head: int) -> Composition:
     """Compute the composition of the head with earlier heads (`reads`) and with later heads (`feeds`).
 
-    score = ||M W_OV||_F / (||M||_F ||W_OV||_F), with W_OV of the earlier head and M of the later one: W_QK^T for its
-    query, W_QK for its key, W_OV for its value. It is 0 if the later head reads nothing that the earlier one writes. It
-    is 1 only for matrices of rank one that match exactly; if n directions pass on equally and nothing else is read or
-    written, it is 1 / sqrt(n), so compare with the baseline and 1 / sqrt(d_head). NaN at the head's own layer, at
-    layers on the wrong side of it or without attention, and for heads of zeros. Raises InputError for a layer or head
-    out of range or without attention. Elhage et al. 2021, "The mechanics of head composition".
+    score = ||M W_OV||_F / (||M||_F ||W_OV||_F), with W_OV of the earlier head and, for the later head, M = W_QK^T for
+    its query, W_QK for its key, and W_OV for its value. It is 0 if the later head reads nothing that the earlier one
+    writes. It is 1 only for rank-one matrices that match exactly; if n directions are transmitted equally and nothing
+    else is read or written, it is 1 / sqrt(n), so compare it with the baseline and with 1 / sqrt(d_head). NaN in the
+    head's own layer, in later layers for `reads` and earlier ones for `feeds`, in layers without attention, and for
+    heads of zeros. Raises InputError for a layer or head out of range or without attention. Elhage et al. 2021, "The
+    mechanics of head composition".
     """
     config = model.config
     need_scores(config, layer)
@@ -105,7 +106,8 @@ def composition(model: Transformer, layer: int, head: int) -> Composition:
 
 
 def _scores(later: _Heads, earlier: _Heads) -> dict[str, Tensor]:
-    """Compute the composition scores of later with earlier heads; either may be a single head. [H] each
+    """Compute the composition scores of later with earlier heads; one of the two may be a single head. Returns [H] per
+    kind.
 
     No [D, D] product is computed. M = A B with A [D, E] and B [E, D]; with X = B W_O, G_A = A^T A and G_V = W_V W_V^T,
     all [E, E], ||A B W_O W_V||^2 = tr(X^T G_A X G_V) and ||A B||^2 = tr(G_A B B^T).
@@ -124,24 +126,28 @@ def _scores(later: _Heads, earlier: _Heads) -> dict[str, Tensor]:
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
-    """Return the sum of the elementwise products, tr(A^T B). [H, E, E] -> [H]"""
+    """Compute the sum of the elementwise products, tr(A^T B). [H, E, E] -> [H]"""
     return (a * b).sum((-1, -2))
 
 
 @functools.lru_cache(maxsize=64)
 def _baseline(d_model: int, d_head: int) -> tuple[float, float]:
-    """Return the mean and standard deviation of the score for independent Gaussian factors; about 1 / sqrt(d_model)."""
+    """Estimate the mean and standard deviation of the score for independent Gaussian factors; the mean is about 1 /
+    sqrt(d_model).
+    """
     generator = torch.Generator().manual_seed(0)
     scores = []
     for _ in range(_DRAWS):
         q, k, v, o = torch.randn(4, 1, d_head, d_model, generator=generator)
-        scores.append(_scores(_Heads(q, k, k, q.mT), _Heads(v, v, v, o.mT))["k"])  # with these, "k" and "v" agree
+        scores.append(
+            _scores(_Heads(q, k, k, q.mT), _Heads(v, v, v, o.mT))["k"]
+        )  # with these factors, the scores "k" and "v" are equal
     samples = torch.cat(scores)
     return samples.mean().item(), samples.std().item()
 
 
 def _heads(model: Transformer, layer: int) -> _Heads:
-    """Return the factors of one layer's heads with the norms folded in."""
+    """Return the factors of a layer's heads with the norms folded in."""
     block, config = model.blocks[layer], model.config
     E, repeats = config.d_head, config.group_size
     attn, norm = block.attn, None if block.post_norm else block.norm1
@@ -156,7 +162,7 @@ def _heads(model: Transformer, layer: int) -> _Heads:
 
 
 def _folded(weight: Tensor, norm: Norm | None) -> Tensor:
-    """Return a weight with its input norm folded in: times the gain, and for LayerNorm centered. [out, D]"""
+    """Fold a weight's input norm into it: multiply by the gain and, for LayerNorm, center the rows. [out, D]"""
     if norm is None:
         return weight
     weight = weight * norm.weight
@@ -164,7 +170,9 @@ def _folded(weight: Tensor, norm: Norm | None) -> Tensor:
 
 
 def _embed_unembed(model: Transformer) -> Tensor:
-    """Compute W_E W_U, summed over the vocabulary; a factor on all embeddings changes no score. float64 [D, D]"""
+    """Compute W_E W_U, a sum over the vocabulary. A common factor of the embeddings is omitted, since scores do not
+    depend on it. float64 [D, D]
+    """
     D = model.config.d_model
     both = torch.zeros(D, D, dtype=torch.float64)
     for embed, unembed in zip(model.embed.weight.split(_ROWS), model.unembed.weight.split(_ROWS), strict=True):

@@ -1,4 +1,4 @@
-"""Dependence of a head's scores on the distance from query to key, and the part explained by positions alone."""
+"""Dependence of a head's scores on the distance from query to key, and the component due to positions alone."""
 
 import math
 from collections.abc import Sequence
@@ -14,38 +14,40 @@ from model.gpt.layers import NORMS, future, rotate, sinusoidal_positions, split_
 from model.gpt.norm import Norm
 from model.tracing.trace import Trace
 
-WHOLE = 16  # distances with a bucket of their own
+WHOLE = 16  # number of distances with a bucket of their own
 STEP = 2**0.25  # ratio of the ends of neighboring buckets beyond WHOLE
-BAND = (10, 90)  # percentiles
+BAND = (10, 90)  # percentiles of the band
 
-Buckets = Sequence[tuple[int, int]]  # first and last distance of each
+Buckets = Sequence[tuple[int, int]]  # (first, last) distance of each bucket
 
 
 @dataclass(frozen=True, eq=False)
 class ByDistance:
-    """One head on one prompt, pooled by distance; NaN for distances without a pair. All [K]."""
+    """Statistics of one head on one prompt by distance. Each array is [K], one entry per distance bucket; NaN for
+    buckets without pairs.
+    """
 
     buckets: Buckets
-    pairs: np.ndarray  # int64
-    median: np.ndarray  # of the scores before the softmax
-    low: np.ndarray  # 10%
-    high: np.ndarray  # 90%
-    mean: np.ndarray
+    pairs: np.ndarray  # number of pairs, int64
+    median: np.ndarray  # median of the scores before the softmax
+    low: np.ndarray  # 10th percentile of the scores
+    high: np.ndarray  # 90th percentile of the scores
+    mean: np.ndarray  # mean of the scores
     weight: np.ndarray  # mean attention weight
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """A head's scores as a sum of three; each [T, T], NaN above the diagonal."""
+    """A head's scores as a sum of three components, each [T, T] with NaN above the diagonal."""
 
-    content: np.ndarray  # token against token
-    mixed: np.ndarray  # token against position, and position against token
-    position: np.ndarray  # position against position, biases included
+    content: np.ndarray  # content of the query with content of the key
+    mixed: np.ndarray  # content with position, and position with content
+    position: np.ndarray  # position with position, biases included
 
 
 def buckets(T: int, whole: int = WHOLE) -> Buckets:
-    """Return the distances 0 .. T - 1: single up to `whole` - 1, then in buckets that grow by a quarter of
-    an octave.
+    """Partition the distances 0 .. T - 1 into buckets: one distance each below `whole`, then ranges whose ends grow by
+    a factor of 2^(1/4).
     """
     ranges = [(d, d) for d in range(min(whole, T))]
     start, end = whole, float(whole)
@@ -58,17 +60,17 @@ def buckets(T: int, whole: int = WHOLE) -> Buckets:
 
 
 def pooled(matrix: np.ndarray, at: tuple[int, int], first: bool) -> np.ndarray:
-    """Return the entries of a [T, T] matrix with query minus key in a bucket, without NaN; `first` includes
-    key 0. [n]
+    """Return the entries of a [T, T] matrix whose distance, query minus key, is in a bucket, without NaN; `first`
+    includes key 0. [n]
     """
-    skip = 0 if first else 1  # a diagonal begins with key 0
+    skip = 0 if first else 1  # each diagonal begins with key 0
     values = np.concatenate([np.diagonal(matrix, -d)[skip:] for d in range(at[0], at[1] + 1)])
     return values[~np.isnan(values)]
 
 
 def by_distance(scores: np.ndarray, pattern: np.ndarray, groups: Buckets, *, first: bool = False) -> ByDistance:
-    """Return the scores and weights of one head [T, T], pooled by distance; key 0, the sink of many heads, only with
-    `first`.
+    """Compute statistics of a head's scores and weights [T, T] by distance. Key 0, an attention sink in many heads, is
+    included only if `first`.
 
     Raises ValueError for matrices of different shapes.
     """
@@ -88,41 +90,42 @@ def by_distance(scores: np.ndarray, pattern: np.ndarray, groups: Buckets, *, fir
 
 
 def over_buckets(values: np.ndarray, groups: Buckets) -> np.ndarray:
-    """Return the mean over each bucket of one number per distance, NaN ignored; NaN for a bucket of only NaN. [T] ->
-    [K]
-    """
+    """Average one number per distance over each bucket, ignoring NaN; NaN if a bucket has only NaN. [T] -> [K]"""
     defined = [part[~np.isnan(part)] for part in (values[a : b + 1] for a, b in groups)]
     return np.array([part.mean() if len(part) else np.nan for part in defined])
 
 
 def uniform_weight(T: int, groups: Buckets, *, first: bool = False) -> np.ndarray:
-    """Return the mean weight at each bucket if every token spread its weight evenly: the mean of 1 / (i + 1). [K]"""
-    below = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, T + 1))])  # sums of 1 / (i + 1) over the first i
+    """Compute the mean weight in each bucket under uniform attention, the mean of 1 / (i + 1) over its
+    queries i. [K]
+    """
+    below = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, T + 1))])  # prefix sums of 1 / (i + 1)
     skip = 0 if first else 1
-    starts = np.minimum(np.arange(T) + skip, T)  # queries start at the distance, or one after it
+    starts = np.minimum(np.arange(T) + skip, T)  # the first query is at the distance, or one later without key 0
     total, count = below[T] - below[starts], T - starts
     sums = [(total[a : b + 1].sum(), count[a : b + 1].sum()) for a, b in groups]
     return np.array([each / n if n else np.nan for each, n in sums])
 
 
 def sink_scores(scores: np.ndarray) -> np.ndarray:
-    """Return the score of key 0 at each distance: one pair each. [T, T] -> [T]"""
+    """Return the score of key 0 at each distance, where there is one such pair. [T, T] -> [T]"""
     return scores[:, 0].copy()
 
 
 def near(pattern: np.ndarray, most: int = 4) -> float:
-    """Return the mean over the queries of the weight on keys at most `most` tokens back, itself included. [T, T] -> 0
-    to 1
+    """Compute the mean weight, over queries, on the keys at most `most` tokens back, including the query itself. [T, T]
+    -> 0 to 1
     """
     return float(sum(np.diagonal(pattern, -d).sum(dtype=np.float64) for d in range(most + 1)) / len(pattern))
 
 
 def share_of_distance(scores: np.ndarray, *, first: bool = False) -> float:
-    """Return the fraction of the variance of a head's scores that distance alone explains, 0 to 1.
+    """Compute the fraction, from 0 to 1, of the variance of a head's scores that distance alone explains.
 
-    NaN if it is undefined: too few scores, or scores that differ by rounding alone, four units in the last place of the
-    largest of them. Variance between the mean scores of the distances, corrected for their number: Kelley's epsilon
-    squared (1935) = 1 - (N - 1) / (N - K) (1 - eta squared), clipped at 0. scores [T, T], NaN above the diagonal.
+    NaN if it is undefined: too few scores, or scores that differ only by rounding, up to four epsilons times the
+    largest absolute score. The variance between the mean scores of the distances is corrected for the number of
+    distances: Kelley's epsilon squared (1935) = 1 - (N - 1) / (N - K) (1 - eta squared) for N scores and K distances,
+    clipped at 0. scores [T, T], NaN above the diagonal.
     """
     each = [pooled(scores, (d, d), first).astype(np.float64) for d in range(len(scores))]
     each = [values for values in each if len(values)]
@@ -140,8 +143,8 @@ def share_of_distance(scores: np.ndarray, *, first: bool = False) -> float:
 
 @torch.inference_mode()
 def layer_weights(trace: Trace, layer: int, groups: Buckets, *, first: bool = False) -> np.ndarray:
-    """Return the mean attention weight of every head of a layer at each bucket of distances, NaN without a
-    pair. [H, K]
+    """Compute the mean attention weight of each head of a layer in each distance bucket, NaN if it has
+    no pairs. [H, K]
     """
     check_layer(layer, trace.config.n_layer)
     T, skip = len(trace.tokens), 0 if first else 1
@@ -152,7 +155,7 @@ def layer_weights(trace: Trace, layer: int, groups: Buckets, *, first: bool = Fa
         distance = torch.tensor(queries)[:, None] - torch.arange(T)  # [n, T]
         past = distance >= 0
         total.index_add_(1, distance[past], rows[:, past])
-    count = torch.arange(T, 0, -1, dtype=torch.float32) - skip  # pairs at each distance
+    count = torch.arange(T, 0, -1, dtype=torch.float32) - skip  # number of pairs at each distance
     means = [
         total[:, a : b + 1].sum(1) / n if (n := count[a : b + 1].sum()) else total[:, 0] * math.nan for a, b in groups
     ]
@@ -164,12 +167,12 @@ def layer_weights(trace: Trace, layer: int, groups: Buckets, *, first: bool = Fa
 
 @torch.inference_mode()
 def position_score(trace: Trace, layer: int, head: int, *, first: bool = False) -> np.ndarray | None:
-    """Return the score at each distance with the content averaged out, for positions that act in attention only. [T]
+    """Compute the score at each distance with the content averaged out, for positions that act only in attention. [T]
 
-    The mean of q_i . R(d) k_j over all pairs of the prompt's queries and keys before rotation, each pair rotated as if
-    at distance d. A score is linear in q and in k, so that mean is the score of the mean query and the mean key. RoPE
-    (Su et al. 2021, eq. 16); without positions R(d) = 1 and the line is flat. None for positions that are added to the
-    stream, and without any key. `first` includes token 0 among keys and queries.
+    It is the mean of q_i . R(d) k_j over all pairs of the prompt's queries and keys before rotation, each pair rotated
+    as if at distance d. Since a score is linear in q and in k, this mean is the score of the mean query and the mean
+    key. RoPE (Su et al. 2021, eq. 16); without positions, R(d) = 1 and the curve is flat. None for positions that are
+    added to the stream, and if there are no keys. `first` includes token 0 among keys and queries.
     """
     config, T = trace.config, len(trace.tokens)
     start = 0 if first else 1
@@ -190,12 +193,12 @@ def position_score(trace: Trace, layer: int, head: int, *, first: bool = False) 
 
 @torch.inference_mode()
 def first_layer_parts(trace: Trace, head: int) -> Parts | None:
-    """Return the scores of a head of layer 0 split by the summands of its input: token embedding and position vector.
+    """Decompose the scores of a head in layer 0 by the summands of its input: token embedding and position vector.
 
     Exact for positions that are added to the embedding, in a run without edits: the norm's divisor is the model's own
-    number for each token, everything else up to q and k is linear, and the three parts add up to the scores. As in
+    value for each token, everything else up to q and k is linear, and the three components sum to the scores. As in
     Elhage et al. 2021, "A mathematical framework for Transformer circuits". None for other models and edited runs.
-    After the first layer every vector mixes content and positions, and there is no such split.
+    After the first layer, all vectors mix content and positions, and there is no such decomposition.
     """
     config, model = trace.config, trace.model
     if config.positions not in ("learned", "sinusoidal") or trace.tap is not None or config.mixer_of(0) != "softmax":
@@ -211,7 +214,9 @@ def first_layer_parts(trace: Trace, head: int) -> Parts | None:
         inputs = _linear_parts(block.norm1 if not block.post_norm else None, (full - position, position), full)
         parts = [split_heads((x @ linear.weight.T)[None], config.d_head)[0, n] for x in inputs[:2]]  # [T, E]
         constant = inputs[2] @ linear.weight.T + (0 if linear.bias is None else linear.bias)
-        parts[1] = parts[1] + constant.view(-1, config.d_head)[n]  # a bias does not depend on the token
+        parts[1] = (
+            parts[1] + constant.view(-1, config.d_head)[n]
+        )  # a bias does not depend on the token, so it counts as position
         if norm is not None:
             scale = NORMS[norm.kind](parts[0] + parts[1], norm.eps)[1]
             parts = [part / scale * norm.weight for part in parts]
@@ -223,7 +228,7 @@ def first_layer_parts(trace: Trace, head: int) -> Parts | None:
 
 
 def _linear_parts(norm: Norm | None, parts: tuple[Tensor, Tensor], full: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a norm applied to each of two summands of its input, with the divisor of the whole, and its
+    """Apply a norm to each of two summands of its input, with the divisor of the sum. Returns both, and the norm's
     bias. [T, D]
     """
     if norm is None:

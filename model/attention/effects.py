@@ -1,4 +1,6 @@
-"""Causal effects: change of one output number when a head, or a piece of the residual stream, is replaced."""
+"""Causal effects: the change of a target metric when a head's output, or a vector of the residual
+stream, is replaced.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +20,8 @@ from model.progress import Progress, silent
 from model.public import public, unchecked, whole
 from model.tracing.trace import Trace
 
-_TOKENS = 1024  # tokens of a batch: more are hardly faster per token, and steps should be short
-_LOGIT_BYTES = 256 << 20  # logits in memory at once where every position is scored
+_TOKENS = 1024  # tokens per batch: more are hardly faster per token, and progress should be reported often
+_LOGIT_BYTES = 256 << 20  # maximum bytes of logits in memory at once while all positions are scored
 
 ABLATIONS = ("zero", "mean")
 PATCH_SITES = ("resid_pre", "attn_out", "mlp_out")
@@ -27,7 +29,7 @@ PATCH_SITES = ("resid_pre", "attn_out", "mlp_out")
 
 @runtime_checkable
 class Predicting(Protocol):
-    """A run that has next-token logits at its positions: a Trace, or a run whose norms were changed."""
+    """A run with next-token logits at its positions: a Trace, or a run with changed norms."""
 
     def logits_at(self, position: int) -> np.ndarray:
         """Return the logits after a position. [V]"""
@@ -35,29 +37,29 @@ class Predicting(Protocol):
 
 @dataclass(frozen=True)
 class Target:
-    """The observed number. The fields that a kind uses are listed in TARGETS; the others stay None."""
+    """The target metric. The fields that each kind uses are listed in TARGETS; the others remain None."""
 
     kind: Literal["logit", "difference", "probability", "kl", "loss"]  # a key of TARGETS
-    position: int = -1  # the prediction after this position; negative counts from the end
+    position: int = -1  # position whose next-token prediction is used; negative counts from the end
     token: int | None = None
     distractor: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class _Aim:
-    """A valid target with the trace in which it is measured."""
+    """A validated target, together with the trace in which it is measured."""
 
     trace: Trace
     target: Target
-    position: int  # not negative
+    position: int  # nonnegative
     ids: Tensor  # [T]
     reference: Tensor  # logits of the reference run at the position, [V] float64
-    reach: int  # tokens that can affect the number: those up to the position
+    reach: int  # number of tokens that can affect the metric, those up to the position
 
 
 @dataclass(frozen=True)
 class TargetKind:
-    """A kind of target: `function` maps streams that leave the last block, [B, reach, D], to [B] float64."""
+    """A kind of target: `function` maps outputs of the last block [B, reach, D] to metrics [B] in float64."""
 
     label: str
     doc: str
@@ -67,7 +69,7 @@ class TargetKind:
 
 
 def _at(x: Tensor, aim: _Aim) -> Tensor:
-    """Return the logits at the position. [B, reach, D] -> [B, V] float64"""
+    """Compute the logits at the target's position. [B, reach, D] -> [B, V] float64"""
     return aim.trace.model.logits(x[:, aim.position, None])[:, 0].double()
 
 
@@ -86,7 +88,7 @@ def _probability(x: Tensor, aim: _Aim) -> Tensor:
 
 def _kl(x: Tensor, aim: _Aim) -> Tensor:
     before, after = aim.reference.log_softmax(-1), _at(x, aim).log_softmax(-1)
-    return (before.exp() * (before - after)).sum(-1).clamp(min=0)  # below 0 by rounding only
+    return (before.exp() * (before - after)).sum(-1).clamp(min=0)  # negative only by rounding
 
 
 def _loss(x: Tensor, aim: _Aim) -> Tensor:
@@ -122,7 +124,8 @@ TARGETS: dict[str, TargetKind] = {
 @public()
 @torch.inference_mode()
 def metric(trace: Trace, target: Target, reference: Trace | None = None) -> float:
-    """Return the target's number in this run. `reference` is the run that "kl" compares with, by default this one.
+    """Compute the target metric in this run. `reference` is the run with which `kl` compares it, by default this run
+    itself.
 
     Raises InputError for a target that does not fit the trace.
     """
@@ -130,12 +133,12 @@ def metric(trace: Trace, target: Target, reference: Trace | None = None) -> floa
 
 
 def _measure(x: Tensor, aim: _Aim) -> Tensor:
-    """Return the target's number for each stream that leaves the last block. [B, reach, D] -> [B] float64"""
+    """Compute the target metric from outputs of the last block. [B, reach, D] -> [B] float64"""
     return TARGETS[aim.target.kind].function(x, aim)
 
 
 def _original(aim: _Aim) -> Tensor:
-    """Return the target's number for the trace itself. [] float64"""
+    """Compute the target metric of the trace itself. [] float64"""
     return _measure(aim.trace.residuals[-1][None, : aim.reach], aim)[0]
 
 
@@ -145,14 +148,15 @@ def _original(aim: _Aim) -> Tensor:
 @public(how=unchecked)
 @torch.inference_mode()
 def sweep(trace: Trace, how: Literal["zero", "mean"], target: Target, progress: Progress = silent) -> np.ndarray:
-    """Ablate each head alone, and return the change of the target's number. float32 [L, H]
+    """Measure the change of the target metric when each head is ablated separately. float32 [L, H]
 
-    How: one of ABLATIONS; means are those of the unedited run. For "kl" the value is KL(p of `trace` || p ablated), at
-    least 0, in nats. Edits of `trace` stay in force, the ablation comes after them: the value is
+    `how` is one of ABLATIONS; means are those of the unedited run. For `kl`, the value is KL(p of `trace` || p
+    ablated), at least 0, in nats. Edits of `trace` remain active, and the ablation is applied after them: the value is
     metric(trace.edit(Edit(how, l, h)), target, trace) - metric(trace, target, trace).
 
-    `progress(heads done, L H, "Sweeping heads")` may raise to cancel. Raises InputError for a target that does not fit.
-    Source: Michel et al. 2019, section 3, for zero; the mean is taken over this prompt, not over a data set.
+    `progress(heads done, L H, "Sweeping heads")` may raise an exception to cancel. Raises InputError for an unknown
+    ablation or a target that does not fit the trace. Source: Michel et al. 2019, section 3, for zero ablation; means
+    are taken over this prompt, not over a data set.
     """
     if how not in ABLATIONS:
         raise InputError("No kind of edit has this name.", shown(how), say("Choose one of: {}.", ", ".join(ABLATIONS)))
@@ -176,13 +180,13 @@ def patch(
     site: Literal["resid_pre", "attn_out", "mlp_out"],
     progress: Progress = silent,
 ) -> np.ndarray:
-    """Patch one vector of the clean run into the corrupted run, and return the change of the target's number. float32
-    [L, T]
+    """Patch one vector of the clean run at a time into the corrupted run, and return the change of the target metric.
+    float32 [L, T]
 
-    Row l, column t is for the site's vector at layer l, token t. Where both runs have the same vector, and after the
-    target's position, the change is exactly 0; only the other places are run. Both runs keep their own edits.
-    `progress(places done, places in all, "Patching")` may raise to cancel. Raises InputError for runs of different
-    models or lengths and for "kl" and "loss". Source: Meng et al. 2022, section 2; Heimersheim & Nanda 2024.
+    Entry (l, t) is for the site's vector at layer l and token t. Where the vectors of both runs are equal, and after
+    the target's position, the change is exactly 0 without a run. Both runs keep their own edits. `progress(vectors
+    done, total vectors, "Patching")` may raise an exception to cancel. Raises InputError for runs of different models
+    or lengths and for the targets `kl` and `loss`. Source: Meng et al. 2022, section 2; Heimersheim & Nanda 2024.
     """
     _check_site(site)
     _check_pair(clean, corrupted, target)
@@ -197,14 +201,15 @@ def patch(
 def patch_heads(
     clean: Trace, corrupted: Trace, target: Target, position: int | None = None, progress: Progress = silent
 ) -> np.ndarray:
-    """Patch one head's output of the clean run into the corrupted run; returns the change of the target's number.
-    float32 [L, H]
+    """Patch one head's output of the clean run at a time into the corrupted run, and return the change of the target
+    metric. float32 [L, H]
 
-    The head's z is replaced, and with it what the head adds to the residual stream, z times its rows of the output
-    projection: at every position, or at one, which counts from the end if negative. Heads with the same output in both
-    runs have exactly 0 and are not run, nor is any head if the position comes after the target's. Both runs keep their
-    own edits. `progress(heads done, heads in all, "Patching")` may raise to cancel. Raises InputError as `patch` does,
-    and for a position that does not exist. Source: Wang et al. 2022; Heimersheim & Nanda 2024.
+    The head's z is replaced, and therefore also what the head adds to the residual stream, z times its rows of the
+    output projection, either at all positions or at one, which counts from the end if negative. The change is exactly 0
+    without a run for heads with the same output in both runs, and for all heads if the position is after the target's.
+    Both runs keep their own edits. `progress(heads done, total heads, "Patching")` may raise an exception to cancel.
+    Raises InputError as `patch` does, and for a position out of range. Source: Wang et al. 2022; Heimersheim & Nanda
+    2024.
     """
     _check_pair(clean, corrupted, target)
     aim, config = _aim(corrupted, target, corrupted), clean.config
@@ -220,12 +225,12 @@ def patch_heads(
 
 
 def _heads_at(trace: Trace, at: int | slice) -> Tensor:
-    """Return z of every head at these positions. [L, H, n, E], at a single one [L, H, E]"""
+    """Return z of all heads at the given positions. [L, H, n, E], or [L, H, E] for a single position"""
     return torch.stack([trace.sites(layer, ["z"])["z"][0, :, at] for layer in range(trace.config.n_layer)])
 
 
 def _everywhere(trace: Trace, site: str) -> Tensor:
-    """Return the tensor of a site in every layer. [L, T, D]"""
+    """Return the tensor of a site in all layers. [L, T, D]"""
     if site == "resid_pre":
         return trace.residuals[:-1]
     return torch.stack([trace.sites(layer, [site])[site][0] for layer in range(trace.config.n_layer)])
@@ -239,12 +244,12 @@ def _replaced_alone(
     tell: Callable[[int], None],
     at: int | slice = slice(None),
 ) -> np.ndarray:
-    """Return the change of the target's number by each single replacement, 0 elsewhere. values [L, n, ...] -> float32
-    [L, n]
+    """Compute the change of the target metric for each single replacement, with 0 elsewhere. values [L, n, ...] ->
+    float32 [L, n]
 
     places [N, 2] are (layer, index) in ascending order; x[:, index, at] of the site is replaced by values[layer,
-    index]. A batch row starts at its own layer, from the stream of the trace, so one batch spans several layers.
-    `tell(places done)` is called after every layer.
+    index]. Each batch row starts at its own layer, from the trace's stream, so one batch may span several layers.
+    `tell(places done)` is called after each layer.
     """
     effects, before = torch.zeros(values.shape[:2], dtype=torch.float64), _original(aim)
     done, blocks = 0, aim.trace.model.blocks
@@ -264,7 +269,7 @@ def _replaced_alone(
 
 
 def _replace(site: str, rows: Tensor, index: Tensor, values: Tensor, at: int | slice) -> Tap:
-    """Return a tap that writes values[b] to x[rows[b], index[b], at] of one site. rows and index [b],
+    """Return a tap that writes values[b] to x[rows[b], index[b], at] at one site. rows and index [b],
     values [b, ...]
     """
 
@@ -279,7 +284,9 @@ def _replace(site: str, rows: Tensor, index: Tensor, values: Tensor, at: int | s
 
 
 def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float) -> np.ndarray:
-    """Return the effects of patching as fractions of the gap: 0 as corrupted, 1 as clean. NaN without a gap. float32"""
+    """Normalize the effects of patching by the gap: 0 for the corrupted run, 1 for the clean run; NaN if the gap is 0.
+    float32
+    """
     gap = clean_metric - corrupted_metric
     return np.full_like(effects, np.nan) if gap == 0 else effects / np.float32(gap)
 
@@ -292,17 +299,17 @@ def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float)
 def next_tokens(
     before: Predicting, after: Predicting, position: int, most: int = 10, vocab: int | None = None
 ) -> pd.DataFrame:
-    """Return the most likely next tokens of two runs, sorted by the larger of their probabilities.
+    """Return the most likely next tokens of two runs, in decreasing order of the larger of their two probabilities.
 
-    Columns id, p_before, p_after, logit_before, logit_after; up to 2 `most` rows, the union of both tops. Ids from
-    `vocab` on have no token and are excluded; the probabilities of the others then sum to 1. Raises InputError for a
-    position that does not exist.
+    Columns: `id`, `p_before`, `p_after`, `logit_before`, `logit_after`. There are up to 2 `most` rows, the union of the
+    top tokens of both runs. Ids >= `vocab` correspond to no token and are excluded before the softmax. Raises
+    InputError for a position out of range.
     """
     return next_rows(before.logits_at(position)[:vocab], after.logits_at(position)[:vocab], most)
 
 
 def next_rows(before: np.ndarray, after: np.ndarray, most: int = 10) -> pd.DataFrame:
-    """Return the table of `next_tokens` from the logits of two runs after one position. [V] each"""
+    """Build the table of `next_tokens` from the logits of two runs at one position. [V] each"""
     logits = torch.stack([torch.from_numpy(each) for each in (before, after)])  # [2, V]
     share = logits.double().softmax(-1)
     ids = logits.topk(min(most, logits.shape[1])).indices.unique()  # ascending
@@ -316,7 +323,7 @@ def next_rows(before: np.ndarray, after: np.ndarray, most: int = 10) -> pd.DataF
 
 
 def _aim(trace: Trace, target: Target, reference: Trace) -> _Aim:
-    """Return the target on this trace; raises InputError if it does not fit."""
+    """Validate a target and resolve it for a trace. Raises InputError if it does not fit."""
     T = len(trace.tokens)
     _check_target(target, trace.config, T)
     position = target.position % T
@@ -348,7 +355,7 @@ def _check_site(site: str) -> None:
 
 
 def _check_pair(clean: Trace, corrupted: Trace, target: Target) -> None:
-    """Raise InputError unless one run can be patched into the other."""
+    """Raise InputError unless the clean run can be patched into the corrupted run for this target."""
     clean.require_key()
     corrupted.require_key()
     if clean.model is not corrupted.model:

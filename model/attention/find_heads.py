@@ -1,4 +1,4 @@
-"""Find the heads that attend from some tokens to others: one score per head, for a sorted list."""
+"""Search for heads that attend from the given tokens to others, by one score per head."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -13,7 +13,7 @@ from model.errors import InputError
 from model.public import listed, public
 from model.tracing.trace import Trace
 
-Reader = Callable[[Tensor], Tensor]  # weights of some queries on the keys [H, n, m] -> each query's amount, [H, n]
+Reader = Callable[[Tensor], Tensor]  # weights of queries on the keys [H, n, m] -> score of each query [H, n]
 
 
 def _weight_on_keys(trace: Trace, layer: int, keys: Sequence[int]) -> Reader:
@@ -40,12 +40,12 @@ def rank_heads(
     keys: Sequence[int],
     measure: Literal["weights", "value_weighted"] = "weights",
 ) -> np.ndarray:
-    """Return how much each head reads from the keys, as a mean over the queries. float32 [L, H]
+    """Compute how much each head reads from the keys, averaged over the queries. float32 [L, H]
 
-    "weights": the summed attention weight on the keys, a fraction. "value_weighted": the length of the keys' summed
-    output, |sum_k A[q, k] v_k W_O| (Kobayashi et al. 2020, section 3, for one key). A key after a query counts 0 there;
-    repeated positions count once. With every position among the keys, "weights" is 1 for all heads. Raises InputError
-    for an unknown measure, an empty list, a position out of range, and if every key lies after every query.
+    `weights`: the total attention weight on the keys, from 0 to 1. `value_weighted`: the L2 norm of the keys' total
+    output, |sum_k A[q, k] v_k W_O| (Kobayashi et al. 2020, section 3, for one key). A key after a query contributes 0
+    for that query; repeated positions count once. If all positions are keys, `weights` is 1 for all heads. Raises
+    InputError for an unknown measure, an empty list, a position out of range, or if all keys are after all queries.
     """
     _check(queries, keys, len(trace.tokens))
     queries, keys = sorted(set(queries)), sorted(set(keys))
@@ -58,8 +58,8 @@ def rank_heads(
 
 
 def _weights(trace: Trace, layer: int, queries: Sequence[int], keys: Sequence[int]) -> Tensor:
-    """Return the attention weights of some queries on some keys, 0 on later ones: an edited pattern may look ahead. [H,
-    n, m]
+    """Return the attention weights of the given queries on the given keys, with 0 for later keys, which an edited
+    pattern may attend to. [H, n, m]
     """
     visible = torch.tensor(keys) <= torch.tensor(queries)[:, None]
     return attend_rows(trace, layer, queries)[:, :, keys] * visible

@@ -1,7 +1,7 @@
-"""Measures of how much token i reads from token j, each a [query, key] matrix.
+"""Measures of how much token i reads from token j, each as a [query, key] matrix.
 
-All are computed from a Trace, so they apply to an edited run as well: they use the edited scores, patterns and values.
-None of them includes an edit of a head's output z, or of anything after it.
+All are computed from a Trace, so they also apply to edited runs: they use the edited scores, patterns and values. None
+of them reflects an edit of a head's output z or of anything after it.
 """
 
 import math
@@ -20,21 +20,21 @@ from model.gpt.mixers.traced import hidden_weights
 from model.public import public, unchecked
 from model.tracing.trace import Trace
 
-REST_FLOOR = 1e-3  # without_first is undefined in rows with less than this on all other tokens together
-FLOW_TOKENS = 64  # one maximum flow per pair of tokens: 0.5 s at 8 layers and 1.4 s at 30, growing about as T^3
+REST_FLOOR = 1e-3  # without_first is undefined in rows with less total weight than this on the other tokens
+FLOW_TOKENS = 64  # maximum tokens for flow, which takes 0.5 s at 8 layers and 1.4 s at 30, growing as about T^3
 FLOW_UNIT = 1 << 30  # capacities are multiples of 1 / FLOW_UNIT; the outflow of a node fits an int32
-_CHUNK = 256  # query rows of all heads in memory at once
+_CHUNK = 256  # maximum query rows per head in memory at once
 
 # --- rows of attention, from the weights ------------------------------------------------------------
 
 
 @torch.inference_mode()
 def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
-    """Return the attention weights of all heads for some queries. float32 [H, n, T], rows sum to 1, 0 for later keys.
+    """Compute the attention weights of all heads for the given queries. float32 [H, n, T], rows sum to 1, 0 for later
+    keys.
 
-    Equals the rows of `trace.pattern`. No [T, T] matrix is computed, except for an edited run, where an edit may need
-    the complete pattern. Raises InputError for a layer or position out of range, ValueError for an empty list of
-    queries.
+    Equals the rows of `trace.pattern`. No [T, T] matrix is computed, except for an edited run, whose edits may need the
+    complete pattern. Raises InputError for a layer or position out of range, ValueError for an empty list of queries.
     """
     T, config = len(trace.tokens), trace.config
     check_layer(layer, config.n_layer)
@@ -46,7 +46,7 @@ def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
         return torch.stack([hidden_weights(trace, layer, head) for head in range(config.n_head)])[:, rows]
     if trace.tap is not None:
         return trace.sites(layer, ["pattern"])["pattern"][0][:, rows]
-    last = int(rows.max()) + 1  # no query reads a later key
+    last = int(rows.max()) + 1  # no query attends to a later key
     attn, x = trace.model.blocks[layer].attn, _attention_input(trace, layer, slice(last))
     q, k = (split_heads(linear(part[None]), config.d_head) for linear, part in ((attn.q, x[rows]), (attn.k, x)))
     if attn.q_norm is not None:
@@ -54,7 +54,7 @@ def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
     rope = trace.model.prepare(0, last).rope
     if rope is not None:
         q, k = rotate(q, *(table[rows] for table in rope)), rotate(k, *rope)
-    grouped = q.reshape(config.n_kv_head, -1, config.d_head)  # queries that share a KV head, stacked
+    grouped = q.reshape(config.n_kv_head, -1, config.d_head)  # stack the queries that share a KV head
     scores = (grouped @ k[0].mT / math.sqrt(config.d_head)).view(config.n_head, len(rows), last)
     scores.masked_fill_(torch.arange(last) > rows[:, None], -math.inf)
     if attn.window is not None:
@@ -65,18 +65,17 @@ def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
 
 
 def query_chunks(trace: Trace, queries: Sequence[int]) -> list[Sequence[int]]:
-    """Return the queries in chunks for `attend_rows`, so that few rows are in memory; a single chunk for an
-    edited run.
-    """
-    step = _CHUNK if trace.tap is None else len(queries)  # an edit is applied to a whole layer at every call
+    """Split the queries into chunks for `attend_rows`, to limit memory; an edited run gets a single chunk."""
+    step = _CHUNK if trace.tap is None else len(queries)  # each call applies edits to a complete layer
     return [queries[start : start + step] for start in range(0, len(queries), step)]
 
 
 @torch.inference_mode()
 def value_rows(trace: Trace, layer: int, keys: Sequence[int]) -> Tensor:
-    """Return the values of some tokens for every KV head. float32 [G, n, E]; InputError for a position out of range.
+    """Return the values of the given tokens for each KV head. float32 [G, n, E]; for a Mamba layer, its channels by
+    head [H, n, E'].
 
-    In a layer of Mamba, return its channels by head, [H, n, E'].
+    Raises InputError for a position out of range.
     """
     check_layer(layer, trace.config.n_layer)
     check_positions(keys, len(trace.tokens))
@@ -88,13 +87,15 @@ def value_rows(trace: Trace, layer: int, keys: Sequence[int]) -> Tensor:
 
 
 def output_weights(trace: Trace, layer: int) -> Tensor:
-    """Return W_O of every head: z @ W_O is the head's part of attn_out, before the bias of o. float32 [H, E, D]"""
+    """Return W_O of each head: z @ W_O is the head's contribution to attn_out, before the bias of o.
+    float32 [H, E, D]
+    """
     weight = trace.model.blocks[layer].attn.o.weight.detach()  # [D, H * E]
     return weight.unflatten(1, (trace.config.n_head, -1)).permute(1, 2, 0)
 
 
 def _attention_input(trace: Trace, layer: int, rows: Tensor | slice) -> Tensor:
-    """Return the input of q, k and v of a layer, for some tokens of a run without edits. [n, D]"""
+    """Compute the input of a layer's q, k and v for the given tokens, in a run without edits. [n, D]"""
     block, x = trace.model.blocks[layer], trace.residuals[layer][rows]
     return x if block.post_norm else block.norm1(x)
 
@@ -116,9 +117,9 @@ def _scores(trace: Trace, layer: int, head: int) -> np.ndarray:
 
 
 def _weight_after_first(pattern: np.ndarray) -> np.ndarray:
-    """Compute each row's weight on the tokens after the first: 1 - A[i, 0] if rows sum to 1. float64 [T]
+    """Compute each row's total weight on the tokens after the first: 1 - A[i, 0] if rows sum to 1. float64 [T]
 
-    The weights are summed, because a subtraction would lose digits near 1. Cells above the diagonal are ignored.
+    The weights are summed, because subtracting from 1 would lose precision. Cells above the diagonal are ignored.
     """
     return np.tril(pattern)[:, 1:].sum(1, dtype=np.float64)
 
@@ -126,17 +127,17 @@ def _weight_after_first(pattern: np.ndarray) -> np.ndarray:
 def _without_first(trace: Trace, layer: int, head: int) -> np.ndarray:
     pattern = trace.pattern(layer, head)
     later = _weight_after_first(pattern)
-    later[later < REST_FLOOR] = np.nan  # including row 0, which reads only token 0
+    later[later < REST_FLOOR] = np.nan  # includes row 0, which attends only to token 0
     shares = _past_only((pattern / later[:, None]).astype(np.float32))
     shares[:, 0] = np.nan
     return shares
 
 
 def rows_undefined(pattern: np.ndarray) -> int:
-    """Return the number of rows from 1 on in which without_first is undefined: all but REST_FLOOR of the weight is on
-    token 0.
+    """Count the rows from 1 on for which without_first is undefined: less than REST_FLOOR of the weight is not on token
+    0.
 
-    `pattern` is [T, T], 0 or NaN above the diagonal. Row 0, which reads only itself, is not counted.
+    `pattern` is [T, T], 0 or NaN above the diagonal. Row 0, which attends only to itself, is not counted.
     """
     return int((_weight_after_first(pattern)[1:] < REST_FLOOR).sum())
 
@@ -152,9 +153,9 @@ def _value_weighted(trace: Trace, layer: int, head: int) -> np.ndarray:
 
 
 def with_residual(mean: Tensor) -> Tensor:
-    """Compute 0.5 A + 0.5 I with rows that sum to 1: the mixing matrix of a layer. [T, T]
+    """Compute a layer's mixing matrix, 0.5 A + 0.5 I with rows normalized to 1. [T, T]
 
-    `mean` is the pattern averaged over heads. The identity stands for the residual connection: Abnar & Zuidema 2020,
+    `mean` is A, the pattern averaged over heads. The identity represents the residual connection: Abnar & Zuidema 2020,
     section 3.
     """
     mixed = 0.5 * mean
@@ -163,9 +164,9 @@ def with_residual(mean: Tensor) -> Tensor:
 
 
 def mixing(trace: Trace, layer: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return `with_residual` of a layer's mean pattern. [T, T], 0 above the diagonal.
+    """Compute `with_residual` of a layer's mean pattern. [T, T], 0 above the diagonal.
 
-    Only this layer's patterns are in memory at once, and without edits only some rows at a time.
+    Only this layer's patterns are in memory at a time and, in a run without edits, only a chunk of their rows.
     """
     chunks = query_chunks(trace, range(len(trace.tokens)))
     return with_residual(torch.cat([attend_rows(trace, layer, chunk).mean(0) for chunk in chunks]).to(dtype))
@@ -173,10 +174,10 @@ def mixing(trace: Trace, layer: int, dtype: torch.dtype = torch.float32) -> Tens
 
 @torch.inference_mode()
 def rollout_of(mixed: Iterable[Tensor]) -> Tensor:
-    """Compute the attention rollout R = A_l A_(l-1) ... A_0 of the layers' mixing matrices, from the lowest layer up.
-    [T, T]
+    """Compute the attention rollout R = A_l A_(l-1) ... A_0 from the layers' mixing matrices, lowest layer first. [T,
+    T]
 
-    Rows sum to 1 if those of every A do. Abnar & Zuidema 2020, section 3, "Attention rollout".
+    Rows sum to 1 if those of each A do. Abnar & Zuidema 2020, section 3, "Attention rollout".
     """
     layers = iter(mixed)
     total = next(layers)
@@ -186,22 +187,23 @@ def rollout_of(mixed: Iterable[Tensor]) -> Tensor:
 
 
 def flow_of(mixed: Sequence[Tensor]) -> np.ndarray:
-    """Compute the attention flow through causal layers, from the lowest up. Tensors [T, T] -> float32 [T, T], NaN
-    above.
+    """Compute the attention flow through causal layers, lowest first. Tensors [T, T] -> float32 [T, T], NaN above the
+    diagonal.
 
-    Entry i, j is the maximum flow from token i above the last layer to the input j, with entry t, s of layer l's mixing
-    matrix as the capacity of the edge. Abnar & Zuidema 2020, section 3, "Attention flow". It lies between the rollout,
-    which is one feasible flow, and 1, the total capacity out of token i. Capacities are rounded down to 2^-30: a flow
-    falls short by less than 2^-30 for each edge of its minimum cut, 1e-7 where 100 edges limit it.
+    Entry i, j is the maximum flow from token i above the last layer to input j, where entry t, s of layer l's mixing
+    matrix is the capacity of an edge. Abnar & Zuidema 2020, section 3, "Attention flow". It is at least the rollout,
+    which is one feasible flow, and at most 1, the total capacity out of token i. Capacities are rounded down to
+    multiples of 2^-30: a flow is too small by less than 2^-30 for each edge of its minimum cut, or 1e-7 for a cut of
+    100 edges.
     """
-    from scipy.sparse import csr_array  # imported late: it takes a quarter of a second and is needed only here
+    from scipy.sparse import csr_array  # imported here, since it takes a quarter of a second
     from scipy.sparse.csgraph import maximum_flow
 
     n, T = len(mixed), len(mixed[0])
     t, s = np.tril_indices(T)
     level = np.arange(n)[:, None]
     capacity = np.stack([(each.double().numpy()[t, s] * FLOW_UNIT).astype(np.int32) for each in mixed])  # [n, edges]
-    # The levels of a token are adjacent, so that the subgraph of a flow from i to j, tokens j .. i, is one block.
+    # A token's levels are contiguous, so that the subgraph of a flow from i to j, tokens j .. i, is one block.
     ends = (t * (n + 1) + level + 1, s * (n + 1) + level)
     graph = csr_array((capacity.ravel(), tuple(end.ravel() for end in ends)), shape=(T * (n + 1),) * 2)
     graph.eliminate_zeros()
@@ -224,7 +226,9 @@ def _flow(trace: Trace, layer: int, head: int) -> np.ndarray:
         hint = say("Shorten it to {} tokens or fewer.", FLOW_TOKENS)
         raise InputError("The prompt is too long for attention flow.", f"{T} tokens", hint)
     check_layer(layer, trace.config.n_layer)
-    return flow_of([mixing(trace, each, torch.float64) for each in range(layer + 1)])  # so that no row exceeds 1
+    return flow_of(
+        [mixing(trace, each, torch.float64) for each in range(layer + 1)]
+    )  # float64, so that no row sum exceeds 1
 
 
 # --- all of them ------------------------------------------------------------------------------------
@@ -234,9 +238,9 @@ def _flow(trace: Trace, layer: int, head: int) -> np.ndarray:
 class AttentionMeasure:
     """A measure of how much token i reads from token j. Its name, meaning and caveat are in viz/words.
 
-    `function` maps (trace, layer, head) to float32 [T, T], rows are queries, NaN above the diagonal and where
-    undefined. A fraction lies in 0 .. 1, a signed number may be negative, a size is at least 0 and has no upper bound.
-    A measure of a layer combines all its heads and all layers below; it ignores `head`.
+    `function` maps (trace, layer, head) to float32 [T, T], with queries as rows and NaN above the diagonal and where
+    undefined. `scale`: a `share` is between 0 and 1, a `signed` value may be negative, and a `size` is nonnegative and
+    unbounded. `of`: a measure of a layer combines all its heads and all layers below, and ignores `head`.
     """
 
     formula: str
@@ -294,7 +298,7 @@ MEASURES: dict[str, AttentionMeasure] = {
 
 @public(name=unchecked)
 def measure(trace: Trace, name: str, layer: int, head: int) -> np.ndarray:
-    """Return one of MEASURES: float32 [T, T], rows are queries, NaN above the diagonal and where undefined.
+    """Compute one of MEASURES: float32 [T, T], with queries as rows and NaN above the diagonal and where undefined.
 
     Raises InputError for an unknown name, a layer or head out of range, and a prompt that is too long for flow.
     """

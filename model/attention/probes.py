@@ -1,4 +1,4 @@
-"""Head metrics on repeated random tokens, where only the repetition can be used: Olsson et al. 2022."""
+"""Head metrics on repeated random tokens, where repetition is the only structure: Olsson et al. 2022."""
 
 import numpy as np
 import pandas as pd
@@ -9,13 +9,15 @@ from model.gpt.transformer import Transformer
 from model.tracing.head_metrics import HEAD_METRICS
 from model.tracing.head_reducer import HeadReducer
 
-SHORTEST = 8  # tokens of a sequence; shorter ones hardly distinguish heads
+SHORTEST = 8  # minimum tokens of a sequence; shorter ones hardly distinguish heads
 
 
 def repeated_ids(pool: int, length: int, sequences: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Return random ids below `pool` written twice, and the same with the second half shuffled. [N, T] each, T even.
+    """Draw random ids below `pool`, each sequence repeated once, and the same with the second half shuffled. [N, T]
+    each, T even.
 
-    Within a half of at most `pool` tokens all ids differ, so that each has one earlier copy.
+    In a half of at most `pool` tokens, all ids are distinct, so that each id of the second half has exactly one earlier
+    copy.
     """
     rng, half = np.random.default_rng(seed), length // 2
     once = np.stack([rng.choice(pool, size=half, replace=half > pool) for _ in range(sequences)])
@@ -26,10 +28,11 @@ def repeated_ids(pool: int, length: int, sequences: int, seed: int = 0) -> tuple
 
 @torch.inference_mode()
 def probe_heads(model: Transformer, *, pool: int, length: int, sequences: int = 16, seed: int = 0) -> pd.DataFrame:
-    """Return the mean over the sequences of every head metric, indexed (layer, head), and `induction_baseline`.
+    """Compute the mean over the sequences of each head metric, and `induction_baseline`, in a table indexed by (layer,
+    head).
 
-    The baseline scores the same positions with the second half shuffled: there a head that matches content scores about
-    0, one with a fixed offset does not. Every metric is NaN below SHORTEST tokens.
+    The baseline scores the same positions with the second half shuffled: a head that matches content scores about 0
+    there, a head with a fixed offset does not. All metrics are NaN for fewer than SHORTEST tokens.
     """
     c = model.config
     index = pd.MultiIndex.from_product([range(c.n_layer), range(c.n_head)], names=["layer", "head"])
@@ -45,7 +48,9 @@ def probe_heads(model: Transformer, *, pool: int, length: int, sequences: int = 
 
 
 def _metrics(model: Transformer, ran: Tensor, scored: Tensor) -> Tensor:
-    """Return the metrics of a run on `ran`, evaluated for the tokens `scored`. [T] each -> [L, H, metrics]"""
+    """Compute the head metrics of a run on `ran`, with `scored` as the tokens that define them. [T] each -> [L, H,
+    metrics]
+    """
     reducer = HeadReducer(scored, model.config.n_layer, model.config.n_head)
     model.trunk(ran[None], attend=reducer, see=reducer.see)
     reducer.finish()

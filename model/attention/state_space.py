@@ -1,6 +1,7 @@
-"""A layer of Mamba along a prompt: what each token chose, and how long the state holds on to one of them.
+"""A Mamba layer on a prompt: the parameters selected by each token, and how long the state retains a token.
 
-    h_t = exp(d_t A) h_(t-1) + d_t B_t u_t            so token s is in h_t as exp(A (d_(s+1) + ... + d_t)) d_s B_s u_s
+    h_t = exp(d_t A) h_(t-1) + d_t B_t u_t            so token s contributes exp(A (d_(s+1) + ... + d_t)) d_s B_s u_s to
+h_t
 
 Gu & Dao 2023, "Mamba", 3.2; the sum over tokens is Ali et al. 2024, "The Hidden Attention of Mamba Models", eq. 7.
 """
@@ -20,22 +21,24 @@ from model.tracing.trace import Trace
 
 @dataclass(frozen=True, eq=False)
 class StateSpace:
-    """The numbers of one layer; I channels of N state numbers. All float32."""
+    """Selections and retention of one layer with I channels and N state elements per channel. All
+    arrays are float32.
+    """
 
     layer: int
-    source: int  # the source token
-    A: np.ndarray  # rates, below 0, the same for every token. [I, N]
-    B: np.ndarray  # write vectors of the tokens (B), [T, N]
-    C: np.ndarray  # read vectors of the tokens (C), [T, N]
-    delta: np.ndarray  # step sizes, above 0, [T, I]
+    source: int  # position of the source token
+    A: np.ndarray  # negative decay rates, the same for all tokens, [I, N]
+    B: np.ndarray  # input vectors of the tokens, [T, N]
+    C: np.ndarray  # output vectors of the tokens, [T, N]
+    delta: np.ndarray  # positive step sizes, [T, I]
     u: np.ndarray  # inputs of the channels, [T, I]
-    kept: np.ndarray  # share of the source's write to a channel that remains after each token, 1 at first. [T, I]
-    share: np.ndarray  # the source's share of a channel's content, 0 .. 1. [T, I]
-    whole: np.ndarray  # the same for all channels together, [T]
+    kept: np.ndarray  # fraction of the source's input to a channel that remains after each token, initially 1; [T, I]
+    share: np.ndarray  # fraction of a channel's state that is due to the source, 0 .. 1; [T, I]
+    whole: np.ndarray  # the same fraction for the state of all channels, [T]
 
 
 def need_state_space(config: ModelConfig, layer: int) -> None:
-    """Raise InputError unless the layer exists and is a state space."""
+    """Raise InputError unless the layer exists and is a state-space layer."""
     check_layer(layer, config.n_layer)
     if config.mixer_of(layer) != "mamba":
         layers = [str(other) for other, name in enumerate(config.mixers) if name == "mamba"]
@@ -46,18 +49,19 @@ def need_state_space(config: ModelConfig, layer: int) -> None:
 @public(source=unchecked)
 @torch.inference_mode()
 def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
-    """Return the selections of a layer's tokens, with the run's edits, and what its state holds of the token `source`.
+    """Compute the selections of a layer's tokens, with the run's edits, and what its state retains of the token
+    `source`.
 
-    Magnitudes, without signs: `kept` and `share` are sums of absolute values over a channel's state. The shares of all
-    tokens add up to 1; before the source they are 0. NaN where a channel holds nothing at all, or got nothing from the
-    source. Raises InputError for a layer without a state space and for a token that does not exist.
+    Values are magnitudes: `kept` and `share` are ratios of sums of absolute values over a channel's state. The values
+    of `share` for all source tokens sum to 1; before the source, they are 0. NaN if a channel's state is empty, or if
+    the source wrote nothing to it. Raises InputError for a layer without a state space and for a token out of range.
     """
     need_state_space(trace.config, layer)
     T = len(trace.tokens)
     check_position(source, T)
     s = selection(trace, layer)
     own, held, owns, helds = torch.zeros_like(s.A), torch.zeros_like(s.A), [], []
-    for t in range(T):  # a token at a time: [T, I, N] of a large model would not fit
+    for t in range(T):  # one token at a time, since [T, I, N] of a large model would not fit into memory
         decay = torch.exp(s.delta[0, t, :, None] * s.A)  # [I, N]
         written = ((s.delta[0, t] * s.u[0, t])[:, None] * s.B[0, t]).abs()
         own, held = decay * own, decay * held + written
@@ -77,9 +81,8 @@ def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
 
 @public()
 def decay_tokens(found: StateSpace) -> np.ndarray:
-    """Return the number of tokens after which a number of the state is down to 1/e = 37%, if every step has the mean
-    length.
+    """Compute the number of tokens after which a state element decays to 1/e = 37%, if all steps have the mean size.
 
-    1 / (-A d), d the channel's mean step size along the prompt. float32 [I, N]
+    1 / (-A d), where d is the channel's mean step size on the prompt. float32 [I, N]
     """
     return -1 / (found.A * found.delta.mean(0)[:, None])

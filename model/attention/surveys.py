@@ -1,4 +1,6 @@
-"""Survey of every head on a built-in set of sequences: mean and spread of its metrics, and labels by behavior."""
+"""Survey of all heads on a built-in set of sequences: mean and standard deviation of their metrics, and behavior
+labels.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,31 +40,33 @@ PROBES: dict[str, Probe] = {
 
 # Columns of HEAD_METRICS used as labels of heads.
 LABELS = ("previous_token", "self", "first_token", "duplicate_token", "induction")
-MARGIN = 0.1  # share of the weight by which a head must exceed its baseline
-_FIXED = ("previous_token", "self", "first_token")  # one key per row, for any tokens
-_MATCHING = ("duplicate_token", "induction")  # keys that depend on which tokens are equal
-_TOGETHER = 512  # tokens run in one batch, padding included
+MARGIN = 0.1  # minimum difference of weight between a head and its baseline
+_FIXED = ("previous_token", "self", "first_token")  # metrics of one key per row, independent of the tokens
+_MATCHING = ("duplicate_token", "induction")  # metrics of keys that depend on which tokens are equal
+_TOGETHER = 512  # maximum tokens per batch, padding included
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """Metrics of all heads over a set of sequences; frames indexed (layer, head), columns of HEAD_METRICS."""
+    """Metrics of all heads on a set of sequences. Tables are indexed by (layer, head), with the columns of
+    HEAD_METRICS.
+    """
 
     probe: str  # key of PROBES
     sequences: int
-    mean: pd.DataFrame  # mean over the sequences for which the metric is defined; NaN without any
+    mean: pd.DataFrame  # mean over the sequences for which the metric is defined; NaN if undefined for all
     spread: pd.DataFrame  # standard deviation over the same sequences (divisor n - 1); NaN for fewer than two
-    baseline: pd.DataFrame | None  # score of a head without special behavior; NaN if meaningless
+    baseline: pd.DataFrame | None  # score of a head without the behavior; NaN if undefined
 
 
 def survey(
     model: Transformer, sequences: Sequence[Tensor], progress: Progress = silent
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the mean and standard deviation (divisor n - 1) of every head metric over sequences of ids, [T] int64
+    """Compute the mean and standard deviation (divisor n - 1) of each head metric over sequences of ids, int64 [T]
     each.
 
-    A sequence without repeated tokens does not count for the metrics of repeats. Raises ValueError for an empty list of
-    sequences; `progress` gets the number of finished sequences after each batch, and may raise to cancel.
+    Sequences without repeated tokens do not count for metrics of repeats. `progress` receives the number of finished
+    sequences after each batch and may raise an exception to cancel. Raises ValueError if there are no sequences.
     """
     return _mean_and_spread(model, _run_all(model, sequences, sequences, progress))
 
@@ -77,11 +81,12 @@ def random_survey(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Survey:
-    """Return the survey of random ids below `pool` written twice, as long as the context allows. Olsson et al. 2022.
+    """Measure the metrics of all heads on repeated random ids below `pool`, as long as the context permits. Olsson et
+    al. 2022.
 
-    Baseline of duplicate_token and induction: the mean score of the same positions with the second half shuffled.
-    Baseline of previous_token, self and first_token: the score of evenly spread rows, the mean of 1 / (i + 1) over rows
-    1 .. T - 1. Raises InputError for a context below SHORTEST tokens.
+    The baseline of duplicate_token and induction is the mean score at the same positions with the second half shuffled.
+    The baseline of previous_token, self and first_token is the score of uniform attention, the mean of 1 / (i + 1) over
+    rows 1 .. T - 1. Raises InputError for a context of fewer than SHORTEST tokens.
     """
     n_ctx = model.config.n_ctx
     if min(n_ctx, length) < SHORTEST:
@@ -99,18 +104,21 @@ def random_survey(
 
 @public()
 def sentence_survey(model: Transformer, encode: Callable[[str], Tokens], progress: Progress = silent) -> Survey:
-    """Return the survey of SENTENCES, each truncated to the context. Raises the errors of `encode`."""
+    """Measure the metrics of all heads on SENTENCES, each truncated to the context length. Raises the errors of
+    `encode`.
+    """
     ids = [torch.from_numpy(np.asarray(encode(text).ids[: model.config.n_ctx], np.int64)) for text in SENTENCES]
     return Survey("sentences", len(ids), *survey(model, ids, progress), None)
 
 
 @public(least=between(0, 1))
 def labels(random: Survey, least: float = 0.25) -> pd.DataFrame:
-    """Return the heads with a label of LABELS, one row per head and label, in order.
+    """Return the heads to which one of LABELS applies, one row per head and label, by layer and head.
 
-    Columns label, score and baseline, indexed (layer, head). The rule: mean >= least, and mean - 2 spread /
-    sqrt(sequences) > baseline + MARGIN. So a label requires a relevant share of the weight, not explained by the random
-    choice of sequences. A head may have several labels, or none. Raises ValueError for a survey without a baseline.
+    Columns `label`, `score` and `baseline`, indexed by (layer, head). The rule is mean >= least and mean - 2 spread /
+    sqrt(sequences) > baseline + MARGIN. So a label requires a substantial fraction of the weight that is not explained
+    by the random choice of sequences. A head may have several labels, or none. Raises ValueError for a survey without a
+    baseline.
     """
     if random.baseline is None:
         raise ValueError(f"labels need a survey with a baseline, got the survey of {random.probe!r}")
@@ -129,17 +137,15 @@ def labels(random: Survey, least: float = 0.25) -> pd.DataFrame:
 
 
 def even_share(T: int) -> float:
-    """Return the mean weight on one key over rows 1 .. T - 1 of a head that spreads each row evenly over the visible
-    keys.
-    """
+    """Compute the mean weight on one key over rows 1 .. T - 1 under uniform attention."""
     return float((1 / np.arange(2, T + 1)).mean())
 
 
 def _mean_and_spread(model: Transformer, metrics: Tensor) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the mean and standard deviation over sequences: metrics [N, L, H, metrics]; NaNs do not count."""
+    """Compute the mean and standard deviation over sequences, ignoring NaN. metrics [N, L, H, metrics]"""
     config = model.config
     index = pd.MultiIndex.from_product([range(config.n_layer), range(config.n_head)], names=["layer", "head"])
-    each = pd.DataFrame(metrics.double().flatten(1).numpy())  # a row a sequence
+    each = pd.DataFrame(metrics.double().flatten(1).numpy())  # one row per sequence
     mean, spread = (
         pd.DataFrame(column.to_numpy().reshape(len(index), -1), index, list(HEAD_METRICS))
         for column in (each.mean(), each.std(ddof=1))
@@ -149,13 +155,15 @@ def _mean_and_spread(model: Transformer, metrics: Tensor) -> tuple[pd.DataFrame,
 
 @torch.inference_mode()
 def _run_all(model: Transformer, ran: Sequence[Tensor], scored: Sequence[Tensor], progress: Progress) -> Tensor:
-    """Return the metrics of runs on `ran`, evaluated for the tokens `scored`. [T] each -> [N, L, H, metrics]"""
+    """Compute the metrics of runs on `ran`, with `scored` as the tokens that define them. [T] each -> [N, L, H,
+    metrics]
+    """
     if len(ran) == 0:
         raise ValueError("a survey needs at least one sequence")
     metrics: list[Tensor] = []
     for batch in _batches([len(ids) for ids in ran]):
         reducers = [HeadReducer(ids, model.config.n_layer, model.config.n_head) for ids in scored[batch]]
-        # Padding is on the right, invisible to every token of the sequence.
+        # Padding is on the right, so that no token of the sequence attends to it.
         padded = pad_sequence(list(ran[batch]), batch_first=True)
         model.trunk(padded, attend=_each(reducers), see=_see_each(reducers))
         for reducer in reducers:
@@ -166,7 +174,9 @@ def _run_all(model: Transformer, ran: Sequence[Tensor], scored: Sequence[Tensor]
 
 
 def _batches(lengths: list[int]) -> Iterator[slice]:
-    """Yield consecutive sequences that fit into _TOGETHER tokens after padding to the longest; at least one each."""
+    """Yield slices of consecutive sequences with at most _TOGETHER tokens after padding to the longest; each has at
+    least one.
+    """
     start = 0
     while start < len(lengths):
         end = start + 1
@@ -177,7 +187,7 @@ def _batches(lengths: list[int]) -> Iterator[slice]:
 
 
 def _each(reducers: list[HeadReducer]) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
-    """Return an attention kernel that gives sequence b of a padded batch to reducer b; padding gets zeros."""
+    """Return an attention kernel that passes sequence b of a padded batch to reducer b; outputs at padding are 0."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         z = torch.zeros_like(q)
@@ -190,7 +200,9 @@ def _each(reducers: list[HeadReducer]) -> Callable[[int, Tensor, Tensor, Tensor]
 
 
 def _see_each(reducers: list[HeadReducer]) -> See:
-    """Return a `see` for layers that call no kernel: it passes their weights, sequence b's to reducer b."""
+    """Return a `see` callback for layers without an attention kernel, which passes the weights of sequence b to reducer
+    b.
+    """
 
     def see(layer: int, weights: Tensor) -> None:
         for b, reducer in enumerate(reducers):
@@ -199,7 +211,7 @@ def _see_each(reducers: list[HeadReducer]) -> See:
     return see
 
 
-# Narrative, speech, lists, instructions, numbers and facts; about half repeat a name or a phrase.
+# Narratives, direct speech, lists, instructions, numbers and facts; about half repeat a name or a phrase.
 SENTENCES = (
     "The old lighthouse stood at the edge of the cliff, and every evening its lamp swept slowly across the dark water.",
     "Tom and Anna went to the market because Anna wanted apples and Tom wanted to look at the fish.",

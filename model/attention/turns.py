@@ -1,4 +1,4 @@
-"""Numbers by token, summed by the turn of the conversation that each token belongs to."""
+"""Per-token values, summed over the tokens of each conversation turn."""
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from model.text.chat_places import TEMPLATE
 
 @public(values=array(), turns=array("T"), count=whole(0))
 def by_turn(values: np.ndarray, turns: np.ndarray, count: int) -> np.ndarray:
-    """Return the sum of `values` [..., S] over the tokens of each turn, the template's last. [..., count + 1]
+    """Sum `values` [..., S] over the tokens of each turn; the last entry is for tokens of the template. [..., count +
+    1]
 
     `turns` [S] is 0 to count - 1, or -1 for the template. The sum of each row is preserved, so a row of attention still
     sums to 1. Raises ValueError if the lengths differ or a turn is out of range.

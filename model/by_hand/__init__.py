@@ -1,1 +1,1 @@
-"""A transformer's operations on a few typed numbers: every step, with the formula behind each number."""
+"""A transformer's operations on a few numbers entered by the user: all steps, with the formula behind each number."""

@@ -1,4 +1,4 @@
-"""Find-the-mistake exercises: worked examples from tutorials in which a number is wrong, and how to tell."""
+"""Find-the-mistake exercises: worked examples from tutorials with a wrong number, and the check of an answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,9 +15,10 @@ from model.errors import InputError, say
 
 @dataclass(frozen=True)
 class Mistake:
-    """An example of a sheet with some steps shown and wrong numbers inserted.
+    """An example of a sheet that shows only some of the steps, with wrong numbers inserted.
 
-    `rows`: the steps whose rows are all shown; `wrong`: (step, row, column) -> the wrong text shown there.
+    `rows`: the names of the steps that are shown; `wrong`: {(step, row, column): the wrong number shown there, as a
+    string}.
     """
 
     sheet: str
@@ -26,7 +27,9 @@ class Mistake:
     wrong: Mapping[tuple[str, int, int], str]
     decimals: int = 2
     options: Mapping[str, Any] = field(default_factory=dict)
-    changes: Mapping[str, str] = field(default_factory=dict)  # tables that differ from the example's
+    changes: Mapping[str, str] = field(
+        default_factory=dict
+    )  # {table: contents}, for tables that differ from the example's
 
 
 def _row(step: str, *texts: str, row: int = 0) -> dict[tuple[str, int, int], str]:
@@ -82,7 +85,7 @@ MISTAKES: dict[str, Mistake] = {
 
 @dataclass(frozen=True)
 class Shown:
-    """A row of an exercise as displayed: the step, its row, and the texts of its cells."""
+    """A displayed row of an exercise: the step, the row index, and the strings in its cells."""
 
     step: str
     row: int
@@ -91,7 +94,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Exercise:
-    """A mistake with everything needed to check an answer."""
+    """An exercise with everything needed to check an answer."""
 
     rows: tuple[Shown, ...]
     given: tuple[MatrixStep, ...]
@@ -100,7 +103,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class ClickAnswer:
-    """The result for a clicked cell: whether its number is wrong, the number shown, and the right one."""
+    """The result for a clicked cell: whether its number is wrong, the number shown, and the correct one."""
 
     step: str
     row: int
@@ -134,8 +137,7 @@ def exercise(name: str) -> Exercise:
 
 
 def answer(of: Exercise, line: int, column: int) -> ClickAnswer:
-    """Check the number in a row and column: it is wrong if it differs from the right one by more than rounding
-    explains.
+    """Check the number in a row and column: it is wrong if it differs from the correct one by more than rounding.
 
     Raises InputError if there is no such cell.
     """
@@ -150,7 +152,7 @@ def answer(of: Exercise, line: int, column: int) -> ClickAnswer:
 
 
 def typed_text(value: Value) -> str:
-    """Format an input number the way a user types it: 98.5."""
+    """Format an input number as a user would enter it: 98.5."""
     return f"{decimal_of(value).normalize():f}"
 
 

@@ -1,8 +1,8 @@
-"""Numbers that record the formula they were computed by.
+"""Numbers that record the formulas by which they were computed.
 
 A value is an exact fraction as long as all operations are rational, otherwise a decimal of 50 digits. Each number also
-stores its formula, so that "0.53 = (1 × 0.4 + 0 × 0.2) / √2" is the calculation itself rather than a separate text that
-could disagree with it.
+stores its formula, so that "0.53 = (1 × 0.4 + 0 × 0.2) / √2" is the calculation itself rather than a separate string
+that could disagree with it.
 """
 
 import decimal
@@ -15,8 +15,8 @@ from fractions import Fraction
 import numpy as np
 
 Value = Fraction | Decimal
-DIGITS = 50  # of a value that is not a fraction
-# Nothing raises: overflow gives infinity, an undefined result NaN, and the page shows them as such.
+DIGITS = 50  # significant digits of a value that is not a fraction
+# No operation raises: overflow gives infinity and an undefined result NaN, which the page shows as such.
 _CONTEXT = decimal.Context(prec=DIGITS, traps=[])
 _FLOATS: dict[str, type[np.floating]] = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
 FLOATS = tuple(_FLOATS)
@@ -39,7 +39,7 @@ class Constant:
     value: Value
 
 
-Piece = str | Ref | Constant  # of a formula: an operator or literal, a cell, or a constant
+Piece = str | Ref | Constant  # part of a formula: an operator or literal, a cell, or a constant
 _SUM, _PRODUCT, _ATOM = 1, 2, 3  # precedence of a formula's outermost operator
 
 
@@ -73,7 +73,7 @@ class Number:
         return Number(_negated(self.value), ("−", *_inside(self, _ATOM)), _SUM)
 
     def __lt__(self, other: "Number") -> bool:
-        """Compare by value; NaN is neither smaller nor larger than anything, as in NumPy."""
+        """Compare by value; NaN is neither smaller nor larger than any number, as in NumPy."""
         if is_nan(self) or is_nan(other):
             return False
         return bool(decimal_of(self.value) < decimal_of(other.value))
@@ -106,12 +106,12 @@ def decimal_of(value: Value) -> Decimal:
 
 
 def is_nan(x: Number) -> bool:
-    """Return whether a number is undefined, such as 0 / 0 and inf / inf."""
+    """Return whether a number is undefined, such as 0 / 0 or inf / inf."""
     return isinstance(x.value, Decimal) and x.value.is_nan()
 
 
 def _negated(value: Value) -> Value:
-    """Return -value with all its digits; unary minus on Python's Decimal rounds to 28."""
+    """Compute -value with all its digits; unary minus on Python's Decimal rounds to 28 digits."""
     return _CONTEXT.minus(value) if isinstance(value, Decimal) else -value
 
 
@@ -131,7 +131,7 @@ def _rational(a: Number, b: Number, operation: str) -> Value:
 
 
 def _inside(each: Number, binds: int) -> tuple[Piece, ...]:
-    """Return the formula as an operand of another one, in parentheses if precedence requires them."""
+    """Return the formula as an operand of another formula, in parentheses if precedence requires them."""
     negative = (
         len(each.made) == 1 and isinstance(each.made[0], Constant) and each.made[0].symbol == "" and each.value < 0
     )
@@ -139,24 +139,24 @@ def _inside(each: Number, binds: int) -> tuple[Piece, ...]:
 
 
 def _call(name: str, value: Value, *arguments: Number) -> Number:
-    """Return a function's value with the formula "name(a, b)"."""
+    """Return a number with the given value and the formula "name(a, b)"."""
     formula: list[Piece] = [f"{name}("]
     for n, each in enumerate(arguments):
         formula += [", ", *each.made] if n else each.made
     return Number(value, (*formula, ")"))
 
 
-# --- sums, comparisons and selections: rational ---
+# --- rational sums, comparisons and selections ---
 
 
 def total(numbers: Iterable[Number]) -> Number:
-    """Compute the sum; 0 for no numbers."""
+    """Compute the sum; 0 if there are no numbers."""
     listed = list(numbers)
     return functools.reduce(lambda a, b: a + b, listed) if listed else number(0)
 
 
 def product(numbers: Iterable[Number]) -> Number:
-    """Compute the product; 1 for no numbers."""
+    """Compute the product; 1 if there are no numbers."""
     listed = list(numbers)
     return functools.reduce(lambda a, b: a * b, listed) if listed else number(1)
 
@@ -197,7 +197,9 @@ def round_to_even(x: Number) -> Number:
 
 
 def holds(a: Number, sign: str, b: Number) -> Number:
-    """Compute Iverson's bracket [a > b] or [a ≤ b]: 1 if the comparison holds, else 0; 0 if either number is NaN."""
+    """Compute Iverson's bracket [a > b] or [a ≤ b]: 1 if the comparison holds, otherwise 0; 0 if either
+    number is NaN.
+    """
     true = (b < a) if sign == ">" else not (b < a or is_nan(a) or is_nan(b))
     return Number(Fraction(int(true)), ("[", *a.made, f" {sign} ", *b.made, "]"))
 
@@ -206,7 +208,7 @@ def holds(a: Number, sign: str, b: Number) -> Number:
 
 
 def sqrt(x: Number) -> Number:
-    """Compute √x, as a fraction if it is rational."""
+    """Compute √x, as an exact fraction if √x is rational."""
     if isinstance(x.value, Fraction) and x.value >= 0:
         root = Fraction(_root(x.value.numerator), _root(x.value.denominator))
         if root * root == x.value:
@@ -219,7 +221,7 @@ def _root(n: int) -> int:
 
 
 def exp(x: Number) -> Number:
-    """Compute e^x; exactly 1 for 0 and 0 for −∞."""
+    """Compute e^x; exactly 1 for x = 0 and 0 for x = −∞."""
     if x.value == 0:
         return _call("exp", Fraction(1), x)
     if x.value == Decimal("-Infinity"):
@@ -232,17 +234,19 @@ def _exp(x: Decimal) -> Decimal:
 
 
 def ln(x: Number) -> Number:
-    """Compute the natural logarithm; exactly 0 for 1."""
+    """Compute the natural logarithm; exactly 0 for x = 1."""
     return _call("ln", Fraction(0) if x.value == 1 else _CONTEXT.ln(decimal_of(x.value)), x)
 
 
 def power(base: Number, exponent: Number) -> Number:
-    """Compute base^exponent for a non-negative base; an exact fraction for small integer exponents."""
+    """Compute base^exponent for a nonnegative base; an exact fraction for a rational base and a small
+    integer exponent.
+    """
     if (
         isinstance(base.value, Fraction)
         and isinstance(exponent.value, Fraction)
         and exponent.value.denominator == 1
-        and abs(exponent.value) <= DIGITS  # the fraction of a larger power would have too many digits
+        and abs(exponent.value) <= DIGITS  # the exact fraction of a larger power would have too many digits
         and (base.value or exponent.value >= 0)
     ):
         value: Value = base.value ** int(exponent.value)
@@ -252,17 +256,19 @@ def power(base: Number, exponent: Number) -> Number:
 
 
 def sine(x: Number) -> Number:
-    """Compute sin x, x in radians; exactly 0 for 0."""
+    """Compute sin x, x in radians; exactly 0 for x = 0."""
     return _call("sin", Fraction(0) if x.value == 0 else _turn(decimal_of(x.value))[1], x)
 
 
 def cosine(x: Number) -> Number:
-    """Compute cos x, x in radians; exactly 1 for 0."""
+    """Compute cos x, x in radians; exactly 1 for x = 0."""
     return _call("cos", Fraction(1) if x.value == 0 else _turn(decimal_of(x.value))[0], x)
 
 
 def _turn(x: Decimal) -> tuple[Decimal, Decimal]:
-    """Compute cos and sin by their Taylor series, after reducing x modulo 2π (decimal's documentation, Recipes)."""
+    """Compute (cos x, sin x) by their Taylor series, after reducing x modulo 2π (documentation of
+    `decimal`, Recipes).
+    """
     with decimal.localcontext(decimal.Context(prec=DIGITS + 20, traps=[])):
         x = x % (2 * pi())
         power, n, sums = Decimal(1), 0, [Decimal(0), Decimal(0)]
@@ -290,9 +296,9 @@ def pi(digits: int = DIGITS + 20) -> Decimal:
 
 
 def tanh(x: Number) -> Number:
-    """Compute tanh x = 2 / (1 + e^(−2x)) − 1; exactly 0 for 0.
+    """Compute tanh x = 2 / (1 + e^(−2x)) − 1; exactly 0 for x = 0.
 
-    For x far below 0, the precision is raised so that 1 + tanh x still has 50 significant digits.
+    For x far below 0, the precision is increased so that 1 + tanh x still has 50 significant digits.
     """
     if x.value == 0:
         return _call("tanh", Fraction(0), x)
@@ -305,7 +311,8 @@ def tanh(x: Number) -> Number:
 
 
 def normal_below(x: Number) -> Number:
-    """Compute Φ(x), the share of a standard normal distribution below x: (1 + erf(x / √2)) / 2; exactly 1/2 for 0.
+    """Compute Φ(x), the cumulative distribution function of the standard normal: (1 + erf(x / √2)) / 2; exactly 1/2 for
+    x = 0.
 
     All 50 digits are correct for any magnitude of x: Abramowitz & Stegun 1964, 26.2.11 and, below −20, 26.2.12.
     """
@@ -315,11 +322,11 @@ def normal_below(x: Number) -> Number:
     with decimal.localcontext(_CONTEXT) as context:
         context.prec = DIGITS + 20
         density = (-z * z / 2).exp() / (2 * pi()).sqrt()
-        if z > 20:  # 1 − Φ is below 10⁻⁸⁸
+        if z > 20:  # 1 − Φ(z) is below 10⁻⁸⁸
             value = Decimal(1)
         elif z < -20:
             value = density / -z * _tail(z * z)
-        else:  # ½ + φ(x) Σ x^(2n+1) / (2n+1)!!; for x < 0 the sum cancels against ½, which costs digits
+        else:  # ½ + φ(z) Σ z^(2n+1) / (2n+1)!!; for z < 0, the cancellation against ½ loses digits
             context.prec += int(z * z / 4) if z < 0 else 0
             density = (-z * z / 2).exp() / (2 * pi(context.prec)).sqrt()
             value = Decimal("0.5") + density * _odd_terms(z, context.prec)
@@ -327,7 +334,7 @@ def normal_below(x: Number) -> Number:
 
 
 def _odd_terms(z: Decimal, digits: int) -> Decimal:
-    """Compute Σ z^(2n+1) / (2n+1)!! in the current context, to `digits` digits after the point."""
+    """Compute Σ z^(2n+1) / (2n+1)!! in the current context, to `digits` decimal places."""
     term, n, series = z, 1, Decimal(0)
     while abs(term) > Decimal(10) ** -digits or n < 3:
         series += term
@@ -337,7 +344,9 @@ def _odd_terms(z: Decimal, digits: int) -> Decimal:
 
 
 def _tail(square: Decimal) -> Decimal:
-    """Compute 1 − 1/z² + 3/z⁴ − 15/z⁶ … up to its smallest term, which is below e^(−z²/2), at most 10⁻⁸⁷ here."""
+    """Compute the asymptotic series 1 − 1/z² + 3/z⁴ − 15/z⁶ … up to its smallest term, which is below e^(−z²/2), here
+    at most 10⁻⁸⁷.
+    """
     term, n, series = Decimal(1), 1, Decimal(0)
     while abs(term) > Decimal(10) ** -(DIGITS + 20) and n < square:
         series += term
@@ -347,13 +356,13 @@ def _tail(square: Decimal) -> Decimal:
 
 
 def stored(x: Number, kind: str) -> Number:
-    """Round x to a float type; values beyond its range become infinite. `kind`: one of FLOATS.
+    """Round x to a float type, one of FLOATS; values beyond its range become infinite.
 
-    A value is first rounded to float64, as when NumPy casts to a smaller type.
+    The value is first rounded to float64, as when NumPy casts a float64 to a smaller type.
     """
     try:
         nearest = float(x.value)
-    except OverflowError:  # a fraction beyond float64
+    except OverflowError:  # a fraction beyond the range of float64
         nearest = float("inf") if x.value > 0 else float("-inf")
     with np.errstate(over="ignore", under="ignore"):
         held = float(_FLOATS[kind](nearest))

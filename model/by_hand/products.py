@@ -5,7 +5,9 @@ from model.by_hand.steps import MatrixStep, Notation, step
 
 
 def matmul(left: MatrixStep, right: MatrixStep, name: str, symbol: str, about: str, formula: str = "") -> MatrixStep:
-    """Compute left [N × M] · right [M × K]: cell (i, j) is row i of the left times column j of the right."""
+    """Compute left [N × M] · right [M × K]: cell (i, j) is the dot product of row i of `left` and
+    column j of `right`.
+    """
     notation = Notation(
         name,
         symbol,

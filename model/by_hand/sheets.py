@@ -1,4 +1,4 @@
-"""The sheets of the page: the tables of each, its calculation, and its examples."""
+"""The sheets of the page, each with its tables, calculation and examples."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ ANIMALS = "cat, sat, on"
 
 @dataclass(frozen=True)
 class SheetExample:
-    """The contents of the tables by name, with rows separated by semicolons; and the names of the tokens."""
+    """Contents of the tables by name, with rows separated by semicolons, and the names of the tokens."""
 
     tables: Mapping[str, str]
     names: str = ""
@@ -32,7 +32,7 @@ class SheetExample:
 
 @dataclass(frozen=True)
 class Sheet:
-    """One kind of calculation on typed tables.
+    """One kind of calculation on tables entered by the user.
 
     `compute(inputs, options)` returns its steps; `options` has the keys of `defaults`. `named` is the dimension whose
     entries have names.
@@ -228,7 +228,7 @@ CACHE = Sheet(
     {},
     "T",
 )
-# The allowed values of each option.
+# {option: allowed values}
 CHOICES: dict[str, tuple[str, ...]] = {
     "kind": SOFTMAX_KINDS,
     "norm": (*KINDS, "all"),
@@ -248,7 +248,7 @@ SHEETS: dict[str, Sheet] = {
 
 @public(name=unchecked)
 def example(sheet: Sheet, name: str) -> Typed:
-    """Return an example in the form of typed tables. Raises InputError for an unknown name."""
+    """Return an example as the tables that a user would enter. Raises InputError for an unknown name."""
     if not isinstance(name, str) or name not in sheet.examples:
         hint = say("Choose one of: {}.", ", ".join(sheet.examples))
         raise InputError("This example does not exist.", shown(name), hint)
@@ -258,7 +258,7 @@ def example(sheet: Sheet, name: str) -> Typed:
 
 
 def rows_of(text: str) -> tuple[tuple[str, ...], ...]:
-    """Split the one-line notation of a table into its cells."""
+    """Split a table in one-line notation into its cells."""
     return tuple(tuple(row.split()) for row in text.split(";"))
 
 
@@ -266,9 +266,10 @@ def rows_of(text: str) -> tuple[tuple[str, ...], ...]:
 def worked(
     sheet: Sheet, typed: Typed, options: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, MatrixStep], tuple[MatrixStep, ...]]:
-    """Compute a sheet and return its inputs and all steps; missing options have their defaults.
+    """Compute a sheet and return its inputs and all steps; missing options take their defaults.
 
-    Raises InputError for cells that are not numbers, and for numbers outside the domain of the calculation.
+    Raises InputError for unknown or missing tables, invalid options, cells that are not numbers, and numbers outside
+    the domain of the calculation.
     """
     _check_tables(sheet, typed)
     _check_options(sheet, options or {})
@@ -277,7 +278,7 @@ def worked(
 
 
 def _check_tables(sheet: Sheet, typed: Typed) -> None:
-    """Raise InputError unless all tables belong to the sheet and include the complete set of one of its examples."""
+    """Raise InputError unless all tables belong to the sheet and include all tables of at least one of its examples."""
     names = {name for name, _ in typed.tables}
     if unknown := names - set(sheet.tables):
         hint = say("Choose one of: {}.", ", ".join(sheet.tables))

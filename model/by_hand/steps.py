@@ -8,7 +8,7 @@ from model.by_hand.numbers import Number, Piece, Ref, Value, at
 
 @dataclass(frozen=True)
 class Cell:
-    """One number, and its formula in terms of cells of earlier steps; () for an input."""
+    """A number and its formula in terms of cells of earlier steps; () for an input."""
 
     value: Value
     made: tuple[Piece, ...] = ()
@@ -18,29 +18,29 @@ class Cell:
 class MatrixStep:
     """A matrix of the calculation.
 
-    `name` is unique within the calculation and a valid Python name; `symbol` is its notation in formulas: W_Q, Q^1.
-    `latex` and `numpy` express the complete step: as the right-hand side of a formula, and as a line of code that
-    computes the array `name` from the earlier ones.
+    `name` is unique within the calculation and a valid Python name; `symbol` is its notation in formulas, such as W_Q
+    or Q^1. `latex` and `numpy` express the complete step: as the right-hand side of a formula, and as a line of code
+    that computes the array `name` from earlier arrays.
     """
 
     name: str
     symbol: str
     cells: tuple[tuple[Cell, ...], ...]
-    about: str = ""  # key of its words; "" for an input
+    about: str = ""  # key of its description in the words; "" for an input
     formula: str = ""
     latex: str = ""
     numpy: str = ""
-    rows: tuple[str, ...] = ()  # names of the rows; () to number them from 1
+    rows: tuple[str, ...] = ()  # row names; () to number rows from 1
     columns: tuple[str, ...] = ()
-    fresh: tuple[int, ...] = ()  # rows that are new in this step
+    fresh: tuple[int, ...] = ()  # indices of rows that are new in this step
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and columns."""
         return len(self.cells), len(self.cells[0])
 
     def at(self, row: int, column: int) -> Number:
-        """Return the number in a cell, as a reference for later formulas."""
+        """Return the number in a cell, with a reference to the cell as its formula."""
         return at(Ref(self.name, row, column), self.cells[row][column].value)
 
     def row(self, row: int) -> list[Number]:
@@ -58,7 +58,7 @@ class MatrixStep:
 
 @dataclass(frozen=True)
 class Notation:
-    """The names and formulas of a step: see the fields of Step."""
+    """Names and formulas of a step; see the fields of MatrixStep."""
 
     name: str
     symbol: str
@@ -75,7 +75,7 @@ def step(
     columns: tuple[str, ...] = (),
     fresh: tuple[int, ...] = (),
 ) -> MatrixStep:
-    """Build a step with these numbers in its cells."""
+    """Build a step with the given numbers in its cells."""
     cells = tuple(tuple(Cell(each.value, each.made) for each in row) for row in numbers)
     return MatrixStep(
         notation.name,
@@ -92,10 +92,10 @@ def step(
 
 
 def input_step(name: str, symbol: str, values: Sequence[Sequence[Value]], rows=(), columns=()) -> MatrixStep:
-    """Build the step of a typed table."""
+    """Build the step for a table entered by the user."""
     return MatrixStep(name, symbol, tuple(tuple(map(Cell, row)) for row in values), rows=rows, columns=columns)
 
 
 def each(function: Callable[[Number], Number], of: MatrixStep) -> list[list[Number]]:
-    """Apply the function to every cell."""
+    """Apply a function to each cell."""
     return [[function(x) for x in row] for row in of.all_rows()]

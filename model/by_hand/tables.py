@@ -1,4 +1,4 @@
-"""Typed tables: their bounds, the parsing of their cells, and the problems in them."""
+"""Tables entered by the user: bounds, parsing of their cells, and invalid cells."""
 
 import re
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from fractions import Fraction
 from model.by_hand.steps import MatrixStep, input_step
 from model.errors import InputError, say
 
-MOST = 8  # rows and columns of a table
-LARGEST = 10**12  # largest absolute value of a number
-LONGEST = 40  # characters read from a cell
-LONGEST_NAME = 24  # characters of a token's name
-# At most 15 digits on either side of the point, so that no typed number makes the calculation slow.
+MOST = 8  # maximum rows and columns of a table
+LARGEST = 10**12  # maximum absolute value of a number
+LONGEST = 40  # maximum characters of a cell
+LONGEST_NAME = 24  # maximum characters of a token's name
+# At most 15 digits on each side of the decimal point, so that no input makes the calculation slow.
 _NUMBER = re.compile(r"([+-]?)(\d{0,15})(?:\.(\d{0,15}))?(?:e([+-]?\d{1,4}))?(?:/(\d{1,15}))?", re.IGNORECASE)
 _SIGNS = str.maketrans(
     {"−": "-", "–": "-", "，": ",", "．": ".", "／": "/", **{chr(0xFF10 + n): str(n) for n in range(10)}}
@@ -21,20 +21,20 @@ _SIGNS = str.maketrans(
 
 @dataclass(frozen=True)
 class Table:
-    """One table of a sheet. `rows` and `columns` are names of dimensions; "1" is the size 1."""
+    """One table of a sheet. `rows` and `columns` are names of dimensions; `"1"` means size 1."""
 
     symbol: str
     rows: str
     columns: str
-    low: int | None = None  # bounds of its numbers
+    low: int | None = None  # bounds on its numbers
     high: int = LARGEST
     whole: bool = False
-    above: bool = False  # excludes the lowest value itself
+    above: bool = False  # whether `low` itself is excluded
 
 
 @dataclass(frozen=True)
 class Typed:
-    """User input: the example it started from, the cells of every table, and the names of tokens."""
+    """User input: the name of the example it started from, the cells of each table, and the names of the tokens."""
 
     example: str
     tables: tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
@@ -43,7 +43,7 @@ class Typed:
 
 @dataclass(frozen=True)
 class Problem:
-    """An invalid cell."""
+    """An invalid cell, with the error and a hint."""
 
     table: str
     row: int
@@ -53,8 +53,8 @@ class Problem:
 
 
 def read_number(text: str) -> Fraction:
-    """Parse the number in a cell: 2, −0.5, 1e-3, 1/3. Raises InputError for anything else, and for magnitudes beyond
-    10^12.
+    """Parse the number in a cell, such as 2, −0.5, 1e-3 or 1/3. Raises InputError for anything else, and for magnitudes
+    above 10^12.
     """
     plain = text.translate(_SIGNS).replace(" ", "")
     if not plain:
@@ -77,7 +77,7 @@ def read_number(text: str) -> Fraction:
 
 
 def checked(text: str, table: Table) -> Fraction:
-    """Parse a cell of a table. Raises InputError if it is not a number or is outside the table's bounds."""
+    """Parse a cell of a table. Raises InputError if it is not a number or is out of the table's bounds."""
     value = read_number(text)
     below = table.low is not None and (value < table.low or (table.above and value == table.low))
     if not below and value <= table.high and (not table.whole or value.denominator == 1):
@@ -115,7 +115,7 @@ def problems(typed: Typed, tables: Mapping[str, Table]) -> list[Problem]:
 
 
 def _check_shape(rows: tuple[tuple[str, ...], ...], table: Table, sizes: dict[str, int]) -> None:
-    """Raise InputError for an invalid shape, or one that does not match the sizes of earlier tables. Adds new sizes to
+    """Raise InputError for an invalid shape, or one that is inconsistent with earlier tables. Adds new dimensions to
     `sizes`.
     """
     widths = {len(row) for row in rows}
@@ -129,9 +129,9 @@ def _check_shape(rows: tuple[tuple[str, ...], ...], table: Table, sizes: dict[st
 
 
 def steps_of(typed: Typed, tables: Mapping[str, Table], named: str = "") -> dict[str, MatrixStep]:
-    """Convert the typed tables to the first steps of a calculation. Raises InputError for the first invalid cell.
+    """Convert the tables to the first steps of a calculation. Raises InputError for the first invalid cell.
 
-    `named`: the dimension whose rows and columns have names.
+    `named`: the dimension whose entries have names.
     """
     for problem in problems(typed, tables):
         where = f"{tables[problem.table].symbol}[{problem.row + 1}, {problem.column + 1}]"
@@ -149,5 +149,5 @@ def steps_of(typed: Typed, tables: Mapping[str, Table], named: str = "") -> dict
 
 
 def _names(typed: Typed, n: int, named: bool) -> tuple[str, ...]:
-    """Return the tokens' names, filled up with numbers if there are too few."""
+    """Return n names of tokens; missing ones are replaced by their number. () if the dimension has no names."""
     return tuple((typed.names[i : i + 1] or (str(i + 1),))[0] for i in range(n)) if named else ()

@@ -1,4 +1,4 @@
-"""Export of a calculation as text: NumPy code that computes the same numbers, and LaTeX."""
+"""Export of a calculation: NumPy code that computes the same numbers, and LaTeX."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -10,7 +10,7 @@ from model.by_hand.steps import MatrixStep
 
 
 def as_numpy(inputs: Mapping[str, MatrixStep], steps: Sequence[MatrixStep]) -> str:
-    """Format a calculation as Python code that computes an array for every step, with the same name and shape."""
+    """Format a calculation as Python code that computes an array for each step, with the same name and shape."""
     body = [step.numpy for step in steps]
     imports = [*(["import math", ""] if any("math." in line for line in body) else []), "import numpy as np", ""]
     tables = [f"{each.name} = np.array({_rows(each)}, dtype=float)" for each in inputs.values()]
@@ -23,7 +23,7 @@ def _rows(of: MatrixStep) -> str:
 
 
 def _plain(value: Value) -> str:
-    """Format a number as a Python literal or quotient: 2, 0.5, 1 / 3."""
+    """Format a number as a Python literal or quotient, such as 2, 0.5 or 1 / 3."""
     if isinstance(value, Decimal) or value.denominator == 1:
         return str(value)
     return repr(float(value)) if Fraction(repr(float(value))) == value else f"{value.numerator} / {value.denominator}"
@@ -32,8 +32,8 @@ def _plain(value: Value) -> str:
 def as_latex(
     inputs: Mapping[str, MatrixStep], steps: Sequence[MatrixStep], texts: Mapping[str, Sequence[Sequence[str]]]
 ) -> str:
-    r"""Format every matrix with its formula as an aligned block of amsmath. `texts`: the displayed numbers of each
-    step.
+    r"""Format each matrix with its formula as an aligned block of amsmath. `texts`: the displayed
+    numbers of each step.
     """
     lines = [f"{latex(each.symbol)} &= {_matrix(texts[each.name])}" for each in inputs.values()]
     for each in steps:
@@ -51,7 +51,7 @@ _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def _latex_number(text: str) -> str:
-    """Convert a displayed number to LaTeX: −0.5, 1/3, 1.2 × 10⁻⁵, −∞."""
+    """Convert a displayed number, such as −0.5, 1/3, 1.2 × 10⁻⁵ or −∞, to LaTeX."""
     plain = text.replace("−", "-").replace("∞", r"\infty")
     if " × 10" in plain:
         mantissa, power = plain.split(" × 10")

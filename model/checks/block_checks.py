@@ -1,4 +1,4 @@
-"""Checks of every block: its values, recomputed from its input stream, against their definitions.
+"""Checks of each block: its activations, recomputed from its input stream, are compared with their definitions.
 
 Sums are taken in float64, so that the measured rounding is the model's and not the check's.
 """
@@ -23,7 +23,7 @@ def _shared(x: Tensor, subject: Subject) -> Tensor:
 
 
 def _unseen(subject: Subject, layer: int, T: int) -> Tensor:
-    """Return True for each key hidden from a query: in the future, or outside the layer's window. [T, T] bool"""
+    """Return a mask of the keys hidden from each query: in the future, or outside the layer's window. [T, T] bool"""
     window = subject.run.model.blocks[layer].attn.window
     return future(T, T) if window is None else future(T, T) | outside(T, T, window)
 
@@ -36,7 +36,7 @@ def rows(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def no_future(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Check that no weight lies on a later token."""
+    """Check that every weight on a later token is 0."""
     if "pattern" in at:
         T = at["pattern"].shape[-1]
         later = at["pattern"].masked_fill(~future(T, T), 0)
@@ -53,24 +53,24 @@ def scores(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
     actual, unseen = at["scores"], _unseen(subject, layer, T)
     hidden = unseen | (actual.isneginf() if subject.edited("scores") else torch.zeros(T, T, dtype=torch.bool))
     expected = (q @ k.mT / math.sqrt(E)).masked_fill_(hidden, 0)
-    # A dot product of large terms may be near 0: its rounding is relative to |q| |k|.
+    # A dot product of large terms may be near 0; its rounding error is relative to |q| |k|.
     size = (q.norm(dim=-1) * k.norm(dim=-1).amax(-1, keepdim=True)) / math.sqrt(E)
     worst.rows(actual.masked_fill(hidden, 0), expected, size, layer)
 
 
 def softmax(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Check patterns against exp(score) / sum of exp(scores), in every head with an unedited pattern."""
+    """Check patterns against exp(score) / sum of exp(scores), in every head whose pattern is not edited."""
     if "pattern" in at:
         heads = subject.untouched("pattern", layer)
         raised = (at["scores"][heads].double() - at["scores"][heads].double().amax(-1, keepdim=True)).exp()
         expected = raised / raised.sum(-1, keepdim=True)
-        # exp turns the relative rounding of a score into a relative error of the weight.
+        # exp turns the absolute rounding error of a score into a relative error of the weight.
         finite = at["scores"][heads].double().masked_fill(at["scores"][heads].isneginf(), 0)
         worst.rows(at["pattern"][heads], expected, expected.amax(-1) * (1 + finite.abs().amax(-1)), layer, heads)
 
 
 def mixed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Check z against the weighted sum of the values, in every head with an unedited output."""
+    """Check z against the sum of the values weighted by the pattern, in every head whose output is not edited."""
     if "z" in at and "pattern" in at:
         heads = subject.untouched("z", layer)
         pattern, v = at["pattern"][heads].double(), _shared(at["v"], subject)[heads].double()
@@ -78,7 +78,7 @@ def mixed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def head_outputs(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Check that the heads' outputs through W_O and the bias of o sum to attention's output."""
+    """Check that the heads' outputs, multiplied by W_O, and the output bias sum to the output of attention."""
     if "attn_out" in at:
         weight, bias = output_weights(subject.run, layer).double(), subject.run.model.blocks[layer].attn.o.bias
         each = at["z"].double() @ weight  # [H, T, D]
@@ -87,7 +87,7 @@ def head_outputs(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def one_head(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Check that a pattern computed from one head's weights alone equals the head's pattern among all heads."""
+    """Check that the pattern computed from one head's weights alone equals that head's pattern from the full block."""
     if "pattern" in at:
         for head in range(subject.run.config.n_head):
             shown = torch.from_numpy(subject.run.pattern(layer, head))[None]
@@ -97,8 +97,10 @@ def one_head(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Check the residual stream: the sum of first stream and outputs (pre-norm), or the input of each norm
-    (post-norm).
+    """Check the residual additions.
+
+    Pre-norm: the first stream plus the outputs of all sublayers is the last stream. Post-norm: the stream plus the
+    output of each sublayer is the input of the norm after it.
     """
     run = subject.run
     if "attn_out" not in at:
@@ -108,14 +110,14 @@ def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
             total, size = at[x].double() + at[added].double(), (at[x].abs() + at[added].abs()).amax(-1)
             worst.rows(at[read], total, size, layer, allowed=summed(2) * size)
         return
-    if worst.carry is None:  # the sum so far, its size, and the bound on the difference between this sum and the run
+    if worst.carry is None:  # the running sum, its absolute sum, and the bound on its difference from the run
         first = run.residuals[0].double()
         worst.carry = torch.stack((first, first.abs(), torch.zeros_like(first)))
     for name in ("attn_out", "mlp_out"):
         worst.carry[0] += at[name].double()
         worst.carry[1] += at[name].double().abs()
         worst.carry[2] += subject.block_bound(name, layer)[:, None]
-    if "resid_post" in sites_edited(run.key.edits, layer):  # the change by an edit of the stream belongs to no sublayer
+    if "resid_post" in sites_edited(run.key.edits, layer):  # an edit of the stream belongs to no sublayer
         after = run.residuals[layer + 1].double()
         worst.carry = torch.stack((after, after.abs(), torch.zeros_like(after)))
     if layer == run.config.n_layer - 1:
@@ -125,14 +127,14 @@ def sublayers(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def recomputed(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Check that a recomputed block gives the stream with which the run continued."""
+    """Check that the output of each recomputed block equals the stored input stream of the next block."""
     if "resid_post" in at:
         allowed = subject.block_bound("resid_post", layer)
         worst.rows(at["resid_post"], subject.run.residuals[layer + 1], None, layer, allowed=allowed)
 
 
 def norm_unit(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Check that the normalized vector has mean 0 (LayerNorm) and mean square 1, epsilon included."""
+    """Check that each normalized vector has mean square 1, epsilon included, and for LayerNorm mean 0."""
     for norm, name in _norms(subject, layer):
         x, scale = at[f"{name}_in"].double(), at[f"{name}_scale"].double()
         x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
@@ -143,12 +145,15 @@ def norm_unit(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
             out = (at[f"{name}_out"].double() - bias) / norm.weight.detach().double()
             ratio = at[f"{name}_out"].double().abs().amax(-1) / norm.weight.detach().double().abs().min()
             mean = out.mean(-1)
-            large = 1 + at[f"{name}_in"].double().abs().amax(-1) / scale[:, 0]  # a large mean loses digits
+            large = 1 + at[f"{name}_in"].double().abs().amax(-1) / scale[:, 0]  # subtracting a large mean loses digits
             worst.values(mean, torch.zeros_like(mean), large + ratio, layer)
 
 
 def norm_formula(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Check gain (x - mean) / sqrt(variance + eps) + bias, or gain x / sqrt(mean square + eps), in float64."""
+    """Check the output of each norm against its formula, computed in float64.
+
+    LayerNorm: gain (x - mean) / sqrt(variance + eps) + bias. RMSNorm: gain x / sqrt(mean square + eps).
+    """
     for norm, name in _norms(subject, layer):
         x = at[f"{name}_in"].double()
         x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
@@ -160,7 +165,7 @@ def norm_formula(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
 
 
 def _norms(subject: Subject, layer: int) -> list[tuple[Norm, str]]:
-    """Return the norms of a block, or, after the last one, the final norm."""
+    """Return the norms of a block with their site names; for the index after the last block, the final norm."""
     model = subject.run.model
     if layer < len(model.blocks):
         return [(model.blocks[layer].norm1, "norm1"), (model.blocks[layer].norm2, "norm2")]
@@ -168,7 +173,7 @@ def _norms(subject: Subject, layer: int) -> list[tuple[Norm, str]]:
 
 
 def finite(subject: Subject, layer: int, at: Sites, worst: Worst) -> None:
-    """Check that no value is NaN or infinite, except scores of hidden keys."""
+    """Check that no value is NaN or infinite, except for the scores of hidden keys."""
     for name, x in at.items():
         if name == "scores":
             unseen = _unseen(subject, layer, x.shape[-1])

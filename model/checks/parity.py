@@ -1,8 +1,8 @@
-"""Comparison of the loaded model with a model of `transformers` that is built from its config and its weights in
+"""Comparison of the loaded model with the equivalent transformers model, built from its config and its weights in
 memory.
 
-Only the computation is compared, step by step and with the loaded weights. The comparison cannot detect errors in
-reading the file: a tensor that was swapped while reading is swapped in both.
+Only the computation with the loaded weights is compared. The comparison cannot detect errors in reading the file: two
+tensors that were swapped while reading are swapped in both models.
 """
 
 import contextlib
@@ -23,8 +23,8 @@ from model.progress import Progress
 from model.text.bpe_ranks import ALPHABET
 from model.text.vocabulary import Vocabulary
 
-MOST_BYTES = 2 << 30  # bytes of weights; the second model shares most of them and copies some
-MOST_TOKENS = 256  # tokens with patterns of all heads and layers in memory
+MOST_BYTES = 2 << 30  # maximum bytes of weights; the second model shares most of them and copies the rest
+MOST_TOKENS = 256  # maximum number of tokens, since the patterns of all heads and layers are in memory
 RANDOM_TOKENS = 24
 
 _BIASES = ("q_bias", "k_bias", "v_bias", "o_bias")
@@ -32,7 +32,9 @@ _BIASES = ("q_bias", "k_bias", "v_bias", "o_bias")
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """The findings of the comparisons."""
+    """The findings of the comparisons: logits, attention patterns and hidden states for the prompt, and logits for
+    random tokens.
+    """
 
     logits: Finding
     patterns: Finding
@@ -40,12 +42,12 @@ class Compared:
     random: Finding
 
 
-# --- which family, and its config ---------------------------------------------------------------------
+# --- model family and config --------------------------------------------------------------------------
 
 
 def family_of(config: ModelConfig) -> tuple[str, str]:
-    """Return the `model_type` of transformers with the same wiring and "", or "" and the reason if no such
-    type exists.
+    """Return the `model_type` of the equivalent transformers model and "", or "" and the settings that no such model
+    type supports.
     """
     c = config
     if c.mixer != "softmax":
@@ -76,7 +78,7 @@ def family_of(config: ModelConfig) -> tuple[str, str]:
 
 
 def hf_config(config: ModelConfig, kind: str) -> dict:
-    """Return the values of transformers' config for a model type. `to_config` is its inverse."""
+    """Return the keyword arguments of the transformers config for a model type, the inverse of `to_config`."""
     c, module = config, {"gpt2": gpt2, "gpt_neox": gpt_neox}.get(kind)
     common = {
         "vocab_size": c.vocab_size,
@@ -127,7 +129,7 @@ def hf_config(config: ModelConfig, kind: str) -> dict:
 
 
 def _stacked(parts: list[Tensor], config: ModelConfig) -> Tensor:
-    """Stack q, k and v as in GPT-2: [in, 3 out], or a bias [3 out]."""
+    """Concatenate the weights of q, k and v as in GPT-2: [in, 3 out], or their biases: [3 out]."""
     return torch.cat(parts).t() if parts[0].ndim == 2 else torch.cat(parts)
 
 
@@ -136,7 +138,7 @@ def _by_head(parts: list[Tensor], config: ModelConfig) -> Tensor:
     return torch.stack([part.unflatten(0, (config.n_head, -1)) for part in parts], 1).flatten(0, 2)
 
 
-# A conversion when reading -> its inverse.
+# Conversion when reading -> its inverse.
 BACK: dict[Callable, Callable[[list[Tensor], ModelConfig], Tensor]] = {
     gpt2.transpose: lambda parts, config: parts[0].t(),
     gpt2.split_qkv: _stacked,
@@ -145,7 +147,9 @@ BACK: dict[Callable, Callable[[list[Tensor], ModelConfig], Tensor]] = {
 
 
 def hf_state(state: Mapping[str, Tensor], config: ModelConfig, kind: str) -> dict[str, Tensor]:
-    """Return the weights under transformers' names and in its layout; unconverted ones share their memory."""
+    """Return the weights under transformers' names and in its layout. Weights that need no conversion share memory with
+    the originals.
+    """
     layout, tensors = FAMILIES[kind].layout, {}
     for theirs, rule in layout.names.items():
         if rule is None:
@@ -161,15 +165,15 @@ def hf_state(state: Mapping[str, Tensor], config: ModelConfig, kind: str) -> dic
     return tensors
 
 
-# --- the comparison -----------------------------------------------------------------------------------
+# --- comparison ---------------------------------------------------------------------------------------
 
 
 @torch.inference_mode()
 def compare(subject: Subject, progress: Progress) -> Compared | Finding:
-    """Compare logits, patterns and hidden states of the plain run with transformers'. Returns a Finding if that is
-    impossible.
+    """Compare logits, patterns and hidden states of the unedited run with those of the equivalent transformers model.
 
-    Uses the first MOST_TOKENS tokens of the prompt: later ones have no effect on them.
+    Returns a Finding with the reason if no comparison is possible. Uses the first MOST_TOKENS tokens of the prompt;
+    later tokens do not affect their results.
     """
     plain, config = subject.unedited, subject.unedited.config
     kind, other = family_of(config)
@@ -217,7 +221,9 @@ def compare(subject: Subject, progress: Progress) -> Compared | Finding:
 
 
 def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
-    """Build the model of transformers with these weights, its attention computed step by step. Raises ImportError."""
+    """Build the equivalent transformers model from these weights, with eager attention. Raises ImportError if
+    transformers is not installed.
+    """
     import transformers
 
     classes = {
@@ -239,14 +245,14 @@ def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
             output_loading_info=True,
         )
     wrong = [name for names in loading.values() for name in names]
-    if wrong:  # an unloaded weight would appear as a difference
+    if wrong:  # a missing weight would appear as a difference
         raise ValueError(f"transformers did not take all weights: {', '.join(map(str, wrong[:5]))}")
     return built.eval()
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress progress bars of transformers on the server's console."""
+    """Suppress the progress bars of transformers on the server's console."""
     from transformers.utils import logging
 
     enabled = logging.is_progress_bar_enabled()
@@ -259,7 +265,7 @@ def _quiet() -> Iterator[None]:
 
 
 def part(name: str) -> Callable[[Subject, Progress], Finding]:
-    """Return a check for one of the comparisons; all are computed at the first use."""
+    """Return a check that reports one of the comparisons; the first use computes all of them."""
 
     def look(subject: Subject, progress: Progress) -> Finding:
         result = subject.once("parity", lambda: compare(subject, progress))
@@ -268,13 +274,11 @@ def part(name: str) -> Callable[[Subject, Progress], Finding]:
     return look
 
 
-# --- the tokenizer ------------------------------------------------------------------------------------
+# --- tokenizer ----------------------------------------------------------------------------------------
 
 
 def tokenizer(subject: Subject, progress: Progress) -> Finding:
-    """Compare the prompt's ids with those of transformers' own tokenizer with the same vocabulary, pattern
-    and merges.
-    """
+    """Compare the prompt's ids with those of a transformers tokenizer with the same vocabulary, pattern and merges."""
     if subject.prompt is None:
         return unable("no_prompt")
     vocabulary = subject.lm.tokenizer.vocabulary
@@ -290,7 +294,7 @@ def tokenizer(subject: Subject, progress: Progress) -> Finding:
 
 
 def _encoder(vocabulary: Vocabulary):
-    """Build a tokenizer of transformers. Raises ImportError."""
+    """Build the equivalent transformers tokenizer. Raises ImportError if transformers is not installed."""
     import transformers
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -316,8 +320,9 @@ def _encoder(vocabulary: Vocabulary):
 
 
 def _halves(token: str, rank: int, names: Mapping[int, str], vocabulary: Vocabulary) -> tuple[str, str] | None:
-    """Return the two tokens joined by the merge of this rank: the last two parts after merging its bytes by lower
-    ranks.
+    """Return the pair of tokens joined by the merge of this rank, or None if no merge produces the token.
+
+    The pair is what remains of the token's bytes after all merges of lower rank.
     """
     if len(token) < 2:
         return None
@@ -327,7 +332,7 @@ def _halves(token: str, rank: int, names: Mapping[int, str], vocabulary: Vocabul
         joined = [ranks.get(left + right, rank) for left, right in pairwise(parts)]
         least = min(joined)
         if least >= rank:
-            return None  # found whole, never merged
+            return None  # already complete: no merge of this rank produces it
         at = joined.index(least)
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
     signs = {byte: sign for sign, byte in ALPHABET.items()}

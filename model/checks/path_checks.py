@@ -1,4 +1,4 @@
-"""Checks of paths: the logits of the run computed by another path through the model, or in float64."""
+"""Checks of execution paths: the run's logits, computed again by another path through the model or in float64."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from model.kernels import ready
 from model.progress import Progress
 from model.tracing.trace import run as run_model
 
-MOST_STEPS = 16  # tokens fed one at a time
-MOST_BYTES = 2 << 30  # bytes of a second copy of the weights
+MOST_STEPS = 16  # maximum number of tokens fed one at a time
+MOST_BYTES = 2 << 30  # maximum bytes of a second copy of the weights
 
 
 @torch.inference_mode()
 def fused(subject: Subject, progress: Progress) -> Finding:
-    """Check that the fused forward pass, which computes no pattern, gives the traced run's logits. Edits of the run are
-    applied.
+    """Check that the fused forward pass, which materializes no pattern, gives the traced run's logits. The run's edits
+    are applied.
     """
     logits = subject.run.model(subject.ids, tap=subject.run.tap)[0]
     return _logits(subject, logits)
@@ -32,7 +32,7 @@ def fused(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def stepwise(subject: Subject, progress: Progress) -> Finding:
-    """Check that an explicit forward pass gives patterns equal to those recomputed from the stored streams."""
+    """Check that an unfused forward pass gives the same patterns as recomputation from the stored streams."""
     run, worst = subject.run, Worst("weight", "moved")
 
     def look(site: str, layer: int, tensor: Tensor) -> Tensor:
@@ -47,31 +47,32 @@ def stepwise(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def explicit(subject: Subject, progress: Progress) -> Finding:
-    """Check that an explicit forward pass, with scores and patterns, gives the run's logits."""
+    """Check that an unfused forward pass, which materializes scores and patterns, gives the run's logits."""
     tap = identity if subject.run.tap is None else subject.run.tap
     return _logits(subject, subject.run.model(subject.ids, tap=tap)[0])
 
 
 @torch.inference_mode()
 def cached(subject: Subject, progress: Progress) -> Finding:
-    """Check that the last tokens, fed one at a time into a KV cache, give the logits of a single pass over
-    the prompt.
+    """Check that the last tokens, fed one at a time with a KV cache, give the same logits as a single pass over the
+    prompt.
     """
     return _in_every_way(subject, [1] * min(MOST_STEPS, subject.ids.shape[1] - 1), progress)
 
 
 @torch.inference_mode()
 def chunked(subject: Subject, progress: Progress) -> Finding:
-    """Check that the prompt, fed in three uneven chunks, gives the logits of a single pass over the prompt."""
+    """Check that the prompt, fed in three uneven chunks, gives the same logits as a single pass."""
     T = subject.ids.shape[1]
     return _in_every_way(subject, [T // 3, T // 4] if T > 3 else [1] * (T - 1), progress)
 
 
 def _in_every_way(subject: Subject, last: Sequence[int], progress: Progress) -> Finding:
-    """Feed the prompt as one chunk, followed by chunks of the sizes `last`, in each way to continue a text.
+    """Feed the prompt as one chunk, followed by chunks of the sizes `last`, with each implementation of a decode step.
 
-    A compiled model has several ways (model.gpt.decode_ways) for so small a number of tokens. The fastest one, which
-    the page uses, depends on the machine; the finding does not.
+    A compiled model has several implementations (model.gpt.decode_ways) for chunks this small. The page uses the
+    fastest on the machine; the finding covers all of them. Returns the finding with the largest ratio of difference to
+    bound.
     """
     few = 0 < max(last, default=0) <= MOST_ROWS and subject.run.tap is None
     step = step_of(subject.run.model) if few and ready.now() is not None else None
@@ -81,7 +82,7 @@ def _in_every_way(subject: Subject, last: Sequence[int], progress: Progress) -> 
 
 
 def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress, how: str) -> Finding:
-    """Feed the prompt and the chunks in one of those ways, the first chunk by torch."""
+    """Feed the prompt and the chunks with the implementation `how`; the first chunk is always computed by torch."""
     run, ids, T, parts = subject.run, subject.ids, subject.ids.shape[1], []
     if T < 2:
         return unable("one_token")
@@ -99,7 +100,9 @@ def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress, how: s
 
 @torch.inference_mode()
 def batched(subject: Subject, progress: Progress) -> Finding:
-    """Check that the prompt as one row of three gives the same logits as alone; the other rows are random tokens."""
+    """Check that the prompt, as the middle row of a batch of three, gives the same logits as alone; the other rows are
+    random tokens.
+    """
     others = _random_ids(subject, 2, subject.ids.shape[1])
     logits = subject.run.model(torch.cat((others[:1], subject.ids, others[1:])), tap=subject.run.tap)[1]
     return _logits(subject, logits)
@@ -107,7 +110,7 @@ def batched(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def later_tokens(subject: Subject, progress: Progress) -> Finding:
-    """Check that random tokens in the second half of the prompt do not change the first half's logits."""
+    """Check that replacing the second half of the prompt by random tokens does not change the first half's logits."""
     T = subject.ids.shape[1]
     if T < 2:
         return unable("one_token")
@@ -118,7 +121,7 @@ def later_tokens(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def no_edit(subject: Subject, progress: Progress) -> Finding:
-    """Check that a run with edits that change nothing (a head of every layer times 1) equals the plain run."""
+    """Check that a run with edits that change nothing (one head per layer scaled by 1) equals the unedited run."""
     plain = subject.unedited
     edits = [Edit("scale", layer, layer % plain.config.n_head, factor=1.0) for layer in range(plain.config.n_layer)]
     other = run_model(plain.model, plain.tokens, edits=edits, unedited=plain)
@@ -130,7 +133,7 @@ def no_edit(subject: Subject, progress: Progress) -> Finding:
 
 @torch.inference_mode()
 def float64(subject: Subject, progress: Progress) -> Finding:
-    """Compare with the same model in float64, which shows the size of the float32 rounding."""
+    """Compare the run with the same model in float64, which shows the size of the float32 rounding error."""
     twin = twin_of(subject)
     if isinstance(twin, Finding):
         return twin
@@ -139,7 +142,7 @@ def float64(subject: Subject, progress: Progress) -> Finding:
 
 
 def twin_of(subject: Subject) -> Transformer | Finding:
-    """Return the model in float64, or a Finding if it is too large."""
+    """Return the model in float64, or a Finding if the copy would be too large."""
     size = sum(parameter.numel() * 8 for parameter in subject.run.model.parameters())
     if size > MOST_BYTES:
         return unable("too_large", f"{size / 2**30:.1f} GiB")
@@ -163,6 +166,6 @@ def _logits(subject: Subject, logits: Tensor, upto: int | None = None) -> Findin
 
 
 def _random_ids(subject: Subject, batch: int, length: int) -> Tensor:
-    """Draw random token ids from the subject's seed. [B, T]"""
+    """Draw random token ids with the subject's seed. [B, T]"""
     generator = torch.Generator().manual_seed(subject.seed)
     return torch.randint(0, subject.run.config.vocab_size, (batch, length), generator=generator)

@@ -1,4 +1,4 @@
-"""Checks of one run of one model, by name: each compares two computations that must agree.
+"""Registry of the checks of one run of one model. Each check compares two computations that must agree.
 
 >>> from model.checks.registry import run_checks                                          # doctest: +SKIP
 >>> from model.checks.result import subject_of                                        # doctest: +SKIP
@@ -26,30 +26,30 @@ log = logging.getLogger("playground")
 
 @dataclass(frozen=True)
 class Check:
-    """One check: `at` checks one block after another, `look` the whole run; exactly one of the two is set.
+    """One check. `at` checks one block after another and `look` the whole run; exactly one of the two is set.
 
-    Its name, its explanation and its formula are the words "checks.name.<key>", "checks.says.<key>" and so on.
+    Its name, explanation and formula are the words "checks.name.<key>", "checks.says.<key>" and so on.
     """
 
-    kind: str  # "measured": two runs; "derived": a run against arithmetic; "simulated": random numbers decide
-    passes: float  # approximate cost in forwards of the model
+    kind: str  # "measured": two runs compared; "derived": a run against arithmetic; "simulated": random draws
+    passes: float  # approximate cost in forward passes
     look: Look | None = None
     at: AtBlock | None = None
-    unit: str = ""  # unit of a block check; see model.checks.result.UNITS
-    rule: str = "exact"  # see model.checks.result.RULES; a "product" of float32 numbers is a "sum"
-    terms: str = ""  # terms of a "sum": a field of the config, or "tokens"
-    short: bool = False  # whether it checks only a few positions, however long the prompt is
+    unit: str = ""  # unit of a block check, a key of model.checks.result.UNITS
+    rule: str = "exact"  # a key of model.checks.result.RULES; with float32 products, "product" becomes "sum"
+    terms: str = ""  # number of terms for the rule "sum": a field of the config, or "tokens"
+    short: bool = False  # whether it checks only a few positions of any prompt
     random: bool = False  # whether it uses random numbers
-    plain: bool = False  # True if it uses the run without edits, even if the visitor has edited it
-    moves: str = ""  # source of its measured bound, shared by all checks: "run" or "blocks"
+    plain: bool = False  # whether it uses the unedited run, even if the visitor has made edits
+    moves: str = ""  # source of its measured bound, shared with other checks: "run" or "blocks"
 
     @property
     def shares(self) -> set[str]:
-        """Its shared computations; keys of SHARED."""
+        """Keys of SHARED: the computations that this check shares with others."""
         return {each for each in (self.moves, "walk" if self.at else "") if each}
 
 
-# Passes of the model that checks share: a walk through all blocks, and the perturbations of blocks or of the run.
+# Cost in forward passes of the computations shared by checks: recomputed blocks, perturbations of blocks or of the run.
 SHARED = {"walk": 2.2, "blocks": 3.0, "run": 3.0}
 
 # In display order, by topic; a group's name is the word "checks.group.<group>".
@@ -118,22 +118,26 @@ GROUPS: dict[str, tuple[str, ...]] = {
 _BYTES_A_SECOND, _PRODUCTS_A_SECOND = (
     4e9,
     6e10,
-)  # roughly a laptop's CPU; they only decide which checks wait for a button
-QUICK, QUICK_TOGETHER = 0.45, 0.8  # seconds
-_LIBRARY = 3.0  # seconds to import transformers, the first time
-_FEW = 16  # positions of a short check
-WAITS = 3.0  # passes beyond which a check always waits
+)  # roughly a laptop's CPU; they only determine which checks start with a button
+QUICK, QUICK_TOGETHER = 0.45, 0.8  # maximum seconds of one quick check, and of all together
+_LIBRARY = 3.0  # seconds of the first import of transformers
+_FEW = 16  # number of positions of a short check
+WAITS = 3.0  # maximum cost in forward passes of a check that starts without a button
 
 
 def pass_seconds(subject: Subject, most: int | None = None) -> float:
-    """Estimate the seconds of a forward pass of the prompt, or of `most` of its tokens, from the sizes alone."""
+    """Estimate the seconds of a forward pass over the prompt, or over at most `most` tokens of it, from the sizes
+    alone.
+    """
     n = sum(parameter.numel() for parameter in subject.run.model.parameters())
     T = min(len(subject.run.tokens), most or len(subject.run.tokens))
     return 0.004 + 4 * n / _BYTES_A_SECOND + 2 * n * T / _PRODUCTS_A_SECOND
 
 
 def quick(subject: Subject) -> tuple[str, ...]:
-    """Return the checks that a page can run at once, each within about QUICK and all within QUICK_TOGETHER seconds."""
+    """Return the checks that a page can run immediately: each takes at most about QUICK seconds, and all at most
+    QUICK_TOGETHER.
+    """
     budget, shared, keys = QUICK_TOGETHER, set(), []
     full, few = pass_seconds(subject), pass_seconds(subject, _FEW)
     for key, check in CHECKS.items():
@@ -147,7 +151,7 @@ def quick(subject: Subject) -> tuple[str, ...]:
 
 
 def seconds_of(subject: Subject) -> float:
-    """Estimate the seconds of all checks."""
+    """Estimate the total seconds of all checks."""
     full, few = pass_seconds(subject), pass_seconds(subject, _FEW)
     each = sum(check.passes * (few if check.short else full) for check in CHECKS.values())
     return sum(SHARED.values()) * full + each + _LIBRARY
@@ -157,10 +161,10 @@ def seconds_of(subject: Subject) -> float:
 def run_checks(
     subject: Subject, keys: Collection[str] | None = None, progress: Progress = silent
 ) -> dict[str, Finding]:
-    """Run some checks, or all, in the order of CHECKS. A check that raises an exception is "broken" and does not agree.
+    """Run the given checks, or all, in the order of CHECKS. A check that raises an exception has the state "broken".
 
-    `progress(done, total, "Checking")` counts thousandths of a pass of the model and may raise to cancel. Raises
-    ValueError for an unknown key.
+    `progress(done, total, "Checking")` counts thousandths of a forward pass; it may raise an exception to cancel.
+    Raises ValueError for an unknown key.
     """
     keys = list(CHECKS) if keys is None else list(keys)
     if unknown := sorted(set(keys) - set(CHECKS)):
@@ -177,7 +181,9 @@ def run_checks(
 
 
 class _Progress:
-    """Progress over all checks; an exception that it raises ends the work and does not count as a broken check."""
+    """Progress over all checks. An exception raised by the progress function ends the run and does not count as a
+    broken check.
+    """
 
     def __init__(self, progress: Progress, keys: Sequence[str]) -> None:
         self.progress, self.passes, self.raised, self.shared = progress, 0.0, None, set()
@@ -185,7 +191,9 @@ class _Progress:
         self.shared = set()
 
     def cost(self, keys: Sequence[str]) -> float:
-        """Return the passes of these checks, including shared ones needed for the first time."""
+        """Return the cost of these checks in forward passes, including shared computations needed for the first
+        time.
+        """
         more = set().union(*(CHECKS[key].shares for key in keys)) - self.shared
         self.shared |= more
         return sum(CHECKS[key].passes for key in keys) + sum(SHARED[name] for name in more)
@@ -203,7 +211,7 @@ class _Progress:
 
 
 def _guarded(key: str, work, report: _Progress) -> Finding:
-    """Run a check. Returns its result, or "broken" with the exception."""
+    """Run a check and return its finding, or a "broken" finding with the exception."""
     try:
         return work()
     except Exception as error:
@@ -214,7 +222,9 @@ def _guarded(key: str, work, report: _Progress) -> Finding:
 
 
 def _run_block_checks(subject: Subject, keys: Sequence[str], report: _Progress) -> dict[str, Finding]:
-    """Run all block checks in one walk: each block is recomputed once for all of them, and its time is shared."""
+    """Run all block checks in one pass over the blocks: each block is recomputed once for all checks, and its time is
+    divided among them.
+    """
     selected = {key: CHECKS[key] for key in keys}
     worst = {key: subject.worst(each.unit, each.rule, _terms(subject, each.terms)) for key, each in selected.items()}
     seconds, broken = dict.fromkeys(keys, 0.0), {}
@@ -252,7 +262,7 @@ def _check_block(key: str, subject: Subject, layer: int, at: dict, worst: Worst)
 
 
 def _terms(subject: Subject, name: str) -> int:
-    """Return the number of terms in a check's bound."""
+    """Return the number of terms in a check's bound, given its `terms`."""
     if name == "tokens":
         return len(subject.run.tokens)
     return int(name) if name.isdigit() else getattr(subject.run.config, name) if name else 0
@@ -267,5 +277,5 @@ def summary(findings: dict[str, Finding]) -> dict[str, int]:
 
 
 def machine() -> dict[str, object]:
-    """Return properties of the machine that affect the last digits."""
+    """Return the properties of the machine that affect the last digits of results."""
     return {"torch": torch.__version__.split("+")[0], "threads": torch.get_num_threads()}

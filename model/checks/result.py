@@ -1,7 +1,7 @@
-"""Input and result of a check: two ways to compute the same number, and their difference.
+"""Input and result of a check: two computations of the same number, and their difference.
 
-A bound is never arbitrary, nor the outcome on one machine. It is 0, or the rounding of float32 in a sum of this many
-terms, or the measured effect of float32-sized errors on the compared number.
+A bound is never chosen by hand or taken from the outcome on one machine. It is 0, the float32 rounding error of a sum
+with this number of terms, or the measured effect of float32-sized errors on the compared number.
 """
 
 import math
@@ -28,25 +28,27 @@ WATCHED = ("resid_pre", "pattern", "final_out", "logits")  # sites whose bounds 
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of a check. `difference`, `bound` and the place are those of the largest ratio of difference to bound."""
+    """Result of a check. `difference`, `bound` and the location are those of the largest ratio of difference
+    to bound.
+    """
 
     state: str  # "agrees", "differs", "unable" (cannot be checked here) or "broken" (the check itself failed)
-    difference: float = 0.0  # math.inf for a number that is not finite
+    difference: float = 0.0  # math.inf if it is not finite
     bound: float = 0.0
     unit: str = ""  # a key of UNITS
     rule: str = "exact"  # a key of RULES: the reason for the bound
-    n: int = 0  # terms of a sum, for the rule "sum"
-    scale: float = 0.0  # the reference size of the bound
-    compared: int = 0  # number of comparisons
+    n: int = 0  # number of terms, for the rule "sum"
+    scale: float = 0.0  # size of the numbers to which the bound is relative
+    compared: int = 0  # number of compared values
     layer: int | None = None
     head: int | None = None
     position: int | None = None
-    reason: str = ""  # for "unable" a key of REASONS, for "broken" the type of the exception
+    reason: str = ""  # a key of REASONS for "unable", the type of the exception for "broken"
     got: str = ""  # details of the reason
     seconds: float = field(default=0.0, compare=False)
 
     def placed(self, position: int) -> "Finding":
-        """Return a copy of the finding at a position."""
+        """Return a copy of the finding at another position."""
         return replace(self, position=position)
 
 
@@ -64,23 +66,23 @@ REASONS = (
 
 
 def unable(reason: str, got: str = "") -> Finding:
-    """Return the finding of a check that cannot run here, with the reason."""
+    """Return the finding of a check that does not apply to this run or machine, with the reason."""
     return Finding("unable", reason=reason, got=got)
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The subject of the checks: a run with its edits, the same run without edits, and the source text."""
+    """Input of the checks: a run with its edits, the same run without edits, and the prompt."""
 
     lm: LanguageModel
     run: Trace
     unedited: Trace
-    prompt: str | None = None  # None for a run of token ids
+    prompt: str | None = None  # None if the run was made from token ids
     seed: int = SEED
     memo: dict[str, object] = field(default_factory=dict)  # values shared by several checks
 
     def once(self, name: str, make: Callable[[], object]) -> object:
-        """Compute a shared value at its first use, and return it."""
+        """Return a shared value, computed on first use."""
         if name not in self.memo:
             self.memo[name] = make()
         return self.memo[name]
@@ -96,15 +98,15 @@ class Subject:
         return torch.from_numpy(self.run.logits)
 
     def logits_at(self, at: Sequence[int]) -> Tensor:
-        """Compute the logits at some positions only. [n, V]"""
+        """Compute the logits at the given positions only. [n, V]"""
         if "logits" in vars(self.run):
             return self.logits[list(at)]
         with torch.inference_mode():
             return self.run.model.logits(self.run.residuals[-1][None, list(at)], tap=self.run.tap)[0]
 
     def edited(self, site: str) -> frozenset[tuple[int, int]]:
-        """Return the pairs (layer, head) with scores, pattern or z changed by an edit; a head or layer of None means
-        all.
+        """Return the (layer, head) pairs whose `site` is changed by an edit;
+        an edit's head or layer of None means all.
         """
         config, pairs = self.run.config, set()
         for edit in self.run.key.edits:
@@ -120,27 +122,27 @@ class Subject:
         return bounds_by_site[site, self.run.config.n_layer if layer is None else layer][0]
 
     def plain(self) -> "Subject":
-        """Return the run without edits as a separate subject; this one if it has no edits."""
+        """Return a subject for the unedited run, or this one if it has no edits."""
         run = self.unedited
         return self if self.run.tap is None else self.once("plain", lambda: Subject(self.lm, run, run))
 
     def worst(self, unit: str, rule: str, n: int) -> "Worst":
-        """Return a Worst for this model. If its products with weights are of float32 numbers, their rule is "sum"."""
+        """Return a Worst for this model. With float32 products the rule "product" becomes "sum"."""
         plain = rule == "product" and self.product_unit == UNIT
         return Worst(unit, "sum" if plain else rule, n, self.product_unit)
 
     @property
     def exact(self) -> Transformer:
-        """The model with products in float32, used to measure bounds."""
+        """The model with float32 products, used to measure bounds."""
         return self.once("exact", lambda: in_float32(self.run.model))
 
     @property
     def product_unit(self) -> float:
-        """The largest relative error of rounding the inputs and results of products with weights."""
+        """The largest relative error from rounding the inputs and results of products with weights."""
         return unit(self.run.model)
 
     def block_bound(self, site: str, layer: int) -> Tensor:
-        """Return the bound for one block, computed twice from the same stream. [T] or [H, T]"""
+        """Return the bound on the difference of two computations of one block from the same stream. [T] or [H, T]"""
         run, T = self.run, len(self.run.tokens)
 
         def forward(n: int, tap: Tap) -> Tensor:
@@ -154,30 +156,30 @@ class Subject:
         return self.once(f"moved {layer}", measure)[site, layer][0]
 
     def untouched(self, site: str, layer: int) -> Tensor:
-        """Return the heads of a layer with an unedited `site`. [n]"""
+        """Return the heads of a layer whose `site` is not edited. [n]"""
         out = self.edited(site)
         return torch.tensor([head for head in range(self.run.config.n_head) if (layer, head) not in out]).long()
 
 
-Sites = dict[str, Tensor]  # without the batch axis
+Sites = dict[str, Tensor]  # site -> tensor without the batch axis
 
 
 @public()
 def subject_of(lm: LanguageModel, run: Trace, prompt: str | None = None) -> Subject:
-    """Return the subject for a run; raises ValueError for one with a tap that is not made of edits."""
+    """Return the subject for a run. Raises ValueError if the run has a tap that is not made of edits."""
     run.require_key()
     return Subject(lm, run, run.unedited(), prompt)
 
 
 @torch.inference_mode()
 def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
-    """Yield every block's sites, recomputed from the run's streams; at the end those of the final norm.
+    """Yield each layer with its block's sites, recomputed from the run's streams, and last those of the final norm.
 
-    One block is in memory at a time.
+    Only one block is in memory at a time.
     """
     run, config = subject.run, subject.run.config
     for layer in range(config.n_layer):
-        names = block_sites(config, layer)  # sorted, since a check reports the first of ties
+        names = block_sites(config, layer)  # sorted, since a check reports the first of equal ratios
         yield layer, {name: tensor[0] for name, tensor in run.sites(layer, names).items()}
     if run.model.final_norm is not None:
         sites: Sites = {}
@@ -192,7 +194,9 @@ def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
 
 @dataclass(eq=False)
 class Worst:
-    """Tracker of the largest ratio of a difference to its bound; `differs` if a difference exceeds its bound."""
+    """Tracker of the largest ratio of a difference to its bound. The state is "differs" if a difference exceeds its
+    bound.
+    """
 
     unit: str
     rule: str = "exact"
@@ -200,14 +204,16 @@ class Worst:
     product_unit: float = UNIT  # for the rule "product"
     ratio: float = -1.0
     largest: Finding = field(init=False)
-    carry: Tensor | None = None  # state of a check from block to block
+    carry: Tensor | None = None  # state that a check carries from block to block
 
     def __post_init__(self) -> None:
         self.largest = Finding("agrees", unit=self.unit, rule=self.rule, n=self.n)
 
     @property
     def roundings(self) -> float:
-        """Allowed difference in multiples of EPS times the numbers' size, if no bound was measured."""
+        """Allowed difference in multiples of EPS times the size of the numbers,
+        for rules whose bound is not measured.
+        """
         product = multiplied(self.n, self.product_unit) / EPS
         return {"exact": 0, "double": 2.0**-20, "sum": summed(self.n) / EPS, "product": product}[self.rule]
 
@@ -220,9 +226,10 @@ class Worst:
         heads: Tensor | None = None,
         allowed: Tensor | None = None,
     ) -> None:
-        """Compare [T, n] or [heads, T, n]; a row's bound is relative to its largest number, or to `scale` [.., T].
+        """Compare two tensors [T, n] or [heads, T, n]. The bound of a row is relative to its largest number, or to
+        `scale` [.., T].
 
-        `heads` are the indices of the first axis. For the rule "moved", `allowed` is the bound itself, [.., T].
+        `heads` are the head indices along the first axis. For the rule "moved", `allowed` [.., T] is the bound itself.
         """
         if actual.shape != expected.shape:
             raise ValueError(f"shapes differ: {tuple(actual.shape)} and {tuple(expected.shape)}")
@@ -231,7 +238,7 @@ class Worst:
         gap = (actual.double() - expected.double()).abs().amax(-1)
         size = (expected.double().abs().amax(-1) if scale is None else scale.double()).expand_as(gap)
         bound = self.roundings * EPS * size if allowed is None else allowed.double().expand_as(gap)
-        ratio = torch.where(gap == 0, 0.0, gap / bound)  # no difference is within any bound, even 0
+        ratio = torch.where(gap == 0, 0.0, gap / bound)  # a difference of 0 is within any bound, even 0
         ratio = torch.where(ratio.isnan() | ~gap.isfinite(), torch.inf, ratio)
         self.largest = replace(self.largest, compared=self.largest.compared + actual.numel())
         at = int(ratio.flatten().argmax())
@@ -259,16 +266,16 @@ class Worst:
         heads: Tensor | None = None,
         allowed: Tensor | None = None,
     ) -> None:
-        """Compare one number per row: [T] or [heads, T]."""
+        """Compare two tensors with one number per row, [T] or [heads, T]."""
         self.rows(actual[..., None], expected[..., None], scale, layer, heads, allowed)
 
     def finding(self, nothing: str = "all_edited") -> Finding:
-        """Return the result. A check without a comparison does not agree, for the reason `nothing`."""
+        """Return the result. If nothing was compared, the check is "unable" with the reason `nothing`."""
         return self.largest if self.largest.compared else unable(nothing)
 
 
 def counted(wrong: int, compared: int, unit: str, position: int | None = None) -> Finding:
-    """Return a finding from a count of wrong items; it agrees for 0."""
+    """Return a finding from a number of wrong items; it agrees if that number is 0."""
     state = "agrees" if wrong == 0 else "differs"
     return Finding(state, float(wrong), 0.0, unit, "exact", 0, 0.0, compared, position=position)
 

@@ -1,13 +1,13 @@
 """Measured sensitivity of a model to rounding: every intermediate number is perturbed, and the effect is observed.
 
-Two computations of the same number in float32, in another order or by another kernel, are two draws of random errors;
-their size at the end depends on the weights and the prompt. So the bound on their difference is measured for each run.
-Errors like those of float32 at each step are injected through the tap, all enlarged by one factor, so that the rounding
-of this forward pass itself is negligible beside them. The resulting difference is divided by that factor. Monte Carlo
-arithmetic (Parker 1997, section 4); the size of a sum's error is that of Higham & Mary 2019: with random roundings, a
-sum of n terms is off by about sqrt(n) u of their size; the worst case is n u (Higham 2002, 4.2). If products are of
-16-bit numbers (model.loading.halves), their inputs and results are also off by u of that type; the effect is then
-measured on the same weights with float32 products, whose rounding is much finer.
+Two float32 computations of the same number, in another order or by another kernel, are two draws of random errors. The
+size of these errors in the result depends on the weights and the prompt, so the bound on the difference is measured for
+each run. Errors like those of float32 are injected at each step through the tap, all enlarged by one factor, so that
+the rounding of this forward pass itself is negligible beside them. The resulting difference is divided by that factor.
+The method is Monte Carlo arithmetic (Parker 1997, section 4). The size of a sum's error follows Higham & Mary 2019:
+with random roundings, the error of a sum of n terms is about sqrt(n) u times their size, and n u in the worst case
+(Higham 2002, 4.2). With 16-bit products (model.loading.halves), inputs and results also have a relative error of u of
+that type; its effect is then measured on the same weights with float32 products, whose rounding is much finer.
 """
 
 import math
@@ -22,11 +22,11 @@ from model.gpt.transformer import Transformer
 from model.loading.halves import UNIT, in_float32, unit
 
 STEP = 2.0**-14  # relative size of the perturbations: 1,024 roundings, yet small enough for a linear response
-RESULTS = 2  # number of compared results: each may be off by the measured effect
-SAMPLES = 64  # minimum perturbed rows of a head: the effect on a single row may be near 0 by chance
+RESULTS = 2  # number of compared results, each with an error up to the measured effect
+SAMPLES = 64  # minimum number of perturbed rows of a head: the effect on a single row may be near 0 by chance
 Site = tuple[str, int]  # (name, layer)
 
-# Roundings behind one number of a site: the terms of its sum, by their name, or a count of single operations.
+# Number of roundings behind one number of a site: an axis letter for the terms of its sum, or a count of operations.
 _TERMS: dict[str, str | int] = {
     "embed": 1,
     "pos_embed": 1,
@@ -65,21 +65,22 @@ _GIVEN = ("q", "k", "v", "attn_out", "router", "mlp_pre", "mlp_up", "mlp_out", "
 
 
 def terms(site: str, x: Tensor, config: ModelConfig) -> int:
-    """Return the number of roundings in one number of a site with this tensor."""
+    """Return the number of roundings behind one number of a site; `x` is the site's tensor."""
     read_by_o = max(config.n_head * config.z_width(layer) for layer in range(config.n_layer))
     sizes = {"D": config.d_model, "E": config.d_head, "HE": read_by_o, "M": config.d_mlp}
     return (sizes | {"S": x.shape[-1], "T": x.shape[-2]}).get(_TERMS[site], _TERMS[site])
 
 
 def moved(site: str, x: Tensor, config: ModelConfig, generator: torch.Generator, product_unit: float = UNIT) -> Tensor:
-    """Perturb every number by +-STEP sqrt(terms) of its own size and its row's together. [B, ...] -> [B, ...]
+    """Perturb every number by +-STEP sqrt(terms), relative to its own size and its row's together. [B, ...] -> same
+    shape
 
-    With a `product_unit` coarser than float32's, STEP represents a rounding to that type instead: only inputs and
+    With a `product_unit` coarser than that of float32, STEP represents a rounding to that type instead: only inputs and
     results of products are perturbed, once.
 
-    A sum may be small although its terms are large: its error has the size of the numbers beside it, for scores those
-    of the whole head. A weight of a pattern is a share of such a sum and moves by its own size. Zeros and scores of
-    -inf are unchanged. The numbers of all B are perturbed in the same way.
+    A sum may be small although its terms are large: its error is proportional to the other numbers of its row, and for
+    scores to those of the whole head. An attention weight is one such term divided by their sum, so its error is
+    proportional to the weight itself. Zeros and scores of -inf are unchanged. All B rows receive the same perturbation.
     """
     beside = (-2, -1) if site == "scores" else -1
     coarse = product_unit > UNIT
@@ -95,15 +96,18 @@ def moved(site: str, x: Tensor, config: ModelConfig, generator: torch.Generator,
 
 
 def _rounded(config: ModelConfig) -> tuple[str, ...]:
-    """Return the sites that are rounded to the type of products; post-norm blocks multiply the stream itself."""
+    """Return the sites that are rounded to the type of the products; in post-norm blocks the stream itself is such an
+    input.
+    """
     return (*_READ, *_GIVEN, *(("resid_pre", "resid_mid") if config.norm_placement == "post" else ()))
 
 
 def row_sizes(site: str, x: Tensor) -> Tensor:
     """Return the reference size for the rounding of each row. [..., T, n] -> [..., T]
 
-    It is the row's largest number; for scores, that of the whole head. A pattern's weights move with the scores by dp_i
-    = p_i (ds_i - sum_j p_j ds_j), so its size is the largest p_i (1 - p_i): 0 if one key has all the weight.
+    It is the largest absolute value of the row; for scores, that of the whole head. A pattern's weights move with the
+    scores by dp_i = p_i (ds_i - sum_j p_j ds_j), so its size is the largest p_i (1 - p_i): 0 if one key has all the
+    weight.
     """
     if site == "pattern":
         return (x * (1 - x)).abs().amax(-1)
@@ -112,10 +116,11 @@ def row_sizes(site: str, x: Tensor) -> Tensor:
 
 
 def enough(rows: int) -> int:
-    """Return the number of perturbations of a run with this many tokens, so that a head has SAMPLES perturbed rows.
+    """Return the number of perturbed copies of a run with this many tokens that gives each head SAMPLES perturbed rows.
 
-    A perturbed row is one draw: a pattern of two keys moves by a single random number, and a normal one lies within a
-    tenth of its standard deviation with probability 0.08. All of eight independent ones do with probability 2e-9.
+    A perturbed row is one draw. The change of a pattern over two keys depends on a single random number, and a normal
+    one lies within a tenth of its standard deviation with probability 0.08. Eight independent ones all do so with
+    probability 2e-9.
     """
     return max(1, math.ceil(SAMPLES / rows))
 
@@ -129,12 +134,13 @@ def watched(
     seed: int = 0,
     product_unit: float = UNIT,
 ) -> dict[Site, Tensor]:
-    """Bound the difference of two computations of a row, by (site, layer). float64 [B, (H,) T] each
+    """Bound the difference of two computations of each row, by (site, layer). Each bound is float64 [B, (H,) T].
 
-    `forward(n, tap)` computes n copies of a batch of B, one after the other in one batch; the first copy is not
+    `forward(n, tap)` computes n copies of a batch of B, concatenated along the batch axis; the first copy is not
     perturbed. A row's bound is RESULTS times the change of its most changed number. By chance a row may change
-    unusually little. Its bound is therefore at least the root mean square of the changes of its head's rows (of its
-    site's without heads), relative to their `row_sizes`, and at least the perturbation of the row's own largest number.
+    unusually little. Its bound is therefore at least the root mean square of the changes of its head's rows (or of all
+    the site's rows, for sites without heads), relative to their `row_sizes`, and at least the perturbation of the row's
+    own largest number.
     """
     limits = _effect(forward, config, sites, draws, seed, UNIT)
     if product_unit > UNIT:
@@ -151,11 +157,11 @@ def _effect(
     seed: int,
     product_unit: float,
 ) -> dict[Site, Tensor]:
-    """Compute `watched` for the roundings of one type."""
+    """Compute the bounds of `watched` for the roundings of one number type."""
     generator, limits = torch.Generator().manual_seed(seed), {}
 
     def tap(site: str, layer: int, x: Tensor) -> Tensor:
-        if site == "pos_embed":  # has no axis of copies; its sum with the embedding is perturbed
+        if site == "pos_embed":  # has no batch axis; its sum with the embedding is perturbed instead
             return x
         plain, *others = x.chunk(draws + 1)
         others = [moved(site, other, config, generator, product_unit) for other in others]
@@ -168,8 +174,9 @@ def _effect(
 
 
 def _moves(site: str, plain: Tensor, others: Sequence[Tensor], config: ModelConfig) -> Tensor:
-    """Return the change of each row by perturbations of size STEP. plain and each of others [B, (H,) T, n] -> [B, (H,)
-    T]
+    """Return the change of each row by perturbations of size STEP. [B, (H,) T]
+
+    `plain` and each of `others` are [B, (H,) T, n].
     """
     blocked, size = plain.isneginf(), row_sizes(site, plain).double()
     changes = torch.stack([(other - plain).masked_fill(blocked, 0).abs().amax(-1) for other in others]).double()
@@ -187,7 +194,10 @@ def bounds(
     sites: Collection[str] = ("logits",),
     draws: int | None = None,
 ) -> dict[Site, Tensor]:
-    """Run `watched` on a forward pass, with a separate tap before the perturbation. ids [B, T]; draws: `enough`."""
+    """Compute the bounds of `watched` for a forward pass. The given tap is applied before the perturbation. ids [B, T]
+
+    `draws` is the number of perturbed copies; by default it is computed by `enough`.
+    """
     exact = in_float32(model)
 
     def forward(n: int, moving: Tap) -> object:
@@ -197,18 +207,18 @@ def bounds(
 
 
 def summed(n: int) -> float:
-    """Bound the difference of two sums of n terms in units of u times their size: 4 sqrt(n) spacings, so 8 sqrt(n) u.
+    """Return the bound on the difference of two sums of n terms, relative to their size.
 
-    One sum stays within lambda sqrt(n) u except with a probability below 2 exp(-lambda^2 / 2): 1e-13 at lambda = 8
-    (Higham & Mary 2019, theorem 2.4, for each of the n roundings of mean 0; the worst case is n u, Higham 2002, section
-    4.2).
+    It is 4 sqrt(n) spacings, so 8 sqrt(n) u. One sum is within lambda sqrt(n) u, except with a probability below 2
+    exp(-lambda^2 / 2), which is less than 1e-13 at lambda = 8 (Higham & Mary 2019, theorem 2.4, for each of the n
+    roundings of mean 0; the worst case is n u, Higham 2002, section 4.2).
     """
     return 8 * math.sqrt(max(n, 1)) * UNIT
 
 
 def multiplied(n: int, product_unit: float) -> float:
-    """Compute `summed` for a product of n terms with weights, relative to the sum of their sizes.
+    """Return the bound of `summed` for products with n weights, relative to the sum of the absolute terms.
 
-    If products are of 16 bits, each term's input is off by at most u of that type, and so is the result.
+    With 16-bit products, the input of each term has a relative error of at most u of that type, and so does the result.
     """
     return summed(n) + (2 * product_unit if product_unit > UNIT else 0)

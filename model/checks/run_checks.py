@@ -1,4 +1,4 @@
-"""Checks of whole runs: text, prediction, the sums and draws shown by views, and gradients; mostly in float64."""
+"""Checks of whole runs, mostly in float64: text, prediction, the sums and draws shown by views, and gradients."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -21,18 +21,20 @@ from model.sampling import pipeline
 from model.tracing.logit_lens import read_layers
 from model.tracing.ranking import top_ids
 
-MOST_PLACES, FEW = 16, 4  # positions with logits computed in float64, or read by the lens
+MOST_PLACES, FEW = 16, 4  # maximum number of positions with float64 logits, or with a logit lens
 DRAWS = 64
 GRADIENT_TOKENS = 12
-MOVED = 4  # gradients with every number perturbed
-STEP = 1e-7  # in float64: large beside its rounding, small enough to switch hardly any ReLU
+MOVED = 4  # number of finite differences with every number perturbed
+STEP = 1e-7  # in float64: large compared with its rounding error, small enough that hardly any ReLU switches
 
 
 # --- the text -----------------------------------------------------------------------------------
 
 
 def tokens(subject: Subject, progress: Progress) -> Finding:
-    """Check that the tokens' bytes, joined, are the prompt's, each byte at the position of its span."""
+    """Check that the tokens' bytes, concatenated, are the prompt's bytes, each at the position given by its token's
+    span.
+    """
     if subject.prompt is None:
         return unable("no_prompt")
     tokenizer, encoded = subject.lm.tokenizer, subject.run.tokens
@@ -53,8 +55,8 @@ def tokens(subject: Subject, progress: Progress) -> Finding:
 
 
 def embedding(subject: Subject, progress: Progress) -> Finding:
-    """Check that the first stream is the token's row of W_E, scaled if the config requires it, plus its
-    position's row.
+    """Check that the first stream is the token's row of W_E, scaled if the config requires it, plus the position
+    embedding.
     """
     model, config, ids = subject.run.model, subject.run.config, subject.ids[0]
     x = model.embed.weight.detach()[ids].double()
@@ -66,17 +68,15 @@ def embedding(subject: Subject, progress: Progress) -> Finding:
         angle = at / 10_000.0 ** (i.double() / config.d_model)
         x = x + torch.where(torch.arange(config.d_model) % 2 == 0, angle.sin(), angle.cos())
     worst, size = Worst("stream", "sum", 2), x.abs().amax(-1)
-    if (
-        config.positions == "sinusoidal"
-    ):  # a sine inherits the error of its angle, which can be as large as the position, in radians
+    if config.positions == "sinusoidal":  # a sine inherits the error of its angle, which grows with the position
         size = size + torch.arange(len(ids))
     worst.rows(subject.run.residuals[0], x, size)
     return worst.finding()
 
 
 def lens(subject: Subject, progress: Progress) -> Finding:
-    """Check that the lens on the last stream gives the run's own prediction, at up to 4 positions and their most likely
-    tokens.
+    """Check that the logit lens on the last stream gives the run's own probabilities of the most likely tokens, at up
+    to 4 positions.
     """
     at = _places(subject, FEW)
     reading, logits = read_layers(subject.run, at, top=8), subject.logits_at(at)
@@ -88,7 +88,7 @@ def lens(subject: Subject, progress: Progress) -> Finding:
     bounds = watched(
         lambda n, tap: logits_of(x.expand(n, -1, -1), tap=tap), model.config, ["logits"], product_unit=unit
     )
-    # p (dz - sum of p dz), each |dz| within its bound, and the rounding of the softmax itself
+    # p (dz - sum of p dz) with each |dz| within its bound, plus the rounding error of the softmax itself
     allowed = share.amax(-1) * (2 * bounds["logits", model.config.n_layer][0] + summed(model.config.vocab_size))
     worst.rows(torch.from_numpy(reading.probabilities[-1]), share.gather(-1, ids), allowed=allowed)
     finding = worst.finding()
@@ -96,9 +96,7 @@ def lens(subject: Subject, progress: Progress) -> Finding:
 
 
 def unembedding(subject: Subject, progress: Progress) -> Finding:
-    """Check that logits are W_U times the last stream after the final norm, computed in float64 at up to 16
-    positions.
-    """
+    """Check that the logits are W_U times the normalized last stream, computed in float64 at up to 16 positions."""
     run, model, at = subject.run, subject.run.model, _places(subject)
     x, norm = run.residuals[-1][at].double(), model.final_norm
     if norm is not None:
@@ -107,7 +105,7 @@ def unembedding(subject: Subject, progress: Progress) -> Finding:
         x = x if norm.bias is None else x + norm.bias.detach().double()
     weight, worst = model.unembed.weight.detach(), subject.worst("logit", "product", run.config.d_model)
     logits = torch.cat([x @ rows.double().T for rows in weight.split(8192)], -1)
-    # Products of either sign cancel; their rounding is relative to |x| |w|, with the longest row w of W_U.
+    # Terms of opposite sign cancel; the rounding error is relative to |x| |w|, with the row w of W_U of largest norm.
     worst.rows(subject.logits_at(at), logits, x.norm(dim=-1) * float(weight.norm(dim=-1).max()))
     return _at_position(worst.finding(), at)
 
@@ -132,7 +130,7 @@ def weights(subject: Subject, progress: Progress) -> Finding:
 
 
 def _finite(tensors: Sequence[Tensor]) -> Finding:
-    """Count the non-finite values; they are counted only in tensors with a non-finite sum."""
+    """Count the non-finite values. Tensors with a finite sum are not searched."""
     suspect = [tensor for tensor in tensors if not tensor.sum().isfinite()]
     wrong = sum(int((~tensor.isfinite()).sum()) for tensor in suspect)
     return counted(wrong, sum(tensor.numel() for tensor in tensors), "numbers")
@@ -153,7 +151,7 @@ def _at_position(finding: Finding, at: Sequence[int]) -> Finding:
 
 
 def parts(subject: Subject, progress: Progress) -> Finding:
-    """Check that the parts of a logit sum to the logit, for the five most likely tokens after the prompt."""
+    """Check that the contributions to a logit sum to the logit, for the five most likely next tokens."""
     outputs, worst = _part_outputs(subject), Worst("logit", "moved")
     allowed = subject.bound("logits")[outputs.position]
     for token in top_ids(outputs.logits, 5).tolist():
@@ -166,20 +164,20 @@ def parts(subject: Subject, progress: Progress) -> Finding:
 
 
 def sources(subject: Subject, progress: Progress) -> Finding:
-    """Check that a head's share of a logit, token by token, sums to the head's share, for each layer's largest unedited
-    head.
+    """Check that a head's contributions to a logit by source token sum to the head's total, for the unedited head of
+    each layer with the largest total.
     """
     outputs, run = _part_outputs(subject), subject.run
     attribution = attribute(outputs, run.model, int(top_ids(outputs.logits, 1)[0]))
     worst = Worst("logit", "moved")
     for layer in range(run.config.n_layer):
         heads = subject.untouched("z", layer).numpy()
-        if len(heads) and run.config.is_attention(layer):  # without a softmax z is gated, not a sum over tokens
+        if len(heads) and run.config.is_attention(layer):  # other mixers gate z, so it is not a sum over tokens
             head = int(heads[np.abs(attribution.heads[layer][heads]).argmax()])
             each = by_source(run, layer, head, outputs.position, attribution.directions[layer])
             E, weight = run.config.d_head, run.model.blocks[layer].attn.o.weight.detach().double()
             along = weight[:, head * E : (head + 1) * E].T @ torch.from_numpy(attribution.directions[layer])  # [E]
-            # z is computed twice; the errors of its E numbers are independent
+            # z is computed twice, and the errors of its E numbers are independent
             bound = subject.block_bound("z", layer)[head, outputs.position] * along.norm()
             values = (each.sum(), attribution.heads[layer, head], np.abs(each).sum(), bound)
             total, part, size, allowed = (torch.tensor([[float(value)]]).double() for value in values)
@@ -189,12 +187,12 @@ def sources(subject: Subject, progress: Progress) -> Finding:
 
 
 def _part_outputs(subject: Subject):
-    """Return the output of every part after the prompt."""
+    """Return the output of every component at the last token of the prompt."""
     return subject.once("components", lambda: components(subject.run))
 
 
 def sampler(subject: Subject, progress: Progress) -> Finding:
-    """Check the sampler's probabilities of 64 drawn tokens against the softmax of the logits, in float64."""
+    """Check the probabilities that the sampler reports for 64 draws against the softmax of the logits in float64."""
     logits = logits_after(subject.run, -1, subject.lm.tokenizer.vocab_size)
     wide = logits.double()
     share = (wide - wide.logsumexp(-1)).exp()
@@ -207,7 +205,9 @@ def sampler(subject: Subject, progress: Progress) -> Finding:
 
 
 def draws(subject: Subject, progress: Progress) -> Finding:
-    """Draw with 64 seeds twice, and once more from the cumulative sorted probabilities. Counts different tokens."""
+    """Draw tokens with 64 seeds twice, and once more from the sorted cumulative probabilities. Counts the seeds whose
+    tokens differ.
+    """
     logits = logits_after(subject.run, -1, subject.lm.tokenizer.vocab_size)
     share = logits.double().softmax(-1)
     sizes, ids = share.sort(descending=True, stable=True)
@@ -216,7 +216,7 @@ def draws(subject: Subject, progress: Progress) -> Finding:
         first, second = (_draw(subject, logits, seed) for _ in range(2))
         u = pipeline.uniform(seed, 0)
         place = min(int((edges <= u * float(edges[-1])).sum()), len(ids) - 1)
-        near = (edges - u).abs().min() < 1e-12  # u is on an edge to float64 rounding: both sides are right
+        near = (edges - u).abs().min() < 1e-12  # u equals an edge up to float64 rounding, so both neighbors are correct
         wrong += int(first.id != second.id or (int(ids[place]) != first.id and not near))
     return counted(wrong, DRAWS, "tokens", len(subject.run.tokens) - 1)
 
@@ -231,9 +231,9 @@ def _draw(subject: Subject, logits: Tensor, seed: int):
 
 @torch.inference_mode(False)
 def gradient(subject: Subject, progress: Progress) -> Finding:
-    """Check gradient x activation of each of the first tokens against the slope of a small step in float64.
+    """Check gradient x activation of each of the first tokens against a finite difference in float64.
 
-    e . df/de is the growth of the logit as a token's embedding is scaled: (f(1 + h) - f(1 - h)) / 2h.
+    e . df/de is the derivative of the logit as a token's embedding is scaled: (f(1 + h) - f(1 - h)) / 2h.
     """
     run, t, unit = subject.run, min(len(subject.run.tokens), GRADIENT_TOKENS), subject.product_unit
     twin = twin_of(subject)
@@ -244,13 +244,13 @@ def gradient(subject: Subject, progress: Progress) -> Finding:
     generator = torch.Generator().manual_seed(subject.seed)
     directions = torch.randint(0, 2, (MOVED, t), generator=generator).double() * 2 - 1
     steps = STEP * torch.cat((torch.eye(t).double(), directions))
-    sizes = torch.stack((1 + steps, 1 - steps), 1).flatten(0, 1)[:, :, None]  # pairs, [2 (t + MOVED), t, 1]
+    sizes = torch.stack((1 + steps, 1 - steps), 1).flatten(0, 1)[:, :, None]  # pairs of +h and -h [2 (t + MOVED), t, 1]
 
     def stretched(site: str, layer: int, x: Tensor) -> Tensor:
         return x * sizes if site == "embed" else x
 
     def shaken(site: str, layer: int, x: Tensor) -> Tensor:
-        """Perturb the last MOVED pairs, both rows of a pair alike."""
+        """Perturb the last MOVED pairs, both rows of a pair equally."""
         if site == "pos_embed":
             return x
         pairs = x[2 * t :].split(2)
@@ -261,7 +261,7 @@ def gradient(subject: Subject, progress: Progress) -> Finding:
         f = twin(subject.ids[:, :t].clone().expand(len(sizes), t), tap=tap)[:, -1, token]
     slopes, other = ((f[0::2] - f[1::2]) / (2 * STEP)).split((t, MOVED))
     worst = Worst("logit", "moved")
-    # Effect of errors in the forward pass on the gradient; the backward pass has as many and passes the same blocks.
+    # Effect of forward-pass errors on the gradient; the backward pass has as many errors in the same blocks.
     allowed = RESULTS * (other - directions @ slopes).abs().max() * (unit / MOVE)
     size = torch.full((t,), max(abs(result.value), float(slopes.abs().sum())))
     worst.values(torch.from_numpy(result.gradient_x_activation), slopes, size, allowed=allowed.expand(t))

@@ -1,4 +1,4 @@
-"""Wirings of a block tried on a tiny model: its gradient norms at initialization, and its first training steps."""
+"""Comparison of block wirings on a tiny model: gradient norms at initialization, and the first training steps."""
 
 import contextlib
 import math
@@ -20,20 +20,20 @@ from model.training.data import BYTES, Batch, Source, text_dataset
 from model.training.loop import Recipe, Report, TrainingRun, from_model, steps, summed_loss, to_tensors
 from model.training.tasks import IGNORE
 
-DEPTHS = (4, 8, 16)  # blocks
+DEPTHS = (4, 8, 16)  # numbers of blocks
 WIDTH, HEADS = 64, 4
-ROWS, LENGTH = 8, 32  # rows per batch, and tokens per row
-SEEDS = 3  # random draws of the weights for measurements at initialization
-WARMUP = 30  # steps, for the variants with warm-up
+ROWS, LENGTH = 8, 32  # batch size, and tokens per row
+SEEDS = 3  # number of random initializations to measure
+WARMUP = 30  # number of warm-up steps, for the variants with warm-up
 STARTS = ("gpt2", "glorot")
-_DRAWN = 2048  # rows over which token frequencies are counted
+_DRAWN = 2048  # number of rows over which token frequencies are counted
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """Where the norms of a block are, and whether its sublayers have residual connections."""
+    """The norm placement of a block, and whether its sublayers have residual connections."""
 
-    placement: str  # of ModelConfig.norm_placement
+    placement: str  # a value of ModelConfig.norm_placement
     residuals: bool = True
 
 
@@ -47,7 +47,7 @@ WIRINGS: dict[str, Wiring] = {
 
 @dataclass(frozen=True)
 class Variant:
-    """A wiring, and whether its learning rate is warmed up over the first steps."""
+    """A wiring, trained with or without learning rate warm-up."""
 
     wiring: str
     warmup: bool = True
@@ -64,47 +64,47 @@ VARIANTS: dict[str, Variant] = {
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings of a comparison of wirings."""
+    """Settings of a comparison of block wirings."""
 
     depth: int = 8
-    start: str = "gpt2"  # of STARTS
-    rate: float = 3e-3  # the largest learning rate
+    start: str = "gpt2"  # initialization, one of STARTS
+    rate: float = 3e-3  # peak learning rate
     steps: int = 160
     seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class TrialData:
-    """Training data of the tiny models: a text as bytes."""
+    """Training data of the tiny models: a byte-level text and the log frequencies of its tokens."""
 
     train: Source
     held_out: object  # model.training.data.HeldOut
     vocab_size: int
     characters: int
-    log_share: np.ndarray  # [V] log of each token's share of the training text, add-one smoothed
+    log_share: np.ndarray  # [V] log frequency of each token in the training text, add-one smoothed
 
     def guessed(self, batch: Batch) -> float:
-        """Return the loss of a guess by token frequencies alone on a batch, in nats per scored token."""
+        """Return the loss of the unigram distribution on a batch, in nats per scored token."""
         return float(-self.log_share[batch.targets[batch.targets != IGNORE]].mean())
 
 
 @dataclass(frozen=True, eq=False)
 class Norms:
-    """Norms of the gradients of the mean loss of one batch."""
+    """Norms of the gradients of one batch's mean loss, by block."""
 
-    weights: np.ndarray  # [L] of all parameters of each block together
-    stream: np.ndarray  # [L] of each block's input, all tokens of the batch together
-    loss: float  # nats per token
+    weights: np.ndarray  # [L] norm over all parameters of each block
+    stream: np.ndarray  # [L] norm over each block's input, for all tokens of the batch
+    loss: float  # mean loss of the batch, nats per token
 
 
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """The gradient norms of every wiring and seed, before the first step."""
+    """The gradient norms of every wiring and seed at initialization."""
 
     depth: int
-    weights: np.ndarray  # [W, N, L]: wirings in the order of WIRINGS, seeds, blocks
-    stream: np.ndarray  # [W, N, L]
-    losses: np.ndarray  # [W, N]
+    weights: np.ndarray  # [W, N, L] by wiring in the order of WIRINGS, seed and block
+    stream: np.ndarray  # [W, N, L], as `weights`
+    losses: np.ndarray  # [W, N] nats per token
 
     @property
     def nbytes(self) -> int:
@@ -114,13 +114,13 @@ class Starts:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The first steps of every variant on the same batches; NaN after a loss that was not finite."""
+    """Results of the first steps of every variant, on the same batches; NaN after a non-finite loss or gradient."""
 
     trial: Trial
-    losses: np.ndarray  # [V, N]: variants in the order of VARIANTS, steps; nats per token, of the step's own batch
-    norms: np.ndarray  # [V, N, L] length of the gradient of each block's parameters, before clipping
-    seconds: np.ndarray  # [V] median of a step
-    frequencies: np.ndarray  # [N] loss on the same batches when only token frequencies are known
+    losses: np.ndarray  # [V, N] by variant in the order of VARIANTS and step; nats per token, on the step's own batch
+    norms: np.ndarray  # [V, N, L] gradient norm of each block's parameters, before clipping
+    seconds: np.ndarray  # [V] median seconds per step
+    frequencies: np.ndarray  # [N] loss of the unigram distribution on the same batches
 
     @property
     def nbytes(self) -> int:
@@ -132,7 +132,7 @@ class Trained:
 
 
 class Unadded(Block):
-    """A block without residual connections: norm, attention and MLP in sequence, the norms in their usual places.
+    """A block without residual connections: attention and MLP in sequence, with the norms in their usual places.
 
     Pre-norm: mlp(norm2(attn(norm1(x)))). Post-norm: norm2(mlp(norm1(attn(x)))). It shares the weights of `block`.
     Raises ValueError for a parallel block, in which the sublayers have no order.
@@ -146,7 +146,7 @@ class Unadded(Block):
         self.norm1, self.attn, self.norm2, self.mlp = block.norm1, block.attn, block.norm2, block.mlp
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """Run the block. x [B, T, D] -> [B, T, D]"""
+        """Compute the block. x [B, T, D] -> [B, T, D]"""
         mid = self.middle(run.at("resid_pre", layer, x), layer, run)
         if self.post_norm:
             out = self.norm2.tapped(self.mlp(mid, layer, run), "norm2", layer, run)
@@ -155,7 +155,7 @@ class Unadded(Block):
         return run.at("resid_post", layer, out)
 
     def middle(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """Return the stream between the two sublayers. [B, T, D] -> [B, T, D]"""
+        """Compute the first sublayer and return the stream between the two. [B, T, D] -> [B, T, D]"""
         if self.post_norm:
             mid = self.norm1.tapped(self.attn(x, layer, run), "norm1", layer, run)
         else:
@@ -164,7 +164,7 @@ class Unadded(Block):
 
 
 def config_of(depth: int, placement: str, vocab_size: int = BYTES) -> ModelConfig:
-    """Return the config of the tiny model: LayerNorm, learned positions, GELU, tied output, 64 wide."""
+    """Return the config of the tiny model: LayerNorm, learned positions, GELU, tied embeddings, width 64."""
     return ModelConfig(
         vocab_size=vocab_size,
         n_ctx=LENGTH,
@@ -177,11 +177,11 @@ def config_of(depth: int, placement: str, vocab_size: int = BYTES) -> ModelConfi
 
 
 def initialized(config: ModelConfig, seed: int, start: str = "gpt2") -> Transformer:
-    """Return a new trainable model. The same seed gives the same weights, whatever the norms' placement.
+    """Return a new trainable model. The same seed gives the same weights for every norm placement.
 
-    `gpt2`: normal(0, 0.02), the projections that write to the stream smaller by 1/sqrt(2 L) (Radford et al. 2019).
-    `glorot`: matrices of the blocks normal with variance 2 / (inputs + outputs) (Glorot & Bengio 2010), as in the
-    theory of Xiong et al. 2020. The global random state is restored.
+    `gpt2`: normal(0, 0.02), with the projections that write to the stream scaled by 1/sqrt(2 L) (Radford et al. 2019).
+    `glorot`: the matrices of the blocks are normal with variance 2 / (inputs + outputs) (Glorot & Bengio 2010), as in
+    the theory of Xiong et al. 2020. The global random state is restored.
     """
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
@@ -196,9 +196,7 @@ def initialized(config: ModelConfig, seed: int, start: str = "gpt2") -> Transfor
 
 
 def without_additions(model: Transformer) -> Transformer:
-    """Replace each block of the model by its Unadded, in place: the same weights, no residual connections. Returns the
-    model.
-    """
+    """Replace each block of the model in place by an Unadded block with the same weights, and return the model."""
     for layer, block in enumerate(model.blocks):
         model.blocks[layer] = Unadded(block)
     return model
@@ -212,7 +210,7 @@ def wired(wiring: Wiring, depth: int, vocab_size: int, seed: int, start: str) ->
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Run the matrix products of this thread on one core: for tiny matrices two threads take twice as long.
+    """Run the matrix products of this thread on one core, since two threads take twice as long for tiny matrices.
 
     torch has a thread count for each thread and a default for future threads. A short-lived thread restores the
     default.
@@ -229,13 +227,13 @@ def one_thread() -> Iterator[None]:
 
 
 def chapter() -> str:
-    """Return the chapter bundled with the app (model/texts_data), each paragraph a document of its own."""
+    """Return the chapter bundled with the app (model/texts_data), with each paragraph as a separate document."""
     return "\n<|endoftext|>\n".join(part.strip() for part in bundled_text().split("\n\n") if part.strip())
 
 
 @public()
 def data_of(text: str) -> TrialData:
-    """Encode a text as bytes and hold out one document in ten. Raises InputError for a text that is too short."""
+    """Encode a text as bytes and hold out one document in ten. Raises InputError if the text is too short."""
     dataset = text_dataset(text, BYTES)
     (held_out,) = dataset.held_out.values()
     ids = dataset.train(np.random.default_rng(0), _DRAWN, LENGTH, 0.0).targets
@@ -244,12 +242,11 @@ def data_of(text: str) -> TrialData:
     return TrialData(dataset.train, held_out, size, len(text), np.log(counts / counts.sum()))
 
 
-# --- gradients at the start ------------------------------------------------------------------------
+# --- gradients at initialization -------------------------------------------------------------------
 
 
 def gradient_norms(model: Transformer, batch: Batch) -> Norms:
-    """Return the norms of the gradients of the batch's mean loss, block by block. They are not accumulated into
-    `.grad`.
+    """Return the gradient norms of the batch's mean loss for each block. Nothing is accumulated into `.grad`.
 
     weights[l]^2 = sum over the parameters p of block l of ||dLoss/dp||^2; stream[l] = ||dLoss/dx|| of x [B, T, D], the
     stream that enters block l.
@@ -282,7 +279,7 @@ def fixed_batch(data: TrialData) -> Batch:
 def starts(
     data: TrialData, depth: int, start: str = "gpt2", *, seeds: int = SEEDS, progress: Progress = silent
 ) -> Starts:
-    """Compute the gradients of every wiring before the first step, on one batch, for several seeds of the weights."""
+    """Compute the gradient norms of every wiring at initialization, on one batch, for several seeds of the weights."""
     batch, norms = fixed_batch(data), []
     total = len(WIRINGS) * seeds
     with one_thread():
@@ -313,7 +310,7 @@ def starts_by_depth(data: TrialData, start: str = "gpt2", progress: Progress = s
 
 
 def exponent(depths: tuple[int, ...], values: np.ndarray) -> float:
-    """Fit the power a in value ~ depth^a: the slope of log value over log depth. values [N]"""
+    """Fit the exponent p in value ~ depth^p: the slope of log value against log depth. values [N]"""
     return float(np.polyfit(np.log(depths), np.log(values), 1)[0])
 
 
@@ -322,20 +319,20 @@ def exponent(depths: tuple[int, ...], values: np.ndarray) -> float:
 
 @dataclass(eq=False)
 class _Runner:
-    """One variant during training; `squares` are the squared gradient norms of the blocks in the current step."""
+    """State of one variant during training; `squares` are the blocks' squared gradient norms at the current step."""
 
     run: TrainingRun
     reports: Iterator[Report]
-    squares: np.ndarray  # [L]
+    squares: np.ndarray  # [L], one entry per block
     seconds: list[float] = field(default_factory=list)
-    astray: bool = False  # its loss or gradient was not finite
+    astray: bool = False  # whether its loss or gradient was not finite
 
 
 def train_wirings(data: TrialData, trial: Trial, progress: Progress = silent) -> Trained:
-    """Train every variant for the first steps, in turns, on the same batches and from the same weights.
+    """Train every variant for the first steps, alternately, on the same batches and from the same initial weights.
 
-    AdamW, clipping at 1 and the learning rate come from the project's training code. After the warm-up the rate is
-    constant.
+    AdamW, gradient clipping at 1 and the learning rate schedule come from the project's training code. After the
+    warm-up the learning rate is constant.
     """
     runners = [_runner(data, trial, variant) for variant in VARIANTS.values()]
     losses = np.full((len(runners), trial.steps), np.nan)
@@ -388,8 +385,8 @@ def _runner(data: TrialData, trial: Trial, variant: Variant) -> _Runner:
 
 
 def _one_step(runner: _Runner) -> tuple[float, np.ndarray]:
-    """Train one step. Returns the loss of its batch and the gradient norms of the blocks [L]; NaN if the loss was not
-    finite.
+    """Train for one step. Returns the batch loss and the gradient norms of the blocks [L]; NaN if the loss or the
+    gradient was not finite.
     """
     runner.squares[:] = 0.0
     with torch.enable_grad():

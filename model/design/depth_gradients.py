@@ -1,8 +1,8 @@
-"""Gradients at initialization in a stack of equal layers: their length at each layer after backpropagation.
+"""Gradients at initialization in a stack of equal layers: the gradient norm at each layer after backpropagation.
 
-A layer is x -> act(g W x) with a random orthogonal matrix W. W keeps every length, so the gain g alone determines how
-much a linear layer scales a vector. With a residual connection the layer is x -> x + act(g W x); the norm is before the
-matrix (pre) or after the addition (post). Without activation and norm the chain rule gives a gradient of length g^(L -
+A layer is x -> act(g W x) with a random orthogonal matrix W. W preserves norms, so the gain g alone determines how much
+a linear layer scales a vector. With a residual connection the layer is x -> x + act(g W x); the norm is before the
+matrix (pre) or after the addition (post). Without activation and norm, the chain rule gives a gradient of norm g^(L -
 l) before layer l, for each vector; with residual connections its mean square is (1 + g^2)^(L - l).
 """
 
@@ -17,7 +17,7 @@ from model.design.block_trials import one_thread
 from model.gpt.layers import gelu, layernorm_parts
 from model.public import between, one_of, public, whole
 
-WIDTH, ROWS, SEEDS = 32, 32, 3  # dimensions per vector; vectors per stack; random stacks
+WIDTH, ROWS, SEEDS = 32, 32, 3  # dimensions per vector, vectors per stack, number of random stacks
 NORMS = ("none", "pre", "post")
 EPS = 1e-5
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -41,9 +41,7 @@ class Stack:
 
     @property
     def predicted(self) -> np.ndarray | None:
-        """The length of the gradient before each layer and at the end [L + 1]; None if the chain rule gives no closed
-        form.
-        """
+        """The gradient norm before each layer and at the end [L + 1]; None if the chain rule gives no closed form."""
         if self.activation != "linear" or self.norm != "none":
             return None
         factor = (1 + self.gain**2) ** 0.5 if self.residual else self.gain
@@ -51,7 +49,7 @@ class Stack:
 
 
 def normed(x: Tensor) -> Tensor:
-    """Apply layer normalization without gains. [..., D] -> [..., D]"""
+    """Apply layer normalization without learned parameters. [..., D] -> [..., D]"""
     centered, scale = layernorm_parts(x, EPS)
     return centered / scale
 
@@ -65,18 +63,19 @@ def layer(stack: Stack, weight: Tensor, x: Tensor) -> Tensor:
 
 
 def orthogonal(draws: np.random.Generator, width: int = WIDTH) -> Tensor:
-    """Draw a random orthogonal matrix from the uniform distribution. [D, D]. Mezzadri 2007: QR with the signs of the
-    diagonal of R.
+    """Draw a random orthogonal matrix from the Haar measure. [D, D]
+
+    The Q of a QR decomposition is multiplied by the signs of the diagonal of R (Mezzadri 2007).
     """
     q, r = np.linalg.qr(draws.normal(size=(width, width)))
     return torch.from_numpy(q * np.sign(np.diag(r)))
 
 
 def gradients(stack: Stack, weights: list[Tensor], x: Tensor, end: Tensor) -> np.ndarray:
-    """Compute the length of the gradient of `end` . x_L before each layer and at the end, root mean square over the
-    rows. [L + 1]
+    """Compute the gradient norm of `end` . x_L before each layer and at the end, [L + 1], as root mean square over the
+    rows.
 
-    weights [D, D] each, x and end [N, D]. `end` is the gradient at the top; its rows have length 1.
+    weights [D, D] each, x and end [N, D]. `end` is the gradient at the top; its rows have norm 1.
     """
     places = [x.requires_grad_()]
     with torch.enable_grad():
@@ -87,7 +86,7 @@ def gradients(stack: Stack, weights: list[Tensor], x: Tensor, end: Tensor) -> np
 
 
 def drawn(depth: int, seed: int) -> tuple[list[Tensor], Tensor, Tensor]:
-    """Draw the matrices of a stack, its input vectors, and the gradients at its top, which have length 1."""
+    """Draw the matrices of a stack, its input vectors, and the gradients at its top, which have norm 1."""
     draws = np.random.default_rng(seed)
     weights = [orthogonal(draws) for _ in range(depth)]
     x, end = (torch.from_numpy(draws.normal(size=(ROWS, WIDTH))) for _ in range(2))
@@ -96,7 +95,7 @@ def drawn(depth: int, seed: int) -> tuple[list[Tensor], Tensor, Tensor]:
 
 @public(seeds=whole(1, 1024))
 def by_layer(stack: Stack, seeds: int = SEEDS) -> np.ndarray:
-    """Compute the gradient lengths for several draws of the weights. [seeds, L + 1]"""
+    """Compute the gradient norms for several draws of the weights. [seeds, L + 1]"""
 
     with one_thread():
         return np.stack([gradients(stack, *drawn(stack.depth, seed)) for seed in range(seeds)])

@@ -1,4 +1,4 @@
-"""A tiny mixture of experts trained with and without the load-balancing loss: do the experts share the work?"""
+"""Load balance of a tiny mixture of experts, trained with and without the load-balancing loss."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ from model.training.tasks import IGNORE
 
 LAYERS, WIDTH, HEADS = 3, 64, 4
 VOCABULARY = 512  # vocabulary size of the chapter: bytes and their most frequent merges
-ROWS, LENGTH = 16, 64  # rows per batch, and tokens per row
-SAMPLE = 48  # tokens shown from the last held-out row; rows before it get their experts first
+ROWS, LENGTH = 16, 64  # batch size, and tokens per row
+SAMPLE = 48  # number of tokens shown from the last held-out row; earlier rows fill the experts' capacity first
 LOOKS = 30  # approximate number of evaluations of the routers
-BATCH = 16  # held-out rows per evaluation
+BATCH = 16  # number of held-out rows per evaluation
 
 
 @public(
@@ -39,12 +39,12 @@ BATCH = 16  # held-out rows per evaluation
 )
 @dataclass(frozen=True)
 class ExpertTrial:
-    """Settings of the training. `balances` holds the coefficient of the load-balancing loss of each run."""
+    """Settings of the training runs. `balances` holds the coefficient of the load-balancing loss of each run."""
 
     n_expert: int = 4
     experts_per_token: int = 1
     balances: tuple[float, ...] = (0.0, 0.01)
-    capacity_factor: float = 1.25  # capacity for counting dropped tokens; training itself drops none
+    capacity_factor: float = 1.25  # only for counting dropped choices; training itself drops none
     steps: int = 300
     rate: float = 3e-3
     seed: int = 0
@@ -52,35 +52,36 @@ class ExpertTrial:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """One training run, evaluated on the same held-out text every few steps. S evaluations, L layers, N experts, k
-    experts per token.
+    """One training run, evaluated on the same held-out text at regular steps.
+
+    S evaluations, L layers, N experts, k experts per token, T tokens of the sample.
     """
 
     balance: float
-    steps: np.ndarray  # [S] steps done; the first evaluation is before training
-    load: np.ndarray  # [S, L, N] share of the choices
+    steps: np.ndarray  # [S] training steps before each evaluation, starting at 0
+    load: np.ndarray  # [S, L, N] fraction of the choices that go to each expert
     entropy: np.ndarray  # [S, L] mean entropy of the router, in nats
-    dropped: np.ndarray  # [S, L] share of the choices beyond their expert's capacity
+    dropped: np.ndarray  # [S, L] fraction of the choices beyond their expert's capacity
     held_out: np.ndarray  # [S] loss in nats per token
     losses: np.ndarray  # [steps] loss on the training batches in nats per token, without the load-balancing loss
-    experts: np.ndarray  # [L, T, k] of the sample, after the last step
-    weights: np.ndarray  # [L, T, k]
-    lost: np.ndarray  # [L, T, k] bool: would be dropped
+    experts: np.ndarray  # [L, T, k] experts of the sample's tokens, after the last step
+    weights: np.ndarray  # [L, T, k] weights of these experts
+    lost: np.ndarray  # [L, T, k] bool: whether the choice would be dropped
 
 
 @dataclass(frozen=True, eq=False)
 class Mixtures:
-    """All training runs of a trial, and the sample's text."""
+    """All training runs of a trial, the sample's tokens, and the parameter counts."""
 
     trial: ExpertTrial
     runs: tuple[Mixture, ...]
-    pieces: tuple[str, ...]  # texts of the sample's tokens
+    pieces: tuple[str, ...]  # decoded tokens of the sample
     n_params: int
-    n_active: int  # parameters that one token uses
+    n_active: int  # number of parameters used per token
 
 
 def config_of(trial: ExpertTrial, vocab_size: int) -> ModelConfig:
-    """Return the config of the tiny model: pre-norm, learned positions, GELU, tied output."""
+    """Return the config of the tiny model: pre-norm, learned positions, GELU, tied embeddings."""
     return ModelConfig(
         vocab_size=vocab_size,
         n_ctx=LENGTH,
@@ -95,13 +96,13 @@ def config_of(trial: ExpertTrial, vocab_size: int) -> ModelConfig:
 
 @functools.cache
 def text() -> Dataset:
-    """Return the bundled chapter, encoded with a vocabulary trained on it."""
+    """Return the bundled chapter, tokenized with a vocabulary trained on it."""
     return text_dataset(chapter(), VOCABULARY)
 
 
 def train_one(trial: ExpertTrial, balance: float, tell: Callable[[int], None] = lambda done: None) -> Mixture:
-    """Train one model with that coefficient, calling `tell` after every step. The same seed gives the same initial
-    weights.
+    """Train one model with the coefficient `balance`, calling `tell` after every step. The same seed gives the same
+    initial weights.
     """
     recipe = Recipe(
         steps=trial.steps,
@@ -131,7 +132,7 @@ def train_one(trial: ExpertTrial, balance: float, tell: Callable[[int], None] = 
 
 @public()
 def train_mixtures(trial: ExpertTrial, progress: Progress = silent) -> Mixtures:
-    """Train all models one after the other, in this process and on one thread."""
+    """Train all models sequentially, in this process and on one thread."""
     runs = []
     with one_thread():
         for number, balance in enumerate(trial.balances):
@@ -166,7 +167,7 @@ class _Look:
 
 
 def _rows(dataset: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the held-out rows for the evaluations and their targets. [B, T] each"""
+    """Return the held-out rows for the evaluations, and their targets. [B, T] each"""
     (held_out,) = dataset.held_out.values()
     batch = next(held_out(BATCH, LENGTH))
     return torch.from_numpy(batch.ids), torch.from_numpy(batch.targets)
@@ -174,7 +175,7 @@ def _rows(dataset: Dataset) -> tuple[torch.Tensor, torch.Tensor]:
 
 @torch.no_grad()
 def _look(model: Transformer, trial: ExpertTrial) -> _Look:
-    """Evaluate the routers on the held-out rows, with no token dropped."""
+    """Evaluate the routers on the held-out rows, without dropping tokens."""
     ids, targets = _rows(text())
     routers: dict[tuple[str, int], torch.Tensor] = {}
     model.eval()

@@ -1,4 +1,4 @@
-"""Cost of each way to compute attention: seconds and bytes by context length, measured on this machine."""
+"""Cost of each attention implementation: time and memory by context length, measured on this machine."""
 
 import contextlib
 import math
@@ -18,13 +18,13 @@ from model.progress import Progress, silent
 from model.public import between, public, whole
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
-MOST_MATRIX = 320 << 20  # largest score matrix in bytes for which the naive way is measured
-ROUNDS = 9
-FEWEST = 3
-BUDGET = 16.0  # seconds for all measurements
+MOST_MATRIX = 320 << 20  # maximum bytes of a score matrix; implementations that need more are not measured
+ROUNDS = 9  # maximum number of timed rounds per length
+FEWEST = 3  # minimum number of rounds
+BUDGET = 16.0  # maximum seconds for all measurements
 ITEM = 4  # bytes of a float32
 
-# torch's profiler writes to the terminal at every start, and if it first runs outside the main thread.
+# torch's profiler writes to the terminal at every start, and also if its first run is outside the main thread.
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 with contextlib.suppress(RuntimeError), profile(use_cpu=True):
     pass
@@ -32,10 +32,10 @@ with contextlib.suppress(RuntimeError), profile(use_cpu=True):
 
 @dataclass(frozen=True)
 class KernelCost:
-    """Cost of one way at one context length."""
+    """Cost of one implementation at one context length."""
 
-    way: str  # of WAYS
-    length: int  # T = S
+    way: str  # a key of WAYS
+    length: int  # context length T = S
     seconds: Times
     peak: int | None  # peak bytes of live tensors besides q, k and v; None if torch does not report it
     derived: int  # bytes of scores in memory at once, by formula
@@ -43,22 +43,22 @@ class KernelCost:
 
 @dataclass(frozen=True)
 class Costs:
-    """The measurements and their setup."""
+    """The measurements and the conditions under which they were taken."""
 
     heads: int
     kv_heads: int
     d_head: int
-    costs: tuple[KernelCost, ...]  # by length, then by WAYS
-    exact: tuple[tuple[int, tuple[Exact, ...]], ...]  # (length, against float64) of the random q, k, v
+    costs: tuple[KernelCost, ...]  # sorted by increasing length, then in the order of WAYS
+    exact: tuple[tuple[int, tuple[Exact, ...]], ...]  # (length, errors relative to float64) on the random q, k, v
     threads: int
-    waiting: str  # OMP_WAIT_POLICY, "" if it is not set
+    waiting: str  # the value of OMP_WAIT_POLICY, "" if it is not set
 
 
 def matrix_bytes(way: str, heads: int, length: int, d_head: int) -> int:
-    """Return the bytes of float32 scores in memory at once: 4 H T S naively, 4 H 128 S by rows, 4 H 128 128 in blocks.
+    """Return the bytes of float32 scores in memory at once.
 
-    0 for the fused kernel, which keeps its blocks in the processor's caches. Dao et al. 2022, section 2.2 and theorem
-    1.
+    4 H T S for "naive", 4 H 128 S for "rows", 4 H 128 128 for "chunked". 0 for the fused kernel, which keeps its blocks
+    in the processor's caches. Dao et al. 2022, section 2.2 and theorem 1.
     """
     rows, keys = min(QUERIES, length), min(KEYS, length)
     entries = {"naive": length * length, "rows": rows * length, "chunked": rows * keys, "fused": 0}
@@ -66,18 +66,18 @@ def matrix_bytes(way: str, heads: int, length: int, d_head: int) -> int:
 
 
 def random_qkv(heads: int, kv_heads: int, length: int, d_head: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw independent normal numbers of variance 1. q [1, H, T, E], k and v [1, G, T, E]"""
+    """Draw q, k and v with independent standard normal entries. q [1, H, T, E], k and v [1, G, T, E]"""
     generator = torch.Generator().manual_seed(seed)
     return tuple(torch.randn(1, n, length, d_head, generator=generator) for n in (heads, kv_heads, kv_heads))
 
 
 def peak_bytes(way: Way, q: Tensor, k: Tensor, v: Tensor) -> int | None:
-    """Return the peak bytes allocated at once while attention runs, its output included; None if torch does not report
-    them.
+    """Return the peak bytes of live allocations while attention runs, including its output; None if torch does not
+    report them.
 
-    torch's profiler reports every allocation and every release of its CPU allocator, temporary ones inside a kernel as
-    well; the peak is the largest running sum. It counts tensors, not pages: registers of a matrix product, and memory
-    that the underlying library allocates by itself, are not included.
+    torch's profiler reports every allocation and release of its CPU allocator, including temporary ones inside a
+    kernel; the peak is the largest running sum. It counts tensors, not pages: the registers of a matrix product, and
+    memory that the underlying library allocates by itself, are not included.
     """
     try:
         with torch.inference_mode(), profile(use_cpu=True, profile_memory=True) as profiler:
@@ -88,7 +88,7 @@ def peak_bytes(way: Way, q: Tensor, k: Tensor, v: Tensor) -> int | None:
         for event in sorted(events, key=lambda event: event.start_ns()):
             live += event.nbytes()
             most = max(most, live)
-    except (RuntimeError, AttributeError, TypeError):  # a torch without it
+    except (RuntimeError, AttributeError, TypeError):  # not available in this version of torch
         return None
     return most or None
 
@@ -99,17 +99,19 @@ def lengths_of(limit: int) -> tuple[int, ...]:
 
 
 def ways_at(heads: int, length: int, d_head: int) -> tuple[str, ...]:
-    """Return the ways to run at a context length: the naive one only while its score matrix is not too large."""
+    """Return the implementations to run at a context length, without those whose score matrix is too large."""
     return tuple(way for way in WAYS if matrix_bytes(way, heads, length, d_head) <= MOST_MATRIX)
 
 
 @public(shape=whole(1), limit=whole(1), budget=between(0, 1e6))
 @torch.inference_mode()
 def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent, budget: float = BUDGET) -> Costs:
-    """Measure time, memory and exactness of every way on random q, k, v of shape (H, G, E) at growing context lengths.
+    """Measure time, memory and accuracy of every implementation on random q, k, v of shape (H, G, E) at increasing
+    context lengths.
 
-    The ways take turns after a warm-up run. The budget is in seconds. A context length gets a share of it in proportion
-    to its square; the next length is measured only if the last one leaves time for it.
+    After a warm-up run, the implementations are timed alternately. The budget is in seconds. Each context length gets a
+    part of the remaining budget in proportion to its length; the next length is measured only if the last one leaves
+    time for it.
     """
     H, G, E = shape
     lengths, costs, exact = lengths_of(limit), [], []
@@ -139,8 +141,9 @@ def measure(shape: tuple[int, int, int], limit: int, progress: Progress = silent
 
 
 def _turns(ways: Sequence[str], qkv: tuple[Tensor, Tensor, Tensor], until: float, report) -> dict[str, list[float]]:
-    """Time every way in turns until the deadline, for at least FEWEST rounds; returns seconds by way. `peak_bytes` has
-    warmed them up.
+    """Time the implementations alternately until the deadline, for at least FEWEST rounds. Returns the seconds by name.
+
+    `peak_bytes` has already warmed them up.
     """
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     for done in range(1, ROUNDS + 1):
@@ -155,9 +158,9 @@ def _turns(ways: Sequence[str], qkv: tuple[Tensor, Tensor, Tensor], until: float
 
 
 def growth(costs: Sequence[KernelCost], way: str) -> float | None:
-    """Fit the power of T with which the time grew over the last three context lengths: the slope of ln time on ln T.
+    """Fit the exponent of T in the growth of the time over the last three context lengths.
 
-    By least squares; None for a single length.
+    It is the least-squares slope of ln time on ln T; None for a single length.
     """
     rows = [cost for cost in costs if cost.way == way][-3:]
     if len(rows) < 2:

@@ -1,4 +1,4 @@
-"""Multi-head, grouped-query and multi-query attention on one model: KV heads merged, and the effect on a prompt.
+"""Multi-head, grouped-query and multi-query attention of one model: merging of KV heads, and its effect on a prompt.
 
 original, G = 4          g = 2                g = 1
 k/v   0  1  2  3       (0+1)/2  (2+3)/2     (0+1+2+3)/4
@@ -28,9 +28,9 @@ from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import MOST_SEED, nonempty, one_of, public, whole
 
-STOPS_BYTES = 4 << 20  # limit of stored streams; they spare a later layer the computation from the first
-_ROWS = 1 << 21  # logits in memory at once
-_EVERY = 4  # layers between two reports
+STOPS_BYTES = 4 << 20  # maximum bytes of stored streams, which save recomputing a later layer from the first one
+_ROWS = 1 << 21  # maximum number of logits in memory at once
+_EVERY = 4  # number of layers between two progress reports
 
 
 def _mean(part: Tensor, generator: torch.Generator) -> Tensor:
@@ -42,35 +42,35 @@ def _first(part: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _random(part: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw normal numbers with the mean and standard deviation of the heads' weights."""
+    """Draw normal weights with the mean and standard deviation of the heads' weights."""
     noise = torch.randn(part[:, 0].shape, generator=generator)
     return noise * part.std(correction=0) + part.mean()
 
 
-# Merge of the heads of each group: [g, heads, ...] -> [g, ...]. Ainslie et al. 2023, section 2.1 and figure 4.
+# Merging of the heads of each group, [g, heads, ...] -> [g, ...]. Ainslie et al. 2023, section 2.1 and figure 4.
 MERGES: dict[str, Callable[[Tensor, torch.Generator], Tensor]] = {"mean": _mean, "first": _first, "random": _random}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """The model with `groups` KV heads, and how its predictions differ from the original's on one prompt."""
+    """Size of the model with `groups` KV heads, and how its predictions differ from the original's on one prompt."""
 
     groups: int
-    merge: str  # of MERGES
-    cache: int  # bytes of keys and values of one token, all layers
+    merge: str  # a key of MERGES
+    cache: int  # bytes of keys and values per token, all layers
     parameters: int
-    kl: float  # mean KL(original || merged) of the next token, nats
-    agree: float  # share of positions with the same most likely token
-    loss: float | None  # mean -ln p of the tokens that follow, nats; None for a prompt of one token
-    divergences: np.ndarray  # KL at every position, nats, float32 [T]
+    kl: float  # mean KL(original || merged) of the next-token distribution, nats
+    agree: float  # fraction of positions with the same most likely token
+    loss: float | None  # mean -ln p of the following tokens, nats; None for a prompt of one token
+    divergences: np.ndarray  # KL divergence at every position, nats, float32 [T]
 
 
 @dataclass(frozen=True)
 class Survey:
-    """The results for every possible number of KV heads."""
+    """The results for every possible number of KV heads and way of merging."""
 
-    loss: float | None  # of the original
-    variants: tuple[Variant, ...]  # the original's own number first, then fewer; within it by MERGES
+    loss: float | None  # loss of the original, nats
+    variants: tuple[Variant, ...]  # by decreasing number of KV heads, then in the order of MERGES
 
     @property
     def nbytes(self) -> int:
@@ -80,11 +80,11 @@ class Survey:
 
 @dataclass(frozen=True, eq=False)
 class Stops:
-    """The residual stream of a merged model at some layers; those in between are recomputed on request."""
+    """The residual stream of a merged model at some layers; the layers between them are recomputed on request."""
 
     groups: int
     merge: str
-    streams: dict[int, np.ndarray]  # input of a layer, float32 [T, D]; layer 0 is included
+    streams: dict[int, np.ndarray]  # layer -> its input, float32 [T, D]; includes layer 0
 
     @property
     def nbytes(self) -> int:
@@ -96,14 +96,16 @@ class Stops:
 
 
 def group_counts(config: ModelConfig) -> tuple[int, ...]:
-    """Return the numbers of KV heads to which the model's own G can be merged: its divisors, G itself first."""
+    """Return the numbers of KV heads to which the model's G heads can be merged:
+    the divisors of G in decreasing order.
+    """
     G = config.n_kv_head
     return tuple(n for n in range(G, 0, -1) if G % n == 0)
 
 
 @public(groups=whole(1))
 def readers(config: ModelConfig, groups: int) -> tuple[tuple[int, int], ...]:
-    """Return for every query head its KV head in the model, and its KV head after merging to `groups`."""
+    """Return, for each query head, the index of its KV head in the model and after merging to `groups` KV heads."""
     _check_groups(config, groups)
     size = config.n_head // groups
     return tuple((head // config.group_size, head // size) for head in range(config.n_head))
@@ -112,12 +114,12 @@ def readers(config: ModelConfig, groups: int) -> tuple[tuple[int, int], ...]:
 @public(groups=whole(1), merge=one_of(MERGES), seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) -> Transformer:
-    """Return the model with the keys and values of neighboring heads merged into `groups` KV heads, without retraining.
+    """Return the model with neighboring KV heads merged into `groups` heads, without retraining.
 
-    The rows of W_K, W_V and their biases that belong to the heads of a group become one head's rows, by MERGES; every
-    other parameter is the model's own tensor. Ainslie et al. 2023, section 2.1. Merging to the model's own number by
-    "mean" or "first" changes nothing, nor does merging equal heads. q is unchanged; a norm of k and a rotation act on
-    the merged keys. Raises InputError for a number that does not divide G.
+    The rows of W_K, W_V and their biases that belong to the heads of a group are merged by MERGES into one head's rows;
+    all other parameters are the model's own tensors. Ainslie et al. 2023, section 2.1. Merging into the model's own
+    number of heads by "mean" or "first" changes nothing, nor does merging equal heads. q is unchanged; the QK norm and
+    RoPE are applied to the merged keys. Raises InputError for a number that does not divide G.
     """
     need_attention(model.config)
     _check_groups(model.config, groups)
@@ -139,7 +141,7 @@ def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) 
 def _merge_projection(
     layer: nn.Module, config: ModelConfig, groups: int, merge: str, generator: torch.Generator
 ) -> Linear:
-    """Merge a projection to G heads into one to `groups` heads. Rows [G * E, D] -> [g * E, D]"""
+    """Merge a projection to G heads into a projection to `groups` heads. Rows [G * E, D] -> [g * E, D]"""
 
     def rows(part: Tensor) -> nn.Parameter:
         heads = part.detach().float().view(groups, config.n_kv_head // groups, config.d_head, -1)
@@ -159,9 +161,9 @@ def _merge_projection(
 @public(ids=nonempty, seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def survey(model: Transformer, ids: Sequence[int], progress: Progress = silent, seed: int = 0) -> Survey:
-    """Evaluate every number of KV heads and every way to merge on a prompt: ids [T] -> one Variant each.
+    """Evaluate each number of KV heads and each way of merging on a prompt. ids [T] -> one Variant each
 
-    The original is included as its own number merged by "mean": its divergence is 0 to float32 rounding.
+    The original is included as its own number of heads merged by "mean"; its divergence is 0 up to float32 rounding.
     """
     need_attention(model.config)
     tokens, config = torch.tensor([ids]), model.config
@@ -196,13 +198,13 @@ def survey(model: Transformer, ids: Sequence[int], progress: Progress = silent, 
 
 
 def _run(model: Transformer, tokens: Tensor, tick: Callable[[int], None]) -> Tensor:
-    """Return the output stream of the last block, [T, D]; reports progress every few layers."""
+    """Return the output stream of the last block [T, D]; reports progress every few layers."""
     *_, (_, last) = _layers(model, tokens, tick)
     return last[0]
 
 
 def _layers(model: Transformer, tokens: Tensor, tick: Callable[[int], None]):
-    """Yield the pairs (layer, its input [1, T, D]) from the first layer on; n_layer comes last."""
+    """Yield each layer with its input [1, T, D], and finally n_layer with the output of the last block."""
     run = model.prepare(0, tokens.shape[1])
     x = model.embed_tokens(tokens, 0, run)
     for layer, block in enumerate(model.blocks):
@@ -216,9 +218,10 @@ def _layers(model: Transformer, tokens: Tensor, tick: Callable[[int], None]):
 def _compare(
     model: Transformer, plain: Tensor, other: Tensor, ids: Sequence[int], tick: Callable[[int], None]
 ) -> tuple[Tensor, float, Tensor]:
-    """Compute KL at every position [T], share of positions with the same most likely token, and both losses [2, T - 1].
+    """Compute the KL divergence at every position, the fraction of equal top predictions, and both losses.
 
-    Streams are [T, D]. The output head is the same for both: the merged model shares it.
+    Streams are [T, D] -> divergences [T], a number, losses [2, T - 1]. The merged model shares the original's output
+    head.
     """
     T, rows = len(ids), max(1, _ROWS // model.config.vocab_size)
     following, kl, losses, same = torch.tensor([*ids[1:], 0]), [], [], 0
@@ -241,7 +244,7 @@ def _compare(
 def stops(
     model: Transformer, ids: Sequence[int], groups: int, merge: str, progress: Progress = silent, seed: int = 0
 ) -> Stops:
-    """Run the merged model and store its stream at evenly spaced layers, as many as fit into STOPS_BYTES. ids [T]"""
+    """Run the merged model and store its stream at evenly spaced layers, as many as fit in STOPS_BYTES. ids [T]"""
     need_attention(model.config)
     merged, T = pooled(model, groups, merge, seed), len(ids)
     L = model.config.n_layer
@@ -259,7 +262,7 @@ def stops(
 def pattern_at(model: Transformer, stored: Stops, layer: int, head: int, seed: int = 0) -> np.ndarray:
     """Return the pattern of one head of the merged model, NaN above the diagonal. float32 [T, T]
 
-    Only the layers after the nearest stored one are run. The result equals `run(pooled(...)).pattern(layer, head)`.
+    Only the layers from the nearest stored one below are run. The result is that of `run(pooled(...)).pattern`.
     """
     check_layer(layer, model.config.n_layer)
     check_head(head, model.config.n_head)
@@ -284,7 +287,7 @@ def pattern_at(model: Transformer, stored: Stops, layer: int, head: int, seed: i
 
 
 def _check_groups(config: ModelConfig, groups: int) -> None:
-    """Raise InputError unless the KV heads can be merged to this number."""
+    """Raise InputError unless the KV heads can be merged into this number of heads."""
     if groups not in group_counts(config):
         known = ", ".join(map(str, group_counts(config)))
         raise InputError(

@@ -1,7 +1,6 @@
-"""Comparison of mixers on one task: their scores, their training curves, and the cost of decoding with each.
+"""Comparison of mixers on one task: scores, training curves, and the cost of decoding.
 
-The models differ in the mixer alone; the width of the MLP compensates for a mixer's larger or smaller number of
-parameters.
+The models differ in the mixer alone; the width of the MLP compensates for the number of parameters in the mixer.
 """
 
 import dataclasses
@@ -33,26 +32,26 @@ TASKS = (
     "selective_copy",
     "counting",
     "regression",
-)  # tasks with examples of several sizes
+)  # tasks whose examples have several sizes
 LAYERS, WIDTH, HEADS, MLP = 2, 64, 4, 96
-WINDOW = 8  # tokens visible in the sliding window
+WINDOW = 8  # number of tokens visible in the sliding window
 LENGTHS = {"recall": 40, "induction": 32, "copy": 33, "selective_copy": 40, "counting": 32, "regression": 47}
-ROWS = 32  # of a batch
-JUDGED = 128  # rows at each size
+ROWS = 32  # batch size
+JUDGED = 128  # number of evaluated rows at each size
 SIZES = 6  # maximum number of sizes at which a model is evaluated
-DECODED = (64, 256, 1024)  # tokens before the timed decode steps
-TIMED = 24  # timed decode steps; their median is reported
+DECODED = (64, 256, 1024)  # numbers of tokens in the cache before the timed decode steps
+TIMED = 24  # number of timed decode steps; their median is reported
 
 
 @public(task=one_of(TASKS), steps=whole(1, 1_000_000), rate=above(0, 10), seeds=whole(1, 1024))
 @dataclass(frozen=True)
 class MixerTrial:
-    """Settings of a comparison. Raises InputError for fewer than two mixers and for unknown names."""
+    """Settings of a comparison of mixers. Raises InputError for fewer than two mixers and for unknown names."""
 
     mixers: tuple[str, ...] = ("softmax", "sliding_window", "linear", "delta")
     task: str = "induction"
     steps: int = 500
-    rate: float = 5e-3  # the largest learning rate
+    rate: float = 5e-3  # peak learning rate
     seeds: int = 3
 
     def __post_init__(self) -> None:
@@ -63,66 +62,66 @@ class MixerTrial:
 
     @property
     def length(self) -> int:
-        """Tokens per row."""
+        """Number of tokens per row."""
         return LENGTHS[self.task]
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """Results of one training run."""
+    """Losses and scores of one training run."""
 
     losses: np.ndarray  # [steps] nats per scored token, on the step's batch
-    scores: np.ndarray  # [S] accuracy, or the squared error of regression, at each size
+    scores: np.ndarray  # [S] accuracy at each size; for `regression`, the squared error
 
 
 @dataclass(frozen=True, eq=False)
 class DecodeCost:
-    """Cost of decoding, measured on a model of the comparison. [DECODED] each"""
+    """Cost of decoding, measured on one of the compared models. Both arrays have one entry per length in DECODED."""
 
     nbytes: np.ndarray  # bytes of keys, values and states after DECODED tokens
-    seconds: np.ndarray  # of the next token
+    seconds: np.ndarray  # median seconds of the next decode step
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The training runs of all mixers. M mixers in the order of `trial.mixers`, R seeds, S sizes."""
+    """The results of all mixers: M mixers in the order of `trial.mixers`, R seeds, S sizes."""
 
     trial: MixerTrial
-    sizes: tuple[int, ...]  # pairs, letters, or points before the predicted one
-    scores: np.ndarray  # [M, R, S]
-    losses: np.ndarray  # [M, R, steps]
-    n_params: tuple[int, ...]  # [M]
-    nbytes: np.ndarray  # [M, DECODED]
-    seconds: np.ndarray  # [M, DECODED]
-    reference: np.ndarray | None  # [S] squared error of ridge regression on the same rows; None for other tasks
-    chance: float | None  # accuracy of a random guess among the possible answers; None for regression
+    sizes: tuple[int, ...]  # number of pairs, letters, or preceding points
+    scores: np.ndarray  # [M, R, S], as in Learned
+    losses: np.ndarray  # [M, R, steps], as in Learned
+    n_params: tuple[int, ...]  # [M] number of parameters
+    nbytes: np.ndarray  # [M, DECODED], as in DecodeCost
+    seconds: np.ndarray  # [M, DECODED], as in DecodeCost
+    reference: np.ndarray | None  # [S] squared error of ridge regression on the same rows; only for `regression`
+    chance: float | None  # accuracy of a random guess among the possible answers; None for `regression`
 
     @property
     def is_error(self) -> bool:
-        """True if lower is better: the score of regression is a squared error."""
+        """Whether lower is better: the score of `regression` is a squared error."""
         return self.trial.task == "regression"
 
 
 @dataclass(frozen=True)
 class MixerVerdict:
-    """The best mixer over all sizes, and whether its lead exceeds the spread over seeds."""
+    """The two best mixers over all sizes, and whether the lead exceeds the range over seeds."""
 
     best: str
     second: str
-    first_score: float  # mean over seeds and sizes
+    first_score: float  # mean score over seeds and sizes
     second_score: float
-    spread: float  # the larger range of the two over seeds
-    clear: bool  # whether the difference exceeds that range
+    spread: float  # the larger of the two ranges over seeds
+    clear: bool  # whether the difference exceeds `spread`
 
     @property
     def difference(self) -> float:
-        """Difference between the best mixer and the second."""
+        """Absolute difference between the scores of the best mixer and the second-best."""
         return abs(self.first_score - self.second_score)
 
 
 @public()
 def verdict(found: Comparison) -> MixerVerdict:
-    """Return the two best mixers by their mean over all sizes and seeds."""
+    """Return the two mixers with the best mean score over all sizes and seeds."""
     by_seed = found.scores.mean(-1)  # [M, R]
     means, ranges = by_seed.mean(-1), np.ptp(by_seed, axis=-1)
     order = np.argsort(means if found.is_error else -means, kind="stable")
@@ -139,7 +138,7 @@ def verdict(found: Comparison) -> MixerVerdict:
 def config_of(mixer: str, task_name: str) -> ModelConfig:
     """Return the config of a mixer's model: RMSNorm, SwiGLU, no biases, and learned positions.
 
-    The width of the MLP is chosen so that the number of parameters comes closest to that of softmax attention.
+    The MLP width is the one with which the number of parameters is closest to that of the softmax model.
     """
     wanted = _count(_shape("softmax", task_name, MLP))
     width = MLP
@@ -177,8 +176,8 @@ def _count(config: ModelConfig) -> int:
 
 
 def sizes_of(trial: MixerTrial) -> tuple[int, ...]:
-    """Return the sizes at which a model is evaluated: evenly spaced, the last one the largest that fits into a row."""
-    if trial.task == "regression":  # each row of regression has one size, and each of its points is scored
+    """Return the sizes at which a model is evaluated: evenly spaced, up to the largest that fits in a row."""
+    if trial.task == "regression":  # all rows have one size, and each of their points is scored
         return tuple(range(recall_tasks.most_points(trial.length)))
     sizes = _sizes(trial)
     least, most = max(sizes.least(trial.length), 1), sizes.most(trial.length)
@@ -192,7 +191,9 @@ def _sizes(trial: MixerTrial) -> TaskSizes:
 
 
 def learn(trial: MixerTrial, mixer: str, seed: int, tell: Callable[[int], None] = lambda done: None) -> Learned:
-    """Train one model and evaluate it, calling `tell` after every step. Every mixer sees the same batches of a seed."""
+    """Train one model and evaluate it, calling `tell` after every step. For a given seed, every mixer is trained on the
+    same batches.
+    """
     recipe = Recipe(
         steps=trial.steps,
         batch=ROWS,
@@ -214,7 +215,7 @@ def learn(trial: MixerTrial, mixer: str, seed: int, tell: Callable[[int], None] 
 
 @torch.no_grad()
 def scores(model: Transformer, trial: MixerTrial) -> np.ndarray:
-    """Return the accuracy over the scored tokens at each size; for regression the mean squared error. [S]"""
+    """Return the accuracy over the scored tokens at each size, or for `regression` the mean squared error. [S]"""
     model.eval()
     if trial.task == "regression":
         return _regression_errors(model, judged_rows(trial))
@@ -227,12 +228,12 @@ def scores(model: Transformer, trial: MixerTrial) -> np.ndarray:
 
 
 def judged_rows(trial: MixerTrial) -> np.ndarray:
-    """Return the rows of regression on which every model is evaluated. [4 JUDGED, T + 1]"""
+    """Return the rows of `regression` on which every model is evaluated. [4 JUDGED, T + 1]"""
     return task(trial.task).make(np.random.default_rng(1), 4 * JUDGED, trial.length, True)[0]
 
 
 def _regression_errors(model: Transformer, ids: np.ndarray) -> np.ndarray:
-    """Return the mean squared error of the mean of the predicted distribution, by number of preceding points. [S]"""
+    """Return the mean squared error of the predicted distribution's mean, by number of preceding points. [S]"""
     numbers = len(recall_tasks.NUMBERS)
     width = recall_tasks.DIMENSIONS + 1
     places = np.arange(recall_tasks.DIMENSIONS - 1, ids.shape[1] - 1, width)  # the last input of each point
@@ -246,10 +247,11 @@ def _regression_errors(model: Transformer, ids: np.ndarray) -> np.ndarray:
 
 @torch.inference_mode()
 def cost(mixer: str, task_name: str, tell: Callable[[int], None] = lambda done: None) -> DecodeCost:
-    """Measure the cached bytes after DECODED tokens and the median time of a decode step there: batch size 1, one
-    thread, new weights.
+    """Measure the bytes in the cache after each of DECODED tokens, and the median seconds of a decode step there.
+
+    The batch size is 1, on one thread, with a newly initialized model.
     """
-    config = dataclasses.replace(config_of(mixer, task_name), n_ctx=max(DECODED) + TIMED)  # with more positions
+    config = dataclasses.replace(config_of(mixer, task_name), n_ctx=max(DECODED) + TIMED)  # room for the decoded tokens
     model, nbytes, seconds = Transformer(config).eval(), [], []
     for tokens in DECODED:
         held = KVCache.empty(config, 1, tokens)
@@ -270,13 +272,15 @@ def cost(mixer: str, task_name: str, tell: Callable[[int], None] = lambda done: 
 
 
 def parts_of(trial: MixerTrial) -> list[tuple[Callable[..., Learned | DecodeCost], tuple]]:
-    """Return the work of a comparison as calls, in the order that `together` expects for their values."""
+    """Return the parts of a comparison as pairs of a function and its arguments,
+    in the order that `together` expects.
+    """
     learned = [(learn, (trial, mixer, seed)) for mixer in trial.mixers for seed in range(trial.seeds)]
     return [*learned, *((cost, (mixer, trial.task)) for mixer in trial.mixers)]
 
 
 def together(trial: MixerTrial, values: Sequence[Learned | DecodeCost]) -> Comparison:
-    """Build the comparison from the values of its parts."""
+    """Build the comparison from the results of its parts."""
     M, R = len(trial.mixers), trial.seeds
     learned, costs = values[: M * R], values[M * R :]
     first = task(trial.task)
@@ -297,14 +301,14 @@ def together(trial: MixerTrial, values: Sequence[Learned | DecodeCost]) -> Compa
 
 
 def answers(task_name: str, n_symbols: int) -> int:
-    """Return the number of possible answers, from which a random guess chooses."""
+    """Return the number of possible answers among which a random guess chooses."""
     letters = {"recall": recall_tasks.KEYS, "induction": n_symbols, "counting": len(recall_tasks.NUMBERS)}
     return letters.get(task_name, 26)
 
 
 @public()
 def compare(trial: MixerTrial, progress: Progress = silent) -> Comparison:
-    """Run all parts of a comparison one after the other, in this process and on one thread. The page spreads them over
+    """Run all parts of a comparison sequentially, in this process and on one thread. The page distributes them over
     processes.
     """
     values, parts = [], parts_of(trial)

@@ -1,4 +1,6 @@
-"""Comparison of MLPs of equal size: their activation functions, their costs, and a short training of each."""
+"""Comparison of MLPs with equal numbers of parameters: activation functions, costs,
+and a short training run of each.
+"""
 
 import itertools
 import math
@@ -21,8 +23,8 @@ from model.training.loop import Recipe, Report, TrainingRun, evaluate, from_mode
 KINDS = ("swiglu", "gelu", "relu")
 WIDTH, DEPTH = 96, 2
 SEEDS = 3
-MOMENTS = 6  # evaluations on held-out text, including the final one
-_HELD_OUT, _HELD_ROWS = 16, 16  # held-out batches, and rows of each
+MOMENTS = 6  # number of evaluations on held-out text, including the final one
+_HELD_OUT, _HELD_ROWS = 16, 16  # number of held-out batches, and rows per batch
 FUNCTIONS = ("relu", "gelu", "gelu_tanh", "silu")
 
 
@@ -31,33 +33,33 @@ FUNCTIONS = ("relu", "gelu", "gelu_tanh", "silu")
 class MlpTrial:
     """Settings of a comparison of MLPs."""
 
-    start: str = "glorot"  # of model.design.block_trials.STARTS
+    start: str = "glorot"  # a key of model.design.block_trials.STARTS
     rate: float = 1e-3
     steps: int = 300
 
 
 @dataclass(frozen=True)
 class MlpCost:
-    """Size and operations of a model with one kind of MLP."""
+    """Parameters and floating-point operations of a model with one kind of MLP."""
 
     d_mlp: int
-    mlp_params: int  # of one block's MLP
-    params: int  # of the whole model
-    mlp_flops: int  # of one MLP and one token, forward: 2 for each weight
-    train_flops: int  # of the whole model and one token, forward and backward
+    mlp_params: int  # number of parameters of one block's MLP
+    params: int  # number of parameters of the whole model
+    mlp_flops: int  # of one MLP per token, forward: 2 for each weight
+    train_flops: int  # of the whole model per token, forward and backward
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Results of every kind, seed by seed; NaN after a loss that was not finite."""
+    """Results of every kind of MLP and every seed: K kinds, S seeds, N steps. NaN after a non-finite loss."""
 
     trial: MlpTrial
-    losses: np.ndarray  # [K, S, N] nats per token, of the step's own batch
-    moments: tuple[int, ...]  # steps done at each evaluation on held-out text
+    losses: np.ndarray  # [K, S, N] nats per token, on the step's own batch
+    moments: tuple[int, ...]  # training steps before each evaluation on held-out text
     held_out: np.ndarray  # [K, S, moments] nats per token
-    seconds: np.ndarray  # [K] median of a step, of all seeds
-    tokens: int  # held-out ones that were scored
-    frequencies: float  # loss on them when only token frequencies are known
+    seconds: np.ndarray  # [K] median seconds per step, over all seeds
+    tokens: int  # number of scored held-out tokens
+    frequencies: float  # loss of the unigram distribution on these tokens
 
     @property
     def nbytes(self) -> int:
@@ -67,10 +69,10 @@ class Compared:
 
 @dataclass(frozen=True)
 class MlpVerdict:
-    """Comparison of two kinds at the end: the difference of their means beside the spread over seeds."""
+    """Comparison of the final losses of two kinds: the difference of their means, and the range over seeds."""
 
-    difference: float  # mean of the first minus mean of the second, nats per token
-    spread: float  # the larger of the two ranges over seeds, largest minus smallest
+    difference: float  # mean loss of the first minus that of the second, nats per token
+    spread: float  # the larger of the two ranges (maximum - minimum) over seeds
     apart: bool  # whether every seed of one is better than every seed of the other
 
 
@@ -79,10 +81,10 @@ class MlpVerdict:
 
 @public(low=between(-1e6, 1e6), high=between(-1e6, 1e6), points=whole(2))
 def curves(low: float = -4.0, high: float = 4.0, points: int = 161) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Compute each of FUNCTIONS and its derivative by backpropagation. Returns x [P] and [2, P] for each function.
+    """Compute each of FUNCTIONS, and its derivative by backpropagation. Returns x [P], and [2, P] for each function.
 
-    relu: max(x, 0), its derivative at 0 being 0. gelu: x Phi(x), by erf, and its tanh approximation (Hendrycks & Gimpel
-    2016, section 2). silu: x sigmoid(x) (Elfwing et al. 2017), the gate of SwiGLU.
+    relu: max(x, 0), with derivative 0 at 0. gelu: x Phi(x), exact by erf or as the tanh approximation (Hendrycks &
+    Gimpel 2016, section 2). silu: x sigmoid(x) (Elfwing et al. 2017), the gate of SwiGLU.
     """
     _check_interval(low, high)
     x = low + (high - low) * torch.arange(points, dtype=torch.float64) / (points - 1)
@@ -98,8 +100,9 @@ def curves(low: float = -4.0, high: float = 4.0, points: int = 161) -> tuple[np.
 
 @public(low=between(-1e6, 1e6), high=between(-1e6, 1e6), points=whole(2, 4096))
 def gated(low: float = -4.0, high: float = 4.0, points: int = 81) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the output of a SwiGLU neuron, silu(gate) * up. Returns x [P], the axis of both branches, and values [up,
-    gate].
+    """Compute the output of a SwiGLU neuron, silu(gate) * up.
+
+    Returns x [P], the axis of both branches, and the outputs [up, gate].
     """
     _check_interval(low, high)
     x = low + (high - low) * torch.arange(points, dtype=torch.float64) / (points - 1)
@@ -110,16 +113,16 @@ def gated(low: float = -4.0, high: float = 4.0, points: int = 81) -> tuple[np.nd
 
 
 def equal_width(d_mlp: int) -> int:
-    """Return the width at which the three matrices of SwiGLU have as many weights as two of width d_mlp: 2/3 of it,
+    """Return the width at which the three SwiGLU matrices have as many weights as two of width d_mlp: 2/3 of it,
     rounded.
 
-    Shazeer 2020, section 3. Equal to the last weight where 3 divides d_mlp and there are no biases.
+    Shazeer 2020, section 3. The numbers are exactly equal if 3 divides d_mlp and there are no biases.
     """
     return max(1, round(2 * d_mlp / 3))
 
 
 def config_of(kind: str, vocab_size: int) -> ModelConfig:
-    """Return the config of the tiny model with that MLP: pre-norm, learned positions, no biases in the MLP."""
+    """Return the config of the tiny model with this kind of MLP: pre-norm, learned positions, no biases in the MLP."""
     wide = 4 * WIDTH
     return ModelConfig(
         vocab_size=vocab_size,
@@ -134,11 +137,11 @@ def config_of(kind: str, vocab_size: int) -> ModelConfig:
 
 
 def cost(config: ModelConfig, length: int = LENGTH) -> MlpCost:
-    """Return the weights and operations of a model on rows of `length` tokens.
+    """Return the number of parameters and operations of a model on rows of `length` tokens.
 
-    A matrix product takes 2 operations per weight and token; scores and mixing 2 (T + 1) H E per layer and token,
-    averaged over the visible tokens; the backward pass takes twice the forward pass (Kaplan et al. 2020, section 2.1).
-    Norms, softmax and activation functions are not counted.
+    A matrix product takes 2 operations per weight and token. Scores and mixing take 2 (T + 1) H E per layer and token,
+    averaged over the visible tokens. The backward pass takes twice as many as the forward pass (Kaplan et al. 2020,
+    section 2.1). Norms, softmax and activation functions are not counted.
     """
     each = weights(config)
     mlp = sum(w.size for w in each if w.part in ("gate", "up", "down") and w.layer == 0)
@@ -165,8 +168,8 @@ def recipe_of(trial: MlpTrial, seed: int) -> Recipe:
 
 @public()
 def train_mlps(data: TrialData, trial: MlpTrial, progress: Progress = silent) -> Compared:
-    """Train every kind with every seed, step by step in turns, so that a slow moment of the machine affects
-    all alike.
+    """Train every kind with every seed, one step of each in turn, so that a slowdown of the machine affects all
+    equally.
     """
     shape = (len(KINDS), SEEDS)
     runs = {(kind, seed): _run(data, trial, KINDS[kind], seed) for kind in range(shape[0]) for seed in range(SEEDS)}
@@ -188,7 +191,7 @@ def train_mlps(data: TrialData, trial: MlpTrial, progress: Progress = silent) ->
 
 
 def guessed(data: TrialData) -> float:
-    """Return the loss of a guess by token frequencies alone on held-out text."""
+    """Return the loss of the unigram distribution on held-out text."""
     batches = list(itertools.islice(data.held_out(_HELD_ROWS, LENGTH), _HELD_OUT))
     targets = np.concatenate([batch.targets for batch in batches])
     return data.guessed(Batch(np.concatenate([batch.ids for batch in batches]), targets))
@@ -201,21 +204,23 @@ def _run(data: TrialData, trial: MlpTrial, kind: str, seed: int) -> tuple[Traini
 
 
 def _look(run: TrainingRun, data: TrialData) -> tuple[float, int]:
-    """Return the loss on held-out text, nats per token, and the number of scored tokens."""
-    no_lengths = np.zeros(data.vocab_size, dtype=np.int64)  # bytes per token, unused
+    """Return the loss on held-out text in nats per token, and the number of scored tokens."""
+    no_lengths = np.zeros(data.vocab_size, dtype=np.int64)  # bytes of each token, which are not needed here
     evaluation = evaluate(run.model, data.held_out, no_lengths, length=LENGTH, rows=_HELD_ROWS, limit=_HELD_OUT)
     return evaluation.loss, evaluation.tokens
 
 
 def verdict(first: np.ndarray, second: np.ndarray) -> MlpVerdict:
-    """Decide whether two kinds differ by more than their seeds do. first and second are final losses, [S] each."""
+    """Determine whether two kinds differ by more than the spread over seeds.
+    `first` and `second` are final losses [S].
+    """
     ranges = [float(losses.max() - losses.min()) for losses in (first, second)]
     apart = bool(first.max() < second.min() or second.max() < first.min())
     return MlpVerdict(float(first.mean() - second.mean()), max(ranges), apart)
 
 
 def _check_interval(low: float, high: float) -> None:
-    """Raise InputError unless low lies below high."""
+    """Raise InputError unless `low` is less than `high`."""
     if not low < high:
         hint = say("Choose a value greater than {}.", low)
         raise InputError("A setting is out of range.", f"low: {low}, high: {high}", hint)

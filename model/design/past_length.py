@@ -1,4 +1,4 @@
-"""Predictions of a model beyond its trained context length: the same weights with other position tables."""
+"""Predictions of a model beyond its trained context length, with the same weights and other position encodings."""
 
 import dataclasses
 import math
@@ -21,19 +21,19 @@ from model.progress import Progress, silent
 from model.public import nonempty, public, whole
 
 SCHEMES = ("pieces", "as_is", "repeat", "clamp", "interpolate", "ntk", "llama3", "yarn", "theta", "zero")
-FAMILIES = ("stretch", "theta")  # families of RoPE schemes: scalings by a factor, or other bases
+FAMILIES = ("stretch", "theta")  # families of RoPE schemes: scaling by a factor, or other bases
 THETAS = (0.25, 4.0, 16.0)
-INSIDE = 4.0  # factor for a text that fits into the trained length
+INSIDE = 4.0  # factor for a text that fits in the trained length
 MOST_WINDOWS, LEAST_WINDOWS = 16, 4
-BUCKETS = 32  # of positions, approximately
-_TOGETHER = 1024  # tokens per forward
-_LOGITS = 1 << 21  # logits in memory at once
-_TELL = 0.2  # seconds between two reports
+BUCKETS = 32  # approximate number of buckets of positions
+_TOGETHER = 1024  # maximum number of tokens per forward pass
+_LOGITS = 1 << 21  # maximum number of logits in memory at once
+_TELL = 0.2  # minimum seconds between two progress reports
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """A representation of positions: a key of SCHEMES, and its factor s if it has one."""
+    """A method of position encoding: a key of SCHEMES, and its factor s if it has one."""
 
     key: str
     factor: float = 1.0
@@ -41,15 +41,15 @@ class Scheme:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Position table of T tokens in the form that the blocks read."""
+    """Position table of T tokens in the form that the model uses."""
 
-    table: Tensor | None = None  # added to the embeddings, [T, D]
+    table: Tensor | None = None  # vectors added to the embeddings, [T, D]
     rope: tuple[Tensor, Tensor] | None = None  # cosines and sines, [T, d_rotary / 2] each
 
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """The loss of every token of some windows of a text under several schemes, in nats."""
+    """The loss in nats of every token of the windows of a text, under each scheme."""
 
     trained: int  # n_ctx
     schemes: tuple[Scheme, ...]  # the first one is the reference
@@ -62,7 +62,7 @@ class Past:
 
     @property
     def length(self) -> int:
-        """T, the tokens per window."""
+        """T, the number of tokens per window."""
         return self.loss.shape[-1]
 
 
@@ -70,10 +70,11 @@ class Past:
 
 
 def schemes_of(config: ModelConfig, length: int, factor: float, family: str = "stretch") -> tuple[Scheme, ...]:
-    """List the schemes that apply to a model at this length; the first one is the reference, the unchanged model.
+    """List the schemes that apply to a model at this length; the first one is the reference.
 
-    Within the trained length the reference is "as_is", beyond it "pieces": the text in pieces of the trained length.
-    `factor` is that of the scalings. Raises ValueError for a family that is not in FAMILIES.
+    Within the trained length the reference is "as_is", the unchanged model. Beyond it, the reference is "pieces": the
+    text split into pieces of the trained length. `factor` applies to the schemes that scale positions or frequencies.
+    Raises ValueError for a family that is not in FAMILIES.
     """
     if family not in FAMILIES:
         raise ValueError(f"family must be one of {', '.join(FAMILIES)}, got {family!r}")
@@ -84,11 +85,11 @@ def schemes_of(config: ModelConfig, length: int, factor: float, family: str = "s
     if config.positions == "none":
         return tuple(first)
     if config.positions != "rope":
-        around = [Scheme("repeat"), Scheme("clamp")] if beyond else []  # they change nothing within the trained length
+        around = [Scheme("repeat"), Scheme("clamp")] if beyond else []  # no effect within the trained length
         return (*first, *around, Scheme("interpolate", factor), Scheme("zero"))
     if family == "theta":
         return (*first, *(Scheme("theta", each) for each in THETAS), Scheme("zero"))
-    # These two assume frequencies that fall from pair to pair and are not scaled yet.
+    # These two assume decreasing frequencies that are not scaled yet.
     scaled = () if config.rope_scaling or config.rope_theta <= 1 else ("llama3", "yarn")
     return (*first, *(Scheme(key, factor) for key in ("interpolate", "ntk", *scaled)), Scheme("zero"))
 
@@ -97,7 +98,7 @@ def placed(model: Transformer, scheme: Scheme, T: int) -> Placed:
     """Return the position table of positions 0 .. T - 1 under a scheme; the model's tensors are unchanged.
 
     "as_is" gives the table of the model's own forward pass, and so does a factor of 1. Raises ValueError for a scheme
-    that does not apply to the model's kind of positions: "pieces" changes how the text is split, and learned positions
+    that does not apply to the model's position encoding: "pieces" changes how the text is split, and learned positions
     end at n_ctx.
     """
     config = model.config
@@ -113,7 +114,7 @@ def placed(model: Transformer, scheme: Scheme, T: int) -> Placed:
 
 
 def _read_at(config: ModelConfig, scheme: Scheme, T: int) -> Tensor:
-    """Return the (possibly fractional) row of the position table that each token reads. float32 [T]"""
+    """Return the (possibly fractional) row of the position table for each token. float32 [T]"""
     t = torch.arange(T, dtype=torch.float32)
     last = config.n_ctx - 1
     if scheme.key == "as_is":
@@ -130,10 +131,10 @@ def _read_at(config: ModelConfig, scheme: Scheme, T: int) -> Tensor:
 
 
 def table_at(model: Transformer, at: Tensor) -> Tensor:
-    """Return the position vectors at places that may lie between two rows: at [T] -> [T, D].
+    """Return the position vectors at possibly fractional positions. `at` [T] -> [T, D]
 
-    A learned table is interpolated linearly between neighboring rows (as Dosovitskiy et al. 2021, section 3.2, do in
-    two dimensions); places past its last row read the last row. Sines are evaluated at the place itself.
+    A learned table is interpolated linearly between neighboring rows (as in two dimensions by Dosovitskiy et al. 2021,
+    section 3.2); positions beyond its last row use the last row. Sinusoids are evaluated at the exact position.
     """
     if model.config.positions == "sinusoidal":
         return _sines(at, model.config.d_model)
@@ -145,7 +146,7 @@ def table_at(model: Transformer, at: Tensor) -> Tensor:
 
 
 def _sines(at: Tensor, width: int) -> Tensor:
-    """Compute `sinusoidal_positions` at any real positions. [T] -> [T, D]"""
+    """Compute `sinusoidal_positions` at real-valued positions. [T] -> [T, D]"""
     table = sinusoidal_positions(0, int(at.max()) + 1, width)
     if bool((at == at.floor()).all()):
         return table[at.long()]
@@ -162,11 +163,12 @@ def rope_of(config: ModelConfig, scheme: Scheme, T: int) -> tuple[Tensor, Tensor
 
 
 def frequencies(config: ModelConfig, scheme: Scheme) -> tuple[Tensor, float]:
-    """Return the radians per step of each rotated pair [d_rotary / 2], and the factor on cosines and sines.
+    """Return the radians per position of each rotated pair [d_rotary / 2], and the factor on cosines and sines.
 
-    interpolate: f / s (Chen et al. 2023, eq. 4). ntk: theta s^(d / (d - 2)), which leaves the fastest pair and slows
-    the slowest one by s (bloc97 2023). llama3: short wavelengths stay, long ones turn s times slower (Llama 3.1, 2024).
-    yarn: see `_yarn`. theta: the base times s. A factor of 1 is the model itself. Raises ValueError for other schemes.
+    interpolate: f / s (Chen et al. 2023, eq. 4). ntk: theta s^(d / (d - 2)), which leaves the fastest pair unchanged
+    and slows the slowest one by s (bloc97 2023). llama3: short wavelengths are unchanged, long ones are s times as long
+    (Llama 3.1, 2024). yarn: see `_yarn`. theta: the base times s. A factor of 1 is the unchanged model. Raises
+    ValueError for other schemes.
     """
     s, d, theta = scheme.factor, config.d_rotary, config.rope_theta
     own = rope_frequencies(config)
@@ -174,7 +176,7 @@ def frequencies(config: ModelConfig, scheme: Scheme) -> tuple[Tensor, float]:
         return own, 1.0
     if scheme.key == "interpolate":
         return own / s, 1.0
-    if scheme.key == "ntk":  # a single pair is the fastest one, which NTK leaves unchanged
+    if scheme.key == "ntk":  # with a single pair, it is the fastest one, which NTK leaves unchanged
         based = theta * s ** (d / (d - 2)) if d > 2 else theta
         return rope_frequencies(dataclasses.replace(config, rope_theta=based)), 1.0
     if scheme.key == "theta":
@@ -188,11 +190,11 @@ def frequencies(config: ModelConfig, scheme: Scheme) -> tuple[Tensor, float]:
 
 
 def _yarn(own: Tensor, config: ModelConfig, s: float) -> tuple[Tensor, float]:
-    """Compute YaRN frequencies: pairs that turn often within the trained length are unchanged, slow pairs are
-    interpolated.
+    """Compute YaRN frequencies: fast pairs are unchanged, slow pairs are interpolated.
 
-    Between 32 turns and 1 turn a ramp over the pairs mixes f and f / s; q and k are each multiplied by 0.1 ln s + 1,
-    which sharpens the attention. Peng et al. 2023, sections 3.2 to 3.4, with their values for Llama.
+    A pair is fast if it makes more than 32 turns within the trained length, and slow if it makes less than 1 turn.
+    Between these, a linear ramp over the pairs mixes f and f / s. q and k are each multiplied by 0.1 ln s + 1, which
+    sharpens attention. Peng et al. 2023, sections 3.2 to 3.4, with their values for Llama.
     """
     d, fastest, slowest = config.d_rotary, 32.0, 1.0
 
@@ -212,7 +214,7 @@ def _yarn(own: Tensor, config: ModelConfig, s: float) -> tuple[Tensor, float]:
 def windows_of(ids: Sequence[int], length: int, most: int, first: int | None = None) -> Tensor:
     """Cut a text into consecutive windows, evenly spread if there are more than `most`. [W, T + 1] int64
 
-    Each window begins with the last token of the one before, so that every token is predicted once; `first` replaces
+    Each window begins with the last token of the previous one, so that every token is predicted once. `first` replaces
     each window's first token, for models that expect a beginning-of-text token. Raises InputError for a text that is
     too short for one window.
     """
@@ -232,14 +234,14 @@ def windows_of(ids: Sequence[int], length: int, most: int, first: int | None = N
 
 
 def cost(model: Transformer, T: int) -> float:
-    """Estimate the floating-point operations of one window of T tokens: 2 per weight and token, and attention."""
+    """Estimate the floating-point operations of one window of T tokens: 2 per weight and token, plus attention."""
     config = model.config
     weights = sum(parameter.numel() for parameter in model.blocks.parameters()) + config.vocab_size * config.d_model
     return 2.0 * weights * T + 2.0 * config.n_layer * config.n_head * config.d_head * T * T
 
 
 def windows_within(model: Transformer, T: int, schemes: int, operations: float) -> int:
-    """Return the number of windows that fit into a budget of operations, from LEAST_WINDOWS to MOST_WINDOWS."""
+    """Return the number of windows that fit in a budget of operations, clamped to LEAST_WINDOWS .. MOST_WINDOWS."""
     return int(min(max(operations / (schemes * cost(model, T)), LEAST_WINDOWS), MOST_WINDOWS))
 
 
@@ -256,10 +258,10 @@ def past_trained(
 ) -> Past:
     """Compute the loss of every token of the windows [W, T + 1] under each scheme; the model is not changed.
 
-    "pieces" reads the model's own positions within the trained length: pieces of n_ctx tokens, each beginning half a
-    piece after the one before, so that a token after the first piece has at least n_ctx / 2 tokens before it; `first`
-    replaces each piece's first token. Raises ValueError for windows that are not [W, T + 1] and ids outside the
-    vocabulary.
+    "pieces" uses the model's own positions within the trained length: pieces of n_ctx tokens, each starting half a
+    piece after the previous one, so that a token beyond the first piece has at least n_ctx / 2 tokens of context.
+    `first` replaces each piece's first token. Raises ValueError for windows that are not [W, T + 1] and for ids outside
+    the vocabulary.
     """
     V = model.config.vocab_size
     if windows.ndim != 2 or windows.shape[1] < 2:
@@ -278,7 +280,7 @@ def past_trained(
             progress(int(1000 * (done + share)), 1000 * steps, "")
             reported = time.perf_counter()
 
-    for start in range(0, W, rows):  # all schemes of one window before the next window
+    for start in range(0, W, rows):  # all schemes of one batch of windows before the next batch
         part = windows[start : start + rows]
         for n, scheme in enumerate(schemes):
             losses = (
@@ -290,7 +292,7 @@ def past_trained(
 
 
 def _in_pieces(model: Transformer, windows: Tensor, first: int | None, tick: Callable[[float], None]) -> Tensor:
-    """Compute the losses with at most n_ctx tokens of context. [B, T + 1] -> [B, T]"""
+    """Compute the next-token losses with at most n_ctx tokens of context. [B, T + 1] -> [B, T]"""
     n, T = model.config.n_ctx, windows.shape[1] - 1
     parts, end, start = [], 0, 0
     while end < T:
@@ -306,7 +308,7 @@ def _in_pieces(model: Transformer, windows: Tensor, first: int | None, tick: Cal
 
 
 def _losses(model: Transformer, windows: Tensor, scheme: Scheme, tick: Callable[[float], None]) -> Tensor:
-    """Compute the cross-entropy of each next token. [B, T + 1] -> [B, T]"""
+    """Compute the next-token losses under a scheme. [B, T + 1] -> [B, T]"""
     ids, targets = windows[:, :-1], windows[:, 1:]
     B, T = ids.shape
     at = placed(model, scheme, T)
@@ -320,7 +322,7 @@ def _losses(model: Transformer, windows: Tensor, scheme: Scheme, tick: Callable[
         x = block(x, layer, run)
         tick((layer + 1) / (len(model.blocks) + 1))
     losses, step = [], max(1, _LOGITS // (B * model.config.vocab_size))
-    for start in range(0, T, step):  # in parts, since [B, T, V] may not fit into memory
+    for start in range(0, T, step):  # in parts, since [B, T, V] may not fit in memory
         part = slice(start, start + step)
         logits = model.logits(x[:, part])
         losses.append(F.cross_entropy(logits.flatten(0, 1), targets[:, part].flatten(), reduction="none").view(B, -1))
@@ -332,7 +334,9 @@ def _losses(model: Transformer, windows: Tensor, scheme: Scheme, tick: Callable[
 
 
 def edges(length: int, trained: int, most: int = BUCKETS) -> list[int]:
-    """Return the first position of each bucket, and the end of the last one; the trained length is an edge. [K + 1]"""
+    """Return the first position of each of K buckets, and the end of the last; the trained length is an edge.
+    [K + 1]
+    """
     width = -(-length // most)
     inside = min(trained, length)
     bounds = [*range(0, inside, width), *range(inside, length, width), length]
@@ -340,10 +344,11 @@ def edges(length: int, trained: int, most: int = BUCKETS) -> list[int]:
 
 
 def by_position(past: Past, ends: Sequence[int], *, difference: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean loss of each bucket of positions and its standard error over windows. float64 [schemes, K]
+    """Return the mean loss of each of K buckets of positions and its standard error over windows. float64 [schemes, K]
+    each
 
-    The error is NaN for a single window. With `difference` both are of the loss minus the reference's loss on the same
-    tokens.
+    The error is NaN for a single window. With `difference`, the reference's loss on the same tokens is subtracted
+    first.
     """
     each = np.stack([past.loss[:, :, a:b].mean(-1, dtype=np.float64) for a, b in pairwise(ends)], -1)
     each = each - each[:1] if difference else each
@@ -352,7 +357,9 @@ def by_position(past: Past, ends: Sequence[int], *, difference: bool = False) ->
 
 @dataclass(frozen=True)
 class MeanLoss:
-    """The mean loss over some positions, nats per token, and its difference from the reference on the same tokens."""
+    """The mean loss over a range of positions, in nats per token, and its difference from the reference on the same
+    tokens.
+    """
 
     loss: float
     delta: float
@@ -361,7 +368,7 @@ class MeanLoss:
 
 
 def parts_of(past: Past, index: int) -> tuple[MeanLoss, MeanLoss | None]:
-    """Return a scheme's mean loss within the trained length, and beyond it if the windows are longer."""
+    """Return a scheme's mean loss within the trained length, and that beyond it if the windows are longer."""
     return _part(past, index, slice(0, past.trained)), (
         _part(past, index, slice(past.trained, None)) if past.length > past.trained else None
     )
@@ -374,6 +381,6 @@ def _part(past: Past, index: int, at: slice) -> MeanLoss:
 
 
 def _mean_and_error(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean over the windows, and its standard error."""
+    """Return the mean over windows and its standard error."""
     n, mean = values.shape[axis], values.mean(axis)
     return mean, values.std(axis, ddof=1) / math.sqrt(n) if n > 1 else np.full_like(mean, np.nan)

@@ -1,7 +1,7 @@
-"""Representations of token positions: vectors added to embeddings, or angles that rotate queries and keys.
+"""Position encodings: vectors added to embeddings, or angles that rotate queries and keys.
 
-The four schemes of `ModelConfig.positions`: a learned table, sines and cosines (Vaswani et al. 2017, section 3.5), RoPE
-(Su et al. 2021, section 3.2), or none.
+The four schemes of `ModelConfig.positions`: a learned table, sinusoids (Vaswani et al. 2017, section 3.5), RoPE (Su et
+al. 2021, section 3.2), or none.
 """
 
 import dataclasses
@@ -23,9 +23,9 @@ from model.public import nonempty, public, unchecked
 from model.tracing.trace import Trace
 
 SCHEMES = ("learned", "sinusoidal", "rope", "none")
-THETA = 10_000.0  # base of RoPE for a model without one, Su et al. 2021, section 3.2.2
+THETA = 10_000.0  # RoPE base for a model without RoPE, Su et al. 2021, section 3.2.2
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
-UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # half the distance from 1 to the next number
+UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # unit roundoff: half the distance from 1 to the next number
 
 
 # --- frequencies -----------------------------------------------------------------------------------
@@ -33,9 +33,10 @@ UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # half the distance from 1 to
 
 @public()
 def as_rope(config: ModelConfig) -> ModelConfig:
-    """Return the config itself if it has RoPE, else a config with RoPE: theta 10,000, every pair rotated, no scaling.
+    """Return the config itself if it has RoPE, otherwise the config with RoPE: theta 10,000, every pair rotated, no
+    scaling.
 
-    Raises InputError for heads of a single dimension, which have no pair.
+    Raises InputError for heads of a single dimension, which have no pairs.
     """
     if config.positions == "rope":
         return config
@@ -49,14 +50,15 @@ def as_rope(config: ModelConfig) -> ModelConfig:
 
 
 def sinusoidal_frequencies(d_model: int) -> np.ndarray:
-    """Return the radians per position of each pair of dimensions, 10,000^(-2i / D). float64 [ceil(D / 2)]. Vaswani
-    2017, 3.5.
+    """Return the radians per position of each pair of dimensions, 10,000^(-2i / D). float64 [ceil(D / 2)]
+
+    Vaswani et al. 2017, section 3.5.
     """
     return 10_000.0 ** (-np.arange(0, d_model, 2) / d_model)
 
 
 def frequencies(config: ModelConfig, scheme: str) -> np.ndarray:
-    """Return the radians per position of each pair: of RoPE as in the model, or of the sines. float64 [n].
+    """Return the radians per position of each pair of dimensions, for the model's RoPE or for sinusoids. float64 [n]
 
     Raises ValueError for a scheme without rotation.
     """
@@ -68,7 +70,7 @@ def frequencies(config: ModelConfig, scheme: str) -> np.ndarray:
 
 
 def wavelengths(frequency: np.ndarray) -> np.ndarray:
-    """Return the positions per full turn of each pair: 2 pi / frequency. [n]"""
+    """Return the number of positions per full turn of each pair: 2 pi / frequency. [n]"""
     return 2 * np.pi / frequency
 
 
@@ -76,11 +78,11 @@ def wavelengths(frequency: np.ndarray) -> np.ndarray:
 
 
 def vectors(model: Transformer, scheme: str, positions: Sequence[int]) -> np.ndarray:
-    """Return the position vectors of a scheme at these positions. float32 [P, D]
+    """Return the position vectors of a scheme at the given positions. float32 [P, D]
 
-    Learned: rows of the model's own table. Sinusoidal: sines on even, cosines on odd dimensions, D = d_model. RoPE: the
-    cosines of all pairs and then the sines, D = d_rotary. None: zeros. Raises InputError if the model has no table, or
-    a position is outside it.
+    "learned": rows of the model's own table. "sinusoidal": sines in even dimensions, cosines in odd ones, D = d_model.
+    "rope": the cosines of all pairs, then the sines, D = d_rotary. "none": zeros. Raises InputError if the model has no
+    table, or if a position is outside it.
     """
     at, config = np.asarray(positions, dtype=np.int64), model.config
     if scheme == "none":
@@ -106,7 +108,7 @@ def _learned(model: Transformer, at: np.ndarray) -> np.ndarray:
 
 
 def cosines(table: np.ndarray) -> np.ndarray:
-    """Return the cosine of every pair of rows; NaN for a row of zeros. float32 [P, D] -> [P, P]"""
+    """Return the cosine similarity of every pair of rows; NaN for a row of zeros. float32 [P, D] -> [P, P]"""
     length = np.linalg.norm(table, axis=1, keepdims=True)
     unit = np.divide(table, length, out=np.full_like(table, np.nan), where=length > 0)
     return unit @ unit.T
@@ -114,18 +116,20 @@ def cosines(table: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Similarity:
-    """The cosine of the vectors at p and p + d, over all p for which both exist. All [N]."""
+    """Statistics of the cosine similarity of the vectors at p and p + d, over all valid p. Each array has one entry per
+    distance d.
+    """
 
-    distance: np.ndarray  # d, positions
+    distance: np.ndarray  # d, in positions
     mean: np.ndarray
-    low: np.ndarray  # 10% of the p lie below
-    high: np.ndarray  # 90% of the p lie below
+    low: np.ndarray  # 10th percentile
+    high: np.ndarray  # 90th percentile
 
 
 def similarity(table: np.ndarray) -> Similarity:
-    """Compute the cosine by distance for the rows of a table, position 0 first. [P, D] -> N = P distances.
+    """Compute the cosine similarity of the rows of a table by distance, starting at position 0. [P, D] -> P distances
 
-    If the cosine depends on the distance alone, as for sines and RoPE, the band has no width and the mean is `kernel`.
+    If it depends on the distance alone, as for sinusoids and RoPE, the percentiles coincide and the mean is `kernel`.
     """
     matrix = cosines(table)
     rows = [np.diagonal(matrix, d) for d in range(len(matrix))]
@@ -134,15 +138,17 @@ def similarity(table: np.ndarray) -> Similarity:
 
 
 def kernel(frequency: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """Return the mean cosine sum_i cos(d theta_i) / n: the cosine of the vectors of two positions d apart. [N]
+    """Return the mean cosine sum_i cos(d theta_i) / n, which is the cosine similarity of two position vectors at
+    distance d. [N]
 
-    For RoPE it is the score, relative to distance 0, of a query and a key that are equal in all pairs.
+    For RoPE it is the score of a query and a key that are equal in all pairs, relative to distance 0.
     """
     return np.cos(np.asarray(distances)[:, None] * frequency).mean(1)
 
 
 def decay_bound(frequency: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """Compute sum_j |S_j| / n with S_j = sum over i < j of exp(i d theta_i): bound on the score at long distances. [N]
+    """Compute sum_j |S_j| / n with S_j = sum over i < j of exp(i d theta_i), which bounds the score at each distance d.
+    [N]
 
     Multiplied by max_i |h_(i+1) - h_i|, with h_i the product of pair i of q and k as complex numbers and h_n = 0, it
     bounds |score| sqrt(d_head) / n. It is at least |kernel|, for which all h are 1. Su et al. 2021, section 3.4.3.
@@ -153,24 +159,24 @@ def decay_bound(frequency: np.ndarray, distances: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Decomposition of a table into waves along the positions."""
+    """Discrete Fourier spectrum of a table along the positions: F waves, D dimensions."""
 
-    wavelength: np.ndarray  # positions, longest first [F]
-    share: np.ndarray  # of the variance of all dimensions over positions [F], adds up to 1
-    strongest: np.ndarray  # wavelength of each dimension's strongest wave [D]
+    wavelength: np.ndarray  # [F] in positions, in decreasing order
+    share: np.ndarray  # [F] fraction of the variance over positions, for all dimensions together; sums to 1
+    strongest: np.ndarray  # [D] wavelength of each dimension's strongest wave
 
 
 def spectrum(table: np.ndarray) -> Spectrum:
-    """Return the discrete Fourier transform of each dimension along the positions, its mean removed. [P, D], P > 1.
+    """Compute the discrete Fourier spectrum of each dimension along the positions, without its mean. [P, D], P > 1
 
-    By Parseval the power of all waves is the variance (Oppenheim & Schafer 2010, section 8.6.7).
+    By Parseval's theorem, the total power of the waves is the variance (Oppenheim & Schafer 2010, section 8.6.7).
     """
     P = len(table)
     if P < 2:
         raise ValueError(f"a spectrum needs two positions, got a table of {table.shape}")
     centered = table.astype(np.float64) - table.mean(0, dtype=np.float64)
     power = np.abs(np.fft.rfft(centered, axis=0)[1:]) ** 2  # [F, D]
-    power[: (P - 1) // 2] *= 2  # each coefficient stands for two waves; the shortest of an even P for one
+    power[: (P - 1) // 2] *= 2  # each coefficient stands for two waves, except the shortest wave of an even P
     wavelength = P / np.arange(1, len(power) + 1)
     total = power.sum()
     share = power.sum(1) / total if total else np.zeros(len(power))
@@ -178,7 +184,8 @@ def spectrum(table: np.ndarray) -> Spectrum:
 
 
 def principal_shares(table: np.ndarray) -> np.ndarray:
-    """Return the share of the variance over positions of each principal component, largest first; 0 of equal rows.
+    """Return the fraction of the variance over positions of each principal component, in decreasing order; 0 if all
+    rows are equal.
 
     [P, D] -> [min(P, D)], in float64.
     """
@@ -191,7 +198,7 @@ def principal_shares(table: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class HeadQK:
-    """Queries and keys of one head before rotation, and as used in the scores. All float32 [T, E]."""
+    """Queries and keys of one head before rotation, and as used in the scores. Each is float32 [T, E]."""
 
     q: np.ndarray
     k: np.ndarray
@@ -200,31 +207,31 @@ class HeadQK:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all four."""
+        """Bytes of all four arrays."""
         return 4 * self.q.nbytes
 
 
 @dataclass(frozen=True, eq=False)
 class QKPair:
-    """One query and one key before rotation, at their positions, and the RoPE that rotates them."""
+    """One query and one key before rotation, their positions, and the RoPE config to rotate them."""
 
     q: np.ndarray  # float32 [E]
     k: np.ndarray  # float32 [E]
     query: int
     key: int
-    config: ModelConfig  # of the RoPE
-    own: bool  # True if the model has RoPE; else it does not rotate them
+    config: ModelConfig  # config with the RoPE parameters
+    own: bool  # whether the model itself has RoPE
     score: float  # q.k / sqrt(d_head) in the model itself
 
     @property
     def distance(self) -> int:
-        """Positions from the key to the query."""
+        """Number of positions from the key to the query."""
         return self.query - self.key
 
 
 @public()
 def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
-    """Return q and k of one head of the run, edits included; the KV head is head // (H / G). One block is run."""
+    """Return q and k of one head of the run, with edits; the KV head is head // (H / G). Only one block is computed."""
     rope = trace.config.positions == "rope"
     names = ("q", "k", "q_rot", "k_rot") if rope else ("q", "k", "q", "k")
     check_head(head, trace.config.n_head)
@@ -236,7 +243,7 @@ def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
 
 @public(query=unchecked, key=unchecked)
 def pair_of(config: ModelConfig, head: HeadQK, query: int, key: int) -> QKPair:
-    """Return the query and the key at two positions of a prompt."""
+    """Return the query and the key at two positions of a prompt, with their score."""
     check_positions([query, key], len(head.q_used))
     score = float(head.q_used[query] @ head.k_used[key]) / math.sqrt(config.d_head)
     rope, own = as_rope(config), config.positions == "rope"
@@ -244,8 +251,8 @@ def pair_of(config: ModelConfig, head: HeadQK, query: int, key: int) -> QKPair:
 
 
 def polar(x: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the length and angle of each pair (i, i + pairs) of a vector. [E] -> float64 [pairs] each, angles in
-    radians.
+    """Return the norm and angle of each pair (i, i + pairs) of a vector.
+    [E] -> float64 [pairs] each, angles in radians
     """
     x = x.astype(np.float64)
     first, second = x[:pairs], x[pairs : 2 * pairs]
@@ -254,9 +261,10 @@ def polar(x: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
 
 @public(distances=nonempty)
 def contributions(pair: QKPair, distances: Sequence[int]) -> np.ndarray:
-    """Return each pair's share of a score, |q_i| |k_i| cos(angle_q - angle_k + d theta_i) / sqrt(d_head). [N, n + 1]
+    """Return each pair's contribution to the score at each distance d. [N, n + 1]
 
-    The last column holds the dimensions without rotation. A row sums to the score at that distance.
+    It is |q_i| |k_i| cos(angle_q - angle_k + d theta_i) / sqrt(d_head). The last column is the contribution of the
+    dimensions without rotation. A row sums to the score at its distance.
     """
     theta = rope_frequencies(pair.config).double().numpy()
     n = len(theta)
@@ -266,13 +274,13 @@ def contributions(pair: QKPair, distances: Sequence[int]) -> np.ndarray:
     return np.column_stack((turned, np.full(len(turned), unrotated))) / math.sqrt(len(pair.q))
 
 
-# --- only the distance counts ----------------------------------------------------------------------
+# --- dependence on distance alone ------------------------------------------------------------------
 
 
 def angles(config: ModelConfig, positions: Tensor, precision: str) -> tuple[Tensor, Tensor]:
-    """Return the cosines and sines at any positions, from the model's frequencies. Each [N, n].
+    """Return the cosines and sines at the given positions, from the model's frequencies. [N, n] each
 
-    `precision` is a key of PRECISIONS; in float32 these are the numbers of `model.gpt.layers.rope_table`.
+    `precision` is a key of PRECISIONS; in float32 the values equal those of `model.gpt.layers.rope_table`.
     """
     dtype = PRECISIONS[precision]
     angle = positions.to(dtype)[:, None] * rope_frequencies(config).to(dtype)
@@ -280,15 +288,18 @@ def angles(config: ModelConfig, positions: Tensor, precision: str) -> tuple[Tens
 
 
 def scores_at(pair: QKPair, queries: Tensor, keys: Tensor, precision: str) -> np.ndarray:
-    """Return the score at each pair of positions, computed entirely in one precision. [N] and [N] -> [N]"""
+    """Return the score for each pair of a query and a key position, computed entirely in one precision. [N] and [N] ->
+    [N]
+    """
     q, k = (torch.from_numpy(x).to(PRECISIONS[precision]).expand(len(queries), -1) for x in (pair.q, pair.k))
     q, k = rotate(q, *angles(pair.config, queries, precision)), rotate(k, *angles(pair.config, keys, precision))
     return ((q * k).sum(-1) / math.sqrt(q.shape[-1])).numpy()
 
 
 def shift_errors(pair: QKPair, shifts: Sequence[int], precision: str) -> np.ndarray:
-    """Compute |score(m + s, n + s) - score(m, n)| for each shift s, which is 0 in exact arithmetic. [N]. Su et al.
-    2021, 3.2.1.
+    """Compute |score(m + s, n + s) - score(m, n)| for each shift s, which is 0 in exact arithmetic. [N]
+
+    Su et al. 2021, section 3.2.1.
     """
     by = torch.tensor([0, *shifts])
     scores = scores_at(pair, by + pair.query, by + pair.key, precision).astype(np.float64)
@@ -296,11 +307,11 @@ def shift_errors(pair: QKPair, shifts: Sequence[int], precision: str) -> np.ndar
 
 
 def shift_bound(pair: QKPair, shifts: Sequence[int], precision: str) -> np.ndarray:
-    """Bound `shift_errors` by rounding alone, to first order. float64 [N]
+    """Return the first-order rounding bound on `shift_errors`. float64 [N]
 
-    A product position x frequency has the relative error u, half a unit in the last place, and so has the angle: the
-    score of pair i is off by u |q_i| |k_i| (m + n) theta_i. Cosine, sine, rotation, and the sum of E products add (E +
-    16) u |q_i| |k_i|. Both scores of a difference count. Higham 2002, section 3.1.
+    A product position x frequency has a relative error of u, half a unit in the last place, and so has the angle: the
+    error of the score of pair i is u |q_i| |k_i| (m + n) theta_i. Cosine, sine, rotation, and the sum of E products add
+    (E + 16) u |q_i| |k_i|. The errors of both scores of a difference are added. Higham 2002, section 3.1.
     """
     theta = rope_frequencies(pair.config).double().numpy()
     n, E = len(theta), len(pair.q)

@@ -1,7 +1,7 @@
-"""Score scaling by sqrt(d_head): the effect of large scores on a softmax, for a head and for random vectors.
+"""Score scaling by sqrt(d_head): the effect of large scores on the softmax, for a head and for random vectors.
 
-A row's scores are q.k / d^p: p = 1/2 is the scaling in training of the models here (Vaswani et al. 2017, eq. 1), p = 0
-is no scaling, p = 1 is that of muP (Yang et al. 2022, definition 4.1).
+A row's scores are q.k / d^p: p = 1/2 is the scaling with which these models were trained (Vaswani et al. 2017, eq. 1),
+p = 0 is no scaling, and p = 1 is the scaling of muP (Yang et al. 2022, definition 4.1).
 """
 
 import math
@@ -13,63 +13,64 @@ import torch
 
 from model.public import MOST_SEED, above, array, public, whole
 
-SIZES = (16, 32, 64, 128, 256, 512, 1024)  # of random vectors
-KEYS, ROWS = 64, 64  # keys of a row, and rows that share them
-TIMES = 12  # repeats with other keys
-TEMPERATURES = np.geomspace(0.01, 100.0, 81)  # divisors of a row's scores
+SIZES = (16, 32, 64, 128, 256, 512, 1024)  # sizes d of the random vectors
+KEYS, ROWS = 64, 64  # number of keys per row, and of rows that share them
+TIMES = 12  # number of repetitions with other keys
+TEMPERATURES = np.geomspace(0.01, 100.0, 81)  # temperatures by which a row's scores are divided
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Statistics of the softmax of each row of scores. All float64 [T], NaN for a row without a visible key."""
+    """Softmax statistics of each row of scores. Each array is float64 [T], NaN for a row without a visible key."""
 
     keys: np.ndarray  # number of visible keys
     entropy: np.ndarray  # -sum p ln p, nats; at most ln(keys)
     largest: np.ndarray  # the largest weight
-    jacobian: np.ndarray  # Frobenius norm of d weights / d scores
+    jacobian: np.ndarray  # Frobenius norm of the Jacobian d weights / d scores
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Means over the rows with at least two visible keys."""
+    """Means over the rows with at least two visible keys, for one power of d_head."""
 
     power: float
-    deviation: float  # standard deviation of the scores within a row, its mean over the rows
-    entropy: float  # mean, nats
+    deviation: float  # mean over the rows of the standard deviation of a row's scores
+    entropy: float  # mean entropy, nats
     evenness: float  # mean of entropy / ln(keys): 1 for uniform weights
-    largest: float  # mean
-    jacobian: float  # mean
-    saturated: float  # share of rows that give more than 0.99 to one key
+    largest: float  # mean largest weight
+    jacobian: float  # mean Jacobian norm
+    saturated: float  # fraction of rows with a weight above 0.99
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """Random vectors of one size: variance of q.k, and softmax statistics without and with division by sqrt(d)."""
+    """Random q and k of one size: variance of q.k, and softmax statistics without and with division by sqrt(d)."""
 
     size: int
-    variance: float  # of q.k
-    scaled_variance: float  # of q.k / sqrt(d)
-    entropy: tuple[float, float]  # without, with; mean, nats
+    variance: float  # variance of q.k
+    scaled_variance: float  # variance of q.k / sqrt(d)
+    entropy: tuple[float, float]  # means without and with scaling, nats
     largest: tuple[float, float]
     jacobian: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """One row of attention as a soft dictionary: its output with the scores divided by each temperature.
+    """One row of attention as a soft dictionary: its weights and output, with the scores divided by each temperature.
 
-    Towards 0 all weight is on the best key, and the output is its value: a look-up. Float64, N temperatures, S keys.
+    As the temperature approaches 0, all weight is on the best key, and the output is that key's value: a lookup.
+    Float64, N temperatures, S keys.
     """
 
     temperatures: np.ndarray  # [N]
     weights: np.ndarray  # [N, S]
-    best: int  # the key of the largest score
+    best: int  # index of the key with the largest score
     apart: np.ndarray  # [N] |output - value of the best key| / |that value|
 
 
 @public(scores=array("S", finite=False), values=array("S E"), temperatures=above(0))
 def lookup(scores: np.ndarray, values: np.ndarray, temperatures: np.ndarray = TEMPERATURES) -> Lookup:
-    """Compute a row of attention at every temperature, from scores [S], NaN for a masked key, and values [S, E]."""
+    """Compute a row of attention at every temperature from scores [S], NaN for a masked key, and values [S, E]."""
     if len(scores) != len(values):
         raise ValueError(f"values must have a row for each of the scores, got {scores.shape}, {values.shape}")
     weights = softmax(scores.astype(np.float64)[None] / temperatures[:, None])
@@ -91,8 +92,9 @@ def scaled(dots: np.ndarray, d_head: int, power: float) -> np.ndarray:
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Return the weights of each row; a NaN score gets weight 0, and a row of only NaN becomes NaN. [T, S] -> float64
-    [T, S]
+    """Return the weights of each row. [T, S] -> float64 [T, S]
+
+    The weight for a NaN score is 0; a row of only NaN becomes NaN.
     """
     seen = np.where(np.isnan(scores), -np.inf, scores)
     top = seen.max(-1, keepdims=True)
@@ -102,24 +104,25 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def jacobian_norm(weights: np.ndarray) -> np.ndarray:
-    """Return the Frobenius norm of the softmax's derivative diag(p) - p p^T, at most 1/2. Rows p [..., S] -> [...]
+    """Return the Frobenius norm of the softmax's Jacobian diag(p) - p p^T, at most 1/2. Rows p [..., S] -> [...]
 
     Its square |J|^2 is sum p^2 - 2 sum p^3 + (sum p^2)^2. It is 0 if one key has all the weight, 1/2 for two equal
-    weights, and sqrt(n - 1) / n for n equal weights: the softmax passes on a gradient at most this many times as long.
+    weights, and sqrt(n - 1) / n for n equal weights. It bounds the factor by which the softmax scales the norm of a
+    gradient.
     """
     square = (weights**2).sum(-1)
     return np.sqrt(np.maximum(square - 2 * (weights**3).sum(-1) + square**2, 0.0))
 
 
 def rows_of(scores: np.ndarray) -> Rows:
-    """Compute entropy, largest weight and Jacobian of every row. scores [T, S], NaN for a masked key."""
+    """Compute the entropy, largest weight and Jacobian norm of every row. scores [T, S], NaN for a masked key."""
     p = softmax(scores)
     logs = np.log(p, out=np.zeros_like(p), where=p > 0)
     return Rows((~np.isnan(scores)).sum(-1), -(p * logs).sum(-1) + 0.0, p.max(-1), jacobian_norm(p))
 
 
 def summary(dots: np.ndarray, d_head: int, power: float) -> Summary | None:
-    """Summarize the rows of a head under q.k / d^power; None if no row has two visible keys. dots [T, S]"""
+    """Summarize the rows of a head for the scores q.k / d^power; None if no row has two visible keys. dots [T, S]"""
     scores = scaled(dots, d_head, power)
     rows = rows_of(scores)
     valid = rows.keys > 1
@@ -138,15 +141,16 @@ def summary(dots: np.ndarray, d_head: int, power: float) -> Summary | None:
 
 @public(sizes=whole(1, 1 << 14), keys=whole(2, 1 << 14), seed=whole(0, MOST_SEED))
 def drawn(sizes: Sequence[int] = SIZES, keys: int = KEYS, seed: int = 0) -> tuple[Drawn, ...]:
-    """Measure random q and k. Their entries are independent with mean 0 and variance 1, so q.k has variance d.
+    """Measure the softmax for random q and k, whose entries are independent with mean 0 and variance 1, so that q.k has
+    variance d.
 
-    Vaswani et al. 2017, section 3.2.1, footnote 4. Without scaling the softmax's rows concentrate on a single key as d
-    grows and its Jacobian goes to 0; with it neither depends on d.
+    Vaswani et al. 2017, section 3.2.1, footnote 4. Without scaling, each row concentrates on a single key as d grows,
+    and its Jacobian goes to 0; with scaling, neither depends on d.
     """
     generator, results = torch.Generator().manual_seed(seed), []
     for d in sizes:
         q, k = (torch.randn(TIMES, n, d, generator=generator) for n in (ROWS, keys))
-        dots = (q @ k.mT).reshape(-1, keys).double().numpy()  # torch's product: numpy's threads wait for one another
+        dots = (q @ k.mT).reshape(-1, keys).double().numpy()  # by torch, since numpy's threads wait for one another
         both = [rows_of(dots), rows_of(scaled(dots, d, 0.5))]
         results.append(
             Drawn(

@@ -1,6 +1,6 @@
 """Generation with a cache of bounded size: the prompt is read in full, then keys are evicted down to the budget.
 
-From then on every new token evicts an earlier key. Evicted keys are masked, so that one batch can hold texts with
+After that, every new token evicts an earlier key. Evicted keys are only masked, so that one batch can hold texts with
 different policies; the results equal those of a cache that actually drops them.
 """
 
@@ -14,21 +14,22 @@ from model.forgetting.eviction import snap_keep
 from model.forgetting.policies import Policy
 from model.gpt.layers import attention_pattern, attention_scores, fused_attention, mix
 
-_VOTERS = 16  # last queries of the prompt whose weights count as votes
+_VOTERS = 16  # number of last queries of the prompt whose weights are stored as votes
 
 
 class BoundedMemory:
-    """An attention kernel for decoding that keeps each text's cache within its budget. A policy of None evicts nothing.
+    """An attention function for decoding that keeps each text's cache within its budget. A policy of None evicts
+    nothing.
 
-    Pass it as `attend` to every forward pass over one cache: first the prompt, [1, T], then one token per row. Before
+    Pass it as `attend` to every forward pass over one cache: first the prompt [1, T], then one token per row. Before
     each pass that continues the texts, call `follow` with the rows that continue.
     """
 
     def __init__(self, policies: Sequence[Policy | None]) -> None:
-        self.rows = list(policies)  # policies of the texts that continue
+        self.rows = list(policies)  # policy of each row
         self.started = False
         self.seen: dict[int, Tensor] = {}  # layer -> bool [rows, G, S], True for a key still in the cache
-        self.mass: dict[int, Tensor] = {}  # layer -> float [rows, G, S], total weight of a key so far
+        self.mass: dict[int, Tensor] = {}  # layer -> float [rows, G, S], accumulated weight of each key
         self.votes: dict[int, Tensor] = {}  # layer -> [1, G, R, Q, S], weights of the prompt's last queries
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -38,7 +39,7 @@ class BoundedMemory:
         return self._step(layer, q, k, v)
 
     def follow(self, source: Sequence[int], policies: Sequence[Policy | None]) -> None:
-        """Let row b of the next forward pass continue the old row source[b] with policies[b]."""
+        """Make row b of the next forward pass continue the old row `source[b]` under the policy `policies[b]`."""
         index = torch.tensor(source)
         for kept in (self.seen, self.mass):
             for layer, rows in kept.items():
@@ -58,14 +59,14 @@ class BoundedMemory:
         kinds = {policy.kind for policy in self.rows if policy}
         self.mass[layer] = torch.zeros(B, G, S)
         if "h2o" in kinds:
-            for start in range(0, S, 128):  # rows of weights, a few at a time
+            for start in range(0, S, 128):  # a block of queries at a time, to bound memory
                 self.mass[layer] += _weights(q[:, :, start : start + 128], k, start).sum((2, 3))
         if "snapkv" in kinds:
             start = max(0, S - _VOTERS)
             self.votes[layer] = _weights(q[:, :, start:], k, start)
 
     def _shrink(self, layer: int, policies: Sequence[Policy | None]) -> None:
-        """Evict the prompt's keys beyond each budget."""
+        """Evict the prompt's keys in excess of each budget."""
         S = self.seen[layer].shape[-1]
         for row, policy in enumerate(policies):
             if policy is None or policy.budget > S:
@@ -92,22 +93,22 @@ class BoundedMemory:
 
 
 def _weights(q: Tensor, k: Tensor, start: int) -> Tensor:
-    """Compute the attention weights of the queries from `start` on over all keys. -> [B, G, R, Q, S]"""
+    """Compute the attention weights over all keys of the queries from position `start`. -> [B, G, R, Q, S]"""
     (B, H, Q, _), (G, S) = q.shape, k.shape[1:3]
     return _causal(q, k, start).softmax(-1).view(B, G, H // G, Q, S)
 
 
 def _causal(q: Tensor, k: Tensor, start: int) -> Tensor:
-    """Compute causally masked scores of the queries that begin at position `start`. -> [B, H, Q, S]"""
+    """Compute causally masked scores of the queries from position `start`. -> [B, H, Q, S]"""
     Q, S = q.shape[2], k.shape[2]
-    seen = attention_scores(q, k[:, :, : start + Q])  # up to the last query, which ends the causal triangle
+    seen = attention_scores(q, k[:, :, : start + Q])  # no later key is visible
     scores = seen.new_full((*seen.shape[:3], S), -math.inf)
     scores[..., : start + Q] = seen
     return scores
 
 
 def _kept(policy: Policy, mass: Tensor) -> Tensor:
-    """Select the prompt's keys to keep, leaving room for the next token. mass [G, S] -> bool [G, S]"""
+    """Select the prompt's keys to keep, with room for the next token. mass [G, S] -> bool [G, S]"""
     S, room = mass.shape[-1], policy.budget - 1
     keep = torch.ones_like(mass, dtype=torch.bool)
     if policy.kind == "h2o":
@@ -122,7 +123,7 @@ def _kept(policy: Policy, mass: Tensor) -> Tensor:
 
 
 def _evict(policy: Policy, kept: Tensor, mass: Tensor) -> None:
-    """Evict one key from every KV head that is full. Changes `kept` [G, S] in place."""
+    """Evict one key from every full KV head. Changes `kept` [G, S] in place."""
     S, room = kept.shape[-1], policy.budget - 1
     full = kept.sum(-1) > room  # [G]
     if policy.kind == "h2o":

@@ -1,4 +1,4 @@
-"""The savings of restricted attention: query-key pairs, operations and bytes, by formula for any length."""
+"""The savings of restricted attention: query-key pairs, operations and bytes, computed by formula for any length."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from model.forgetting.policies import Policy, globals_of, stride_of
 from model.gpt.config import ModelConfig
 from model.public import public, whole
 
-FLOAT = 4  # bytes of a number in the cache
+FLOAT = 4  # bytes per number in the cache
 LENGTHS = (1_024, 8_192, 65_536, 1_048_576)
 
 
@@ -16,14 +16,16 @@ LENGTHS = (1_024, 8_192, 65_536, 1_048_576)
 class ReadingCost:
     """The cost of reading a text of T tokens."""
 
-    pairs: int  # query-key pairs in one head
-    operations: float  # of all heads' scores and weighted sums, multiplications and additions
+    pairs: int  # number of query-key pairs per head
+    operations: float  # multiplications and additions of all heads' scores and weighted sums
     cache: int  # bytes of keys and values at the end, all layers
 
 
 @public(T=whole(0, 1 << 24))
 def seen_by(policy: Policy | None, T: int) -> np.ndarray:
-    """Return the number of keys that each query sees, the row sums of the mask; None is full attention. int64 [T]"""
+    """Return the number of keys visible to each query, the row sums of the mask; None means full attention.
+    int64 [T]
+    """
     t = np.arange(T, dtype=np.int64)
     if policy is None:
         return t + 1
@@ -44,8 +46,8 @@ def seen_by(policy: Policy | None, T: int) -> np.ndarray:
 
 
 def _with_global(policy: Policy, t: np.ndarray) -> np.ndarray:
-    """Return the number of keys that each query sees under a window with global tokens, plus random ones
-    for BigBird.
+    """Return the number of keys visible to each query under a window with global tokens,
+    plus random keys for BigBird.
     """
     T, n = len(t), policy.budget
     most = n // 2 if policy.kind == "longformer" else n // 4
@@ -60,10 +62,10 @@ def _with_global(policy: Policy, t: np.ndarray) -> np.ndarray:
 
 @public(T=whole(0, 1 << 24))
 def cost_of(config: ModelConfig, policy: Policy | None, T: int) -> ReadingCost:
-    """Compute the cost by formula: 4 d_head operations per pair and head (q.k and the weighted sum), 2 d_head numbers
-    per cached key.
+    """Compute the cost by formula.
 
-    The softmax, the choice of keys to evict, and all other layers are not counted.
+    4 d_head operations per pair and head (q.k and the weighted sum), and 2 d_head numbers per cached key. The softmax,
+    the choice of keys to evict, and all other layers are not counted.
     """
     pairs = int(seen_by(policy, T).sum())
     per_key = 2 * config.n_layer * config.n_kv_head * config.d_head * FLOAT
@@ -73,12 +75,12 @@ def cost_of(config: ModelConfig, policy: Policy | None, T: int) -> ReadingCost:
 
 @public(T=whole(0, 1 << 24))
 def cached(policy: Policy | None, T: int) -> int:
-    """Return the number of keys in the cache of one layer after T tokens: those that the last query or a later one
-    sees.
+    """Return the number of keys in the cache of one layer after T tokens: those visible to the last query or a later
+    one.
 
-    None is full attention. The last query counts, so that a window of n tokens holds n. A later query t follows row t
-    of `mask_of(policy, t + 1)`; the strided pattern keeps its stride for T tokens. H2O and SnapKV hold the keys they
-    chose.
+    None means full attention. The last query counts, so that a window of n tokens holds n keys. A later query t follows
+    row t of `mask_of(policy, t + 1)`; the strided pattern keeps its stride for T tokens. H2O and SnapKV hold the keys
+    they have selected.
     """
     if policy is None or T == 0:
         return T
@@ -104,8 +106,8 @@ def _cached_with_global(policy: Policy, T: int) -> int:
     """Return the number of cached keys for a window with global tokens: all T if the last token or a later one is
     global.
 
-    A later token is global if it is among the first named ones up to its position; if none is named up to there, the
-    first tokens of the text are global.
+    A later token is global if it is among the first named ones up to its position; if none is named up to its position,
+    the first tokens of the text are global.
     """
     most, later = policy.budget // 2, [at for at in policy.global_at if at >= T]
     last = globals_of(policy, T, most)
@@ -117,7 +119,7 @@ def _cached_with_global(policy: Policy, T: int) -> int:
 
 @public(n_weights=whole(0, 1 << 50), T=whole(0, 1 << 50))
 def other_operations(n_weights: int, T: int) -> float:
-    """Return the operations of the blocks' matrices, 2 per weight and token, which restricted attention
-    does not save.
+    """Return the operations of the blocks' weight matrices, 2 per weight and token, on which restricted attention saves
+    nothing.
     """
     return 2.0 * n_weights * T

@@ -1,13 +1,13 @@
-"""Caches that evict keys while a text is read: which key, and when.
+"""Caches that evict keys while a text is read: which key is evicted, and when.
 
 The cache of one layer holds the keys of G heads. Query t reads the keys that remain; if the cache is then full, one of
-them is evicted for good to make room for t + 1. `gone[t]` is the first query that no longer sees the key of token t; T
-if the key stays.
+them is permanently evicted to make room for t + 1. `gone[t]` is the first query to which the key of token t is no
+longer visible, or T if the key stays.
 
 H2O, "heavy hitters" (Zhang et al. 2023, algorithm 1): half of the budget holds the latest tokens; among the others, the
-key with the smallest sum of weights so far is evicted. SnapKV (Li et al. 2024, section 4): nothing is evicted before
-the end of the prompt; there the last queries vote, neighbors share votes, and the keys with the most votes stay
-together with the last queries' own keys.
+key with the smallest accumulated weight is evicted. SnapKV (Li et al. 2024, section 4): nothing is evicted before the
+end of the prompt. There, the weights of the last queries are votes, which are averaged over neighboring keys; the keys
+with the most votes stay, together with the last queries' own keys.
 """
 
 import math
@@ -19,23 +19,23 @@ from torch import Tensor
 from model.forgetting.policies import CACHES, POLICIES, Policy, mask_of
 from model.public import array, public
 
-POOL = 5  # neighbors that share votes in SnapKV, an odd number
-MOST_VOTERS = 16  # queries that vote in SnapKV
+POOL = 5  # number of neighboring keys over which SnapKV averages votes, odd
+MOST_VOTERS = 16  # maximum number of queries that vote in SnapKV
 
 
 def visible(gone: Tensor, T: int) -> Tensor:
-    """Compute which keys each query sees from the time of their eviction. gone [..., S] -> bool [..., T, S]"""
+    """Compute which keys are visible to each query, given the eviction times. gone [..., S] -> bool [..., T, S]"""
     query = torch.arange(T)[:, None]
     return (query >= torch.arange(gone.shape[-1])) & (query < gone[..., None, :])
 
 
 @public(scores=array("B G R T S", finite=False))
 def read_through(policy: Policy, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the attention of a layer under a policy: weights [B, G, R, T, T], and a mask of the keys that each query
-    saw.
+    """Compute the attention weights of a layer under a policy [B, G, R, T, T], and the mask of the keys visible to each
+    query.
 
-    `scores` [B, G, R, T, T] are q.k / sqrt(d_head), -inf for future keys; R query heads share a key. The mask is bool
-    [T, T] if it is the same for all, else [B, G, 1, T, T].
+    `scores` [B, G, R, T, T] are q.k / sqrt(d_head), -inf for future keys; R query heads share a KV head. The mask is
+    bool [T, T] if it is the same for all, else [B, G, 1, T, T].
     """
     T = scores.shape[-1]
     if POLICIES[policy.kind].mask is not None:
@@ -47,14 +47,14 @@ def read_through(policy: Policy, scores: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def gone_of(seen: Tensor) -> Tensor:
-    """Compute the time of each key's eviction from the mask of visible keys, for a policy of CACHES. bool [..., T, S]
-    -> int64 [..., S]
+    """Compute each key's eviction time from the mask of visible keys, for a policy of CACHES. bool [..., T, S] -> int64
+    [..., S]
     """
-    return torch.arange(seen.shape[-1]) + seen.sum(-2)  # a key is visible from its own position on without gaps
+    return torch.arange(seen.shape[-1]) + seen.sum(-2)  # a key is visible without gaps from its own position
 
 
 def may_forget(policy: Policy) -> bool:
-    """Return whether a cache can implement the policy, which requires that evicted keys are never needed again."""
+    """Return whether a cache can implement the policy, which requires that no evicted key is needed again."""
     return policy.kind in CACHES
 
 
@@ -63,24 +63,25 @@ def _softmax(scores: Tensor, seen: Tensor) -> Tensor:
 
 
 def _heavy_hitters(policy: Policy, scores: Tensor) -> Tensor:
-    """Compute the time at which H2O evicts each key, from the weights under eviction. [B, G, R, T, T] -> int64 [B, G,
-    S]
+    """Compute the time at which H2O evicts each key, from the weights under eviction.
+
+    scores [B, G, R, T, T] -> int64 [B, G, S]
     """
     B, G, _, T, _ = scores.shape
     gone = torch.full((B, G, T), T)
     n = policy.budget
     if n >= T:
         return gone
-    recent = max(1, n - n // 2)  # the latest tokens stay
-    start = scores[..., :n, :n].softmax(-1).sum((2, 3))  # [B, G, n], the first n queries see everything
-    mass = torch.zeros(B, G, T)  # total weight of each key so far
+    recent = max(1, n - n // 2)  # number of latest tokens that stay
+    start = scores[..., :n, :n].softmax(-1).sum((2, 3))  # [B, G, n], all keys are visible to the first n queries
+    mass = torch.zeros(B, G, T)  # accumulated weight of each key
     mass[..., :n] = start
     absent = torch.zeros(B, G, T, dtype=torch.bool)
     for t in range(n - 1, T - 1):
         if t >= n:
             row = scores[..., t, : t + 1].masked_fill(absent[..., None, : t + 1], -math.inf).softmax(-1)
             mass[..., : t + 1] += row.sum(2)
-        old = max(1, t + 2 - recent)  # query t + 1 must see the latest `recent` tokens, itself included
+        old = max(1, t + 2 - recent)  # query t + 1 must see the latest `recent` tokens, including itself
         weakest = mass[..., :old].masked_fill(absent[..., :old], math.inf).argmin(-1, keepdim=True)  # [B, G, 1]
         absent.scatter_(-1, weakest, True)
         gone.scatter_(-1, weakest, t + 1)
@@ -88,8 +89,9 @@ def _heavy_hitters(policy: Policy, scores: Tensor) -> Tensor:
 
 
 def _snapkv(policy: Policy, scores: Tensor) -> Tensor:
-    """Compute the time at which SnapKV evicts each key: the end of the prompt, or never. [B, G, R, T, T] -> int64 [B,
-    G, S]
+    """Compute the time at which SnapKV evicts each key: the end of the prompt, or never.
+
+    scores [B, G, R, T, T] -> int64 [B, G, S]
     """
     B, G, _, T, _ = scores.shape
     end, gone = prompt_end(policy, T), torch.full((B, G, T), T)
@@ -101,15 +103,15 @@ def _snapkv(policy: Policy, scores: Tensor) -> Tensor:
 
 
 def prompt_end(policy: Policy, T: int) -> int:
-    """Return the number of tokens that count as the prompt of a text of T tokens."""
+    """Return the number of tokens of a text of T tokens that count as the prompt."""
     return min(max(1, round(policy.read * T)), T)
 
 
 def snap_keep(policy: Policy, weights: Tensor) -> Tensor:
     """Select the keys that SnapKV keeps at the end of a prompt of P tokens. [B, G, R, Q, P] -> bool [B, G, P]
 
-    Q are the last queries of the prompt, including at least those that vote. `budget` keys stay, the voters' own among
-    them.
+    The weights are those of the last Q queries of the prompt, which include at least all voters. `budget` keys stay,
+    including the voters' own keys.
     """
     P, n = weights.shape[-1], policy.budget
     if n >= P:

@@ -1,4 +1,4 @@
-"""The keys visible to a query: fixed attention patterns, and caches that evict keys while a text is read.
+"""The keys visible to a query under fixed attention patterns, and under caches that evict keys while a text is read.
 
              window         first tokens     dilated        strided        block          global + window
     query 0  x              x                x              x              x              x
@@ -7,8 +7,8 @@
           3  ..xx           x.xx             .x.x           ..xx           ..xx           x.xx
           4  ...xx          x..xx            ..x.x          ..x.x + ...    ....x          x..xx
 
-Every policy has a budget: no query sees more keys than that, itself included. Rows of global tokens, which see
-everything before them, are the exception that Longformer and BigBird make.
+Every policy has a budget, the maximum number of keys visible to a query, including its own.
+Global tokens of Longformer and BigBird are an exception: they attend to all earlier keys.
 """
 
 from collections.abc import Callable
@@ -35,19 +35,20 @@ MOST_BUDGET = 1 << 20
 )
 @dataclass(frozen=True)
 class Policy:
-    """A sparse-attention or cache-eviction policy. `kind` is a key of POLICIES; fields it does not use are ignored.
+    """A sparse-attention or cache-eviction policy. `kind` is a key of POLICIES; fields that it does not use are
+    ignored.
 
-    At most budget - 1 of the `first` tokens are kept, so that a query sees itself. Raises InputError for an unknown
-    kind and for numbers out of range.
+    At most budget - 1 of the `first` tokens are kept, so that a query always sees itself. Raises InputError for an
+    unknown kind and for numbers out of range.
     """
 
     kind: str = "window"
-    budget: int = 32  # keys that a query sees at most, itself included
-    first: int = 4  # tokens from the beginning of the text that are never forgotten
-    global_at: tuple[int, ...] = ()  # positions that all queries see and that see everything; () for the first ones
+    budget: int = 32  # maximum number of keys visible to a query, including its own
+    first: int = 4  # number of tokens at the beginning of the text that are never evicted
+    global_at: tuple[int, ...] = ()  # positions of global tokens; () for the first tokens of the text
     dilation: int = 2  # spacing of the keys in a dilated window
-    seed: int = 0  # of random keys
-    read: float = 0.5  # share of the text that counts as the prompt, after which SnapKV compresses
+    seed: int = 0  # seed for random keys
+    read: float = 0.5  # fraction of the text that counts as the prompt, after which SnapKV evicts
 
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind not in POLICIES:
@@ -57,15 +58,15 @@ class Policy:
 
 @dataclass(frozen=True)
 class PolicyKind:
-    """An entry of POLICIES. `mask(policy, T)` gives the visible keys if they depend on positions alone."""
+    """An entry of POLICIES. `mask(policy, T)` returns the visible keys if they depend on positions alone."""
 
     source: str
-    mask: Callable[[Policy, int], Tensor] | None  # -> bool [T, S]; None: depends on the attention weights
-    uses: tuple[str, ...] = ()  # fields of a policy besides the budget
+    mask: Callable[[Policy, int], Tensor] | None  # -> bool [T, S]; None if it depends on the attention weights
+    uses: tuple[str, ...] = ()  # fields of Policy that it uses besides the budget
 
 
 def _near(T: int, width: int) -> Tensor:
-    """Build the mask of a sliding window: each query sees itself and the width - 1 tokens before it. [T, S] bool"""
+    """Build the mask of a sliding window of `width` tokens that ends with the query's own. [T, S] bool"""
     behind = torch.arange(T)[:, None] - torch.arange(T)[None, :]
     return (behind >= 0) & (behind < width)
 
@@ -84,15 +85,13 @@ def _first(policy: Policy, T: int) -> Tensor:
 
 
 def _dilated(policy: Policy, T: int) -> Tensor:
-    """Build the mask of every `dilation`-th token before the query, `budget` of them. Beltagy et al. 2020,
-    section 3.1.
-    """
+    """Build the mask of `budget` keys up to the query, `dilation` tokens apart. Beltagy et al. 2020, section 3.1."""
     behind = torch.arange(T)[:, None] - torch.arange(T)[None, :]
     return (behind >= 0) & (behind < policy.budget * policy.dilation) & (behind % policy.dilation == 0)
 
 
 def stride_of(policy: Policy, T: int) -> tuple[int, int]:
-    """Return the window width of the strided pattern, and the spacing of the tokens seen beyond it, within
+    """Return the window width of the strided pattern, and the spacing of the visible tokens before the window, within
     the budget.
     """
     near = max(1, policy.budget // 2)
@@ -101,7 +100,7 @@ def stride_of(policy: Policy, T: int) -> tuple[int, int]:
 
 
 def _strided(policy: Policy, T: int) -> Tensor:
-    """Build the mask of a window of half the budget, with evenly spaced tokens beyond it. Child et al. 2019, section
+    """Build the mask of a window of half the budget, with evenly spaced tokens before it. Child et al. 2019, section
     4.3.
     """
     near, stride = stride_of(policy, T)
@@ -110,7 +109,7 @@ def _strided(policy: Policy, T: int) -> Tensor:
 
 
 def _block(policy: Policy, T: int) -> Tensor:
-    """Build the mask of the query's own block of `budget` tokens. Qiu et al. 2019, section 3.1, without their
+    """Build the mask of the query's own block of `budget` tokens. Qiu et al. 2019, section 3.1, without the
     permutations.
     """
     block = torch.arange(T) // policy.budget
@@ -118,22 +117,25 @@ def _block(policy: Policy, T: int) -> Tensor:
 
 
 def globals_of(policy: Policy, T: int, most: int) -> list[int]:
-    """Return the global tokens within the budget: the named ones, or else the first ones."""
+    """Return the global tokens within the budget: the named ones, or the first tokens of the text if none is named."""
     named = [at for at in dict.fromkeys(policy.global_at) if 0 <= at < T]
     return sorted((named or list(range(T)))[:most])
 
 
 def _longformer(policy: Policy, T: int) -> Tensor:
-    """Build the mask of a window with global tokens, which all tokens see and which see all. Beltagy et al. 2020,
-    section 3.1.
+    """Build the mask of a window with global tokens, which are visible to all later queries and see all earlier keys.
+
+    Beltagy et al. 2020, section 3.1.
     """
     chosen = globals_of(policy, T, policy.budget // 2)
     return _with_global(_near(T, policy.budget - len(chosen)), chosen)
 
 
 def _bigbird(policy: Policy, T: int) -> Tensor:
-    """Build the mask of a window of half the budget, a quarter of global tokens, the rest random. Zaheer et al. 2020,
-    section 2.
+    """Build the mask of a window of half the budget, with up to a quarter of global tokens and random keys for the
+    rest.
+
+    Zaheer et al. 2020, section 2.
     """
     chosen = globals_of(policy, T, policy.budget // 4)
     near = max(1, policy.budget // 2)
@@ -149,7 +151,7 @@ def _bigbird(policy: Policy, T: int) -> Tensor:
 
 
 def _with_global(seen: Tensor, chosen: list[int]) -> Tensor:
-    """Add the columns and rows of global tokens to a mask. Changes its argument in place."""
+    """Add the columns and rows of global tokens to a mask in place, and make it causal."""
     seen[:, chosen] = True
     seen[chosen] = True
     return seen.tril_()
@@ -166,11 +168,11 @@ POLICIES: dict[str, PolicyKind] = {
     "longformer": PolicyKind("Beltagy et al. 2020, section 3.1", _longformer, ("global_at",)),
     "bigbird": PolicyKind("Zaheer et al. 2020, section 2", _bigbird, ("global_at", "seed")),
 }
-CACHES = ("window", "first", "h2o", "snapkv")  # kinds that a cache can implement: evicted keys are never needed again
+CACHES = ("window", "first", "h2o", "snapkv")  # kinds for caches, which never need evicted keys again
 
 
 def check_memory(policy: Policy) -> None:
-    """Raise InputError for a policy that no cache of keys can implement."""
+    """Raise InputError for a policy that no KV cache can implement."""
     if policy.kind not in CACHES:
         hint = say("Choose one of: {}.", ", ".join(CACHES))
         raise InputError("A cache cannot use this policy: it would need evicted keys again.", policy.kind, hint)
@@ -178,7 +180,7 @@ def check_memory(policy: Policy) -> None:
 
 @public(T=whole(0, 1 << 15))
 def mask_of(policy: Policy, T: int) -> Tensor:
-    """Build the mask of visible keys for a kind that depends on positions only. bool [T, S]; never a later key.
+    """Build the mask of visible keys for a kind that depends on positions only. bool [T, S], False for later keys
 
     Raises ValueError for a kind that depends on the attention weights.
     """

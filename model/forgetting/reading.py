@@ -1,4 +1,4 @@
-"""Reading a text with restricted attention, and the loss this causes. Nothing is retrained.
+"""Reading of texts with restricted attention, and the resulting change of the loss. Nothing is retrained.
 
 The restriction applies in every layer, so later layers read streams that were themselves computed under it.
 """
@@ -22,26 +22,26 @@ from model.progress import Progress, silent
 from model.public import array, nonempty, public, whole
 from model.tracing.ranking import top_ids
 
-TOP = 10  # most likely next tokens that are compared
-_WEIGHTS = 1 << 24  # weights of one layer in memory at once
-_LOGITS = 1 << 21  # logits in memory at once
-_KEPT = 1 << 24  # log-probabilities of full attention kept for all policies; 64 MB
+TOP = 10  # number of most likely next tokens to compare
+_WEIGHTS = 1 << 24  # maximum number of attention weights of one layer in memory at once
+_LOGITS = 1 << 21  # maximum number of logits in memory at once
+_KEPT = 1 << 24  # maximum number of stored log-probabilities under full attention, 64 MB
 
 
 @dataclass(frozen=True, eq=False)
 class PolicyReading:
-    """Texts [B, T] read under a policy, compared with full attention on the same texts, and n predictions of each."""
+    """Comparison of a policy with full attention on the same texts [B, T], for n predictions per text."""
 
     policy: Policy
     loss: np.ndarray  # float32 [B, n]: -log p of the token after each position, NaN if unknown; nats
-    full_loss: np.ndarray  # float32 [B, n], with full attention
+    full_loss: np.ndarray  # float32 [B, n], the same under full attention
     kl: np.ndarray  # float32 [B, n], KL(full || policy) of the prediction at each position; nats
     agree: np.ndarray  # bool [B, n], whether the most likely next token is the same
-    lost: np.ndarray  # float32 [L, H], share of the weight that a head would have put on keys that were gone
-    kept: np.ndarray  # int32 [T], most keys that any query of this position saw in any layer
-    gone: np.ndarray | None  # int32 [L, G, T] of the first text: first query that no longer sees a key; None: no cache
-    before: tuple[tuple[int, float, float], ...]  # most likely tokens after the first text: id, p in full, p under it
-    after: tuple[tuple[int, float, float], ...]  # the same, the most likely under the policy
+    lost: np.ndarray  # float32 [L, H], fraction of a head's full-attention weight that falls on evicted keys
+    kept: np.ndarray  # int32 [T], maximum number of keys visible at each position, over texts, heads and layers
+    gone: np.ndarray | None  # int32 [L, G, T], eviction times for the first text; None if no cache can evict
+    before: tuple[tuple[int, float, float], ...]  # top next tokens of the first text: id, p in full, p under policy
+    after: tuple[tuple[int, float, float], ...]  # the same for the tokens that are most likely under the policy
 
     @property
     def nbytes(self) -> int:
@@ -51,16 +51,16 @@ class PolicyReading:
 
 @dataclass(eq=False)
 class Forgetful:
-    """An attention kernel (`Transformer.trunk(attend=...)`) that applies a policy, and counts the attention weight
-    lost.
+    """An attention function (`Transformer.trunk(attend=...)`) that applies a policy and records the lost attention
+    weight.
 
-    It reads complete texts, without a cache. q [B, H, T, E], k and v [B, G, T, E] -> z [B, H, T, E]
+    It processes complete texts, without a cache. q [B, H, T, E], k and v [B, G, T, E] -> z [B, H, T, E]
     """
 
     policy: Policy
-    lost: dict[int, Tensor] = field(default_factory=dict)  # layer -> [H], summed over texts and rows
-    gone: dict[int, Tensor] = field(default_factory=dict)  # layer -> [G, T] of the first text
-    kept: Tensor | None = None  # [T]
+    lost: dict[int, Tensor] = field(default_factory=dict)  # layer -> [H], mean over positions, summed over texts
+    gone: dict[int, Tensor] = field(default_factory=dict)  # layer -> eviction times [G, T] for the first text
+    kept: Tensor | None = None  # [T], maximum number of visible keys
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         if self.policy.budget >= q.shape[2] and self.policy.kind in ("window", "first", "h2o"):
@@ -71,7 +71,7 @@ class Forgetful:
         return torch.cat([self._part(layer, q[part], k[part], v[part]) for part in parts])
 
     def _all(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attend to all keys by the model's own kernel, for a policy that evicts none of them."""
+        """Compute attention to all keys with the model's own kernel, for a policy that evicts none of them."""
         self._count(layer, torch.zeros(q.shape[1]), torch.arange(1, q.shape[2] + 1))
         self.gone.setdefault(layer, torch.full((k.shape[1], k.shape[2]), k.shape[2]))
         return fused_attention(q, k, v)
@@ -94,9 +94,9 @@ class Forgetful:
 
 
 class FullReading:
-    """Texts read with full attention. The predictions that fit in memory are computed once and reused by all policies.
+    """Texts read with full attention. As many predictions as fit in memory are stored and reused for all policies.
 
-    x [B, n, D]: the stream after the last block, at the positions from `since` on.
+    x [B, n, D] is the stream after the last block, at the positions from `since`.
     """
 
     @torch.inference_mode()
@@ -106,13 +106,13 @@ class FullReading:
         self._known: dict[int, Tensor] = {}
 
     def parts(self) -> Iterator[slice]:
-        """Yield slices of the positions, a few at a time."""
+        """Return an iterator of slices of positions, small enough to bound the memory for the logits."""
         B, n, _ = self.x.shape
         step = max(1, _LOGITS // (B * self.model.config.vocab_size))
         return (slice(start, start + step) for start in range(0, n, step))
 
     def log_probs(self, part: slice) -> Tensor:
-        """Compute ln p of every next token. [B, positions, V]"""
+        """Compute ln p of every next token at the positions of a slice. [B, positions, V]"""
         known = self._known.get(part.start)
         if known is None:
             known = log_probs(self.model, self.x[:, part], self.size)
@@ -122,7 +122,7 @@ class FullReading:
 
 
 def log_probs(model: Transformer, x: Tensor, size: int) -> Tensor:
-    """Compute ln p of the first `size` tokens of the vocabulary from a stream. [..., D] -> [..., size]"""
+    """Compute ln p of the first `size` tokens of the vocabulary from the stream. [..., D] -> [..., size]"""
     return model.logits(x)[..., :size].float().log_softmax(-1)
 
 
@@ -139,10 +139,10 @@ def read(
 ) -> PolicyReading:
     """Read texts [B, T] under a policy and compare the predictions with those of full attention.
 
-    `following` [B] are the tokens after the texts, if known. `full` holds the same texts with full attention, and
-    determines the positions and tokens to compare; without it, these are all positions, and the first `size` tokens of
-    the vocabulary if the model has more rows. Raises InputError for a policy that makes no sense and for a model with
-    other mixers, ValueError for ids that it cannot run.
+    `following` [B] are the tokens after the texts, if known. `full` holds the same texts under full attention, and
+    determines the positions and tokens to compare. Without it, all positions are compared, and the first `size` tokens
+    of the vocabulary if the model has more rows. Raises InputError for an invalid policy and for a model with other
+    mixers, and ValueError for ids that the model cannot process.
     """
     need_attention(model.config)
     full = full or FullReading(model, ids, size=size)
@@ -166,8 +166,9 @@ def read(
 
 
 def _compare(full: FullReading, less: Tensor, targets: Tensor) -> Tensor:
-    """Compute the loss under full and restricted attention, KL and agreement, a few positions at a time. [B, n, D] ->
-    [4, B, n]
+    """Compute the loss under full and restricted attention, the KL divergence and the agreement. [B, n, D] -> [4, B, n]
+
+    A few positions are processed at a time.
     """
     out = torch.empty(4, *targets.shape)
     for part in full.parts():
@@ -182,8 +183,8 @@ def _compare(full: FullReading, less: Tensor, targets: Tensor) -> Tensor:
 
 
 def _next(model: Transformer, full: Tensor, less: Tensor, size: int) -> tuple[tuple, tuple]:
-    """Return the most likely next tokens under full and under restricted attention: id and the probabilities under
-    both.
+    """Return the most likely next tokens under full and under restricted attention, each with its id and both
+    probabilities.
     """
     a, b = (model.logits(x)[0, 0, :size].float().softmax(-1) for x in (full, less))
     return tuple(
@@ -203,9 +204,10 @@ def read_all(
     since: int = 0,
     keep: Callable[[PolicyReading], object] = lambda reading: reading,
 ) -> list:
-    """Read the windows of a text [W, T + 1] under several policies; returns `keep(reading)` for each policy, in order.
+    """Read the windows of a text [W, T + 1] under several policies. Returns `keep(reading)` for each policy, in the
+    same order.
 
-    Predictions are compared at the positions from `since` on.
+    Predictions are compared at the positions from `since`.
     """
     ids, following = windows[:, :-1], windows[:, -1]
     full, results = FullReading(model, ids, since=since, size=size), []

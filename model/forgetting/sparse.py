@@ -1,8 +1,8 @@
 """Sparse attention with real savings: only blocks that contain visible keys are multiplied.
 
 A mask over all keys saves nothing, because the masked weights are computed and then discarded. Here the text is divided
-into blocks of queries, and each block is multiplied only with the keys that its queries may see, as in Beltagy et al.
-2020, section 3.2, and Zaheer et al. 2020, appendix D.
+into blocks of queries, and each block is multiplied only by the keys that may be visible to its queries, as in Beltagy
+et al. 2020, section 3.2, and Zaheer et al. 2020, appendix D.
 """
 
 import statistics
@@ -22,9 +22,9 @@ from model.gpt.layers import fused_attention
 from model.progress import Progress, silent
 from model.public import array, check_alike, public, whole
 
-SPARSE = ("window", "first", "block", "dilated")  # kinds with a kernel here
+SPARSE = ("window", "first", "block", "dilated")  # kinds with a kernel in this module
 ROUNDS = 3
-_MASKED = 4096  # longest text for which the masked form is timed for comparison
+_MASKED = 4096  # maximum number of tokens for which masked attention is timed for comparison
 
 
 @public(q=array("B H T E"), k=array("B H T E"), v=array("B H T E"))
@@ -63,7 +63,7 @@ def _in_window(T: int, width: int, first: int) -> int:
 
 
 def _padded(x: Tensor, block: int) -> Tensor:
-    """Pad with zeros after the last token, up to a complete block. [B, H, T, E] -> [B, H, blocks * block, E]"""
+    """Pad with zeros after the last token to a multiple of the block size. [B, H, T, E] -> [B, H, blocks * block, E]"""
     return F.pad(x, (0, 0, 0, -x.shape[2] % block))
 
 
@@ -76,7 +76,7 @@ def _blocks(q: Tensor, k: Tensor, v: Tensor, n: int) -> Tensor:
 def _window(q: Tensor, k: Tensor, v: Tensor, width: int, first: int) -> Tensor:
     """Compute sliding-window attention in blocks of `width` queries.
 
-    Each block reads its own keys, those of the block before it, and the `first` keys of the text.
+    Each block uses its own keys, those of the previous block, and the `first` keys of the text.
     """
     T, n = q.shape[2], width
     queries = _padded(q, n).unflatten(2, (-1, n))  # [B, H, blocks, n, E]
@@ -97,13 +97,13 @@ def _window(q: Tensor, k: Tensor, v: Tensor, width: int, first: int) -> Tensor:
 
 
 def _two_blocks(x: Tensor, n: int) -> Tensor:
-    """Concatenate each block of keys with the block before it. [B, H, blocks * n, E] -> [B, H, blocks, 2 n, E]"""
+    """Concatenate each block of keys with the previous one. [B, H, blocks * n, E] -> [B, H, blocks, 2 n, E]"""
     own = x.unflatten(2, (-1, n))
     return torch.cat((F.pad(own, (0, 0, 0, 0, 1, 0))[:, :, :-1], own), 3)
 
 
 def _dilated(q: Tensor, k: Tensor, v: Tensor, width: int, step: int) -> Tensor:
-    """Compute dilated attention: positions with the same remainder modulo `step` form separate texts, each with a plain
+    """Compute dilated attention: positions with the same remainder modulo `step` form a separate text with an ordinary
     window.
     """
     T = q.shape[2]
@@ -114,11 +114,11 @@ def _dilated(q: Tensor, k: Tensor, v: Tensor, width: int, step: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Timed:
-    """Median seconds of one layer's attention over T tokens."""
+    """Median seconds of one layer's attention over T tokens, by implementation."""
 
     T: int
     full: float
-    masked: float | None  # all weights computed, then masked; None if not measured
+    masked: float | None  # seconds if all weights are computed, then masked; None if not measured
     sparse: float
 
 
@@ -137,7 +137,7 @@ def timed(
 ) -> tuple[Timed, ...]:
     """Time one layer of the model's shape on random queries, keys and values: full, masked, and in blocks.
 
-    Raises InputError for a policy without a kernel here.
+    Raises InputError for a policy without a kernel in this module.
     """
     if policy.kind not in SPARSE:
         raise InputError(
@@ -154,9 +154,9 @@ def timed(
         ways = _ways(policy, q, k, v)
         times: dict[str, list[float]] = {name: [] for name in ways}
         for each in ways.values():
-            each()  # the first call of a shape is slower
+            each()  # the first call for a shape is slower
         for _ in range(ROUNDS):
-            for name, each in ways.items():  # alternate, so that a load spike affects all ways alike
+            for name, each in ways.items():  # alternate, so that a load spike affects all variants equally
                 began = time.perf_counter()
                 each()
                 times[name].append(time.perf_counter() - began)
@@ -167,7 +167,7 @@ def timed(
 
 
 def _check_kernel(policy: Policy) -> None:
-    """Raise InputError for a policy without a kernel here."""
+    """Raise InputError for a policy without a kernel in this module."""
     if policy.kind not in SPARSE:
         hint = say("Choose one of: {}.", ", ".join(SPARSE))
         raise InputError("This policy has no attention kernel.", f"policy: {policy.kind}", hint)

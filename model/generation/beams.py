@@ -1,4 +1,4 @@
-"""Beam search: extends several texts in parallel and keeps the most likely ones."""
+"""Beam search, which extends several texts in parallel and keeps the most likely ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ PARAMETERS = (
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A text and the sum of its log-probabilities, after the warps, in nats."""
+    """A text and the sum of its log-probabilities after the warps, in nats."""
 
     ids: tuple[int, ...] = ()
     made: tuple[GeneratedToken, ...] = ()
@@ -41,21 +41,22 @@ class Hypothesis:
 
 @dataclass(eq=False)
 class Beams:
-    """Beam search by sum of log-probabilities over length^penalty, with the stopping rule of transformers
+    """Beam search by sum of log-probabilities / length^penalty, with the stopping rule of transformers
     (early_stopping=False).
 
-    Each step considers the most likely continuations of all running texts, (1 + the number of ending tokens) times as
-    many as there are beams, at least twice as many. Those among the first `beams` that end a text are finished; the
-    most likely others run on. The search ends when as many texts are finished as there are beams and the best running
-    one, divided by its current length, is worse than all of them; or when no text is running. Ties are broken by the
-    earlier beam, then by the smaller id. The shown text is the best so far, finished or running, by score.
+    Each step considers the most likely continuations of all running texts. Their number is (1 + the number of ending
+    tokens) times the number of beams, at least twice that number. Those that end a text are finished if they are among
+    the first `beams`; the most likely others continue. The search ends when as many texts are finished as there are
+    beams and the best running one, divided by its current length, is worse than all of them, or when no text is
+    running. Ties are resolved in favor of the earlier beam, then of the smaller id. The shown text is the one with the
+    highest score so far, finished or running.
     """
 
     strategy: Strategy
     setup: Setup
     row: int
     running: list[Hypothesis] = field(default_factory=lambda: [Hypothesis()])
-    finished: list[Hypothesis] = field(default_factory=list)  # best first, at most one per beam
+    finished: list[Hypothesis] = field(default_factory=list)  # by decreasing score, at most one per beam
     shown: Hypothesis = Hypothesis()
 
     def __post_init__(self) -> None:
@@ -92,7 +93,7 @@ class Beams:
         return Decision(tuple(each.ids[-1] for each in running), tuple(source), self.show(best))
 
     def warped(self, rows: Rows) -> Tensor | None:
-        """Return the running texts' logits after the warps, None without warps. [n, V]"""
+        """Return the running texts' logits after the warps, or None if there are no warps. [n, V]"""
         if not self.strategy.steps:
             return None
         setup, steps = self.setup, self.strategy.steps
@@ -100,7 +101,7 @@ class Beams:
         return torch.stack([run_steps(row, steps, context) for row, context in zip(rows.logits, contexts, strict=True)])
 
     def candidates(self, totals: Tensor) -> Sequence[tuple[int, int, float]]:
-        """Return the most likely continuations: beam, token, and the new sum. totals [n, V]"""
+        """Return the most likely continuations as (beam, token, new sum of log-probabilities). totals [n, V]"""
         count = max(2, 1 + len(self.setup.plan.ending)) * self.width
         flat = totals.flatten()
         places = top_ids(flat, count)
@@ -109,14 +110,14 @@ class Beams:
         return [(*divmod(place, V), total) for place, total in likeliest if total != -torch.inf]
 
     def show(self, best: Hypothesis) -> Change:
-        """Return the change from the shown text to another one."""
+        """Set the shown text to `best`, and return the change from the previous one."""
         old, new = self.shown.ids, best.ids
         same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
         self.shown = best
         return Change(best.made[same:], len(old) - same)
 
     def finish(self) -> Change:
-        """Return the change to the best finished text, with the runners-up."""
+        """Show the best finished text, and return the change with the runners-up."""
         best = self.finished[0]
         change = self.show(best)
         others = tuple((each.ids, each.score) for each in self.finished[: self.texts])

@@ -1,4 +1,4 @@
-"""Memory cost of a KV cache, and the time it saves, measured on this machine."""
+"""Memory cost of a KV cache by formula, and the time it saves, measured on this machine."""
 
 import math
 import os
@@ -18,28 +18,28 @@ from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import between, nonempty, public, whole
 
-LENGTHS = (16, 32, 64, 128, 256, 512)  # tokens of context
+LENGTHS = (16, 32, 64, 128, 256, 512)  # context lengths in tokens
 ITEM = 4  # bytes of a float32
-ROUNDS = 9  # maximum rounds of each measurement
-FEWEST = 3  # minimum rounds, unless the time is up earlier
-BUDGET = 14.0  # seconds for all measurements
-_PROMPT = 0.15  # share of the prompt; the remainder is divided in proportion to the roots of the lengths
+ROUNDS = 9  # maximum number of rounds of each measurement
+FEWEST = 3  # minimum number of rounds, unless the time is up earlier
+BUDGET = 14.0  # maximum seconds for all measurements
+_PROMPT = 0.15  # fraction of the budget for the prompt; the rest is divided in proportion to the roots of the lengths
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of repeated measurements."""
+    """Seconds of repeated measurements of one operation."""
 
     seconds: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The median."""
+        """The median seconds."""
         return statistics.median(self.seconds)
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The first and the third quartile: half of the repeats lie between them."""
+        """The first and third quartiles."""
         if len(self.seconds) == 1:
             return self.seconds * 2
         first, _, third = statistics.quantiles(self.seconds, n=4, method="inclusive")
@@ -48,44 +48,44 @@ class Times:
 
 @dataclass(frozen=True)
 class TokenTimes:
-    """Times of one more token at a context of `length` tokens, that token included."""
+    """Times of the last token of a context of `length` tokens, with and without the cache."""
 
     length: int
-    cached: Times  # one token is run, the others are cached
-    whole: Times | None = None  # all tokens are run; None if the time did not suffice
-    gap: float | None = None  # largest |difference| between the two ways' logits of the next token
-    agree: bool | None = None  # whether both have the same most likely token
+    cached: Times  # one token is processed, the others are cached
+    whole: Times | None = None  # all tokens are processed; None if there was not enough time
+    gap: float | None = None  # largest absolute difference between the logits with and without the cache
+    agree: bool | None = None  # whether both predict the same most likely token
 
     @property
     def ratio(self) -> float | None:
-        """Time without the cache over time with it."""
+        """Ratio of the median time without the cache to that with it."""
         return self.whole.median / self.cached.median if self.whole else None
 
 
 @dataclass(frozen=True)
 class MeasuredCosts:
-    """The measurements and their setup."""
+    """The measurements and the conditions under which they were taken."""
 
     rows: tuple[TokenTimes, ...]
-    prompt: int  # tokens of the prompt
-    prefill: Times  # all tokens of the prompt at once, into an empty cache
-    step: Times  # one more token after it
+    prompt: int  # number of tokens of the prompt
+    prefill: Times  # all tokens of the prompt in one pass, with an empty cache
+    step: Times  # the prompt's last token, with the others cached
     threads: int
-    waiting: str  # OMP_WAIT_POLICY, "" if it is not set; it affects waiting threads between two products
+    waiting: str  # value of OMP_WAIT_POLICY, "" if it is not set; it determines how threads wait between two products
 
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """A model with its text for the measurement, and a deadline."""
+    """A model, the text for the measurement, its cache, and a deadline."""
 
     model: Transformer
     ids: Tensor  # [1, S]
     cache: KVCache
-    until: float  # of time.perf_counter()
-    report: Callable[[], None]  # called between two rounds; may raise to cancel
+    until: float  # deadline by time.perf_counter()
+    report: Callable[[], None]  # called between two rounds; may raise an exception to cancel
 
     def step(self, length: int) -> Tensor:
-        """Compute the logits of the last token of a context, the others cached; the cache is restored. -> [V]"""
+        """Compute the logits of the last token of a context with the others cached, then restore the cache. -> [V]"""
         logits = last_logits(self.model, self.ids[:, length - 1 : length], self.cache)
         self.cache.truncate(length - 1)
         return logits
@@ -93,23 +93,24 @@ class Bench:
 
 @public(batch=whole(1, 1 << 40), length=whole(0, 1 << 40), heads=whole(1))
 def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None = None) -> int:
-    """Return the bytes of keys and values: 2 L B G S E x 4, L the layers with a full cache. `heads` replaces G for a
-    comparison.
+    """Return the bytes of keys and values, 2 L B G S E x 4, with L the number of layers of full attention.
+
+    `heads` replaces G, for comparisons.
     """
     heads = config.n_kv_head if heads is None else heads
     return 2 * kept_layers(config) * batch * heads * length * config.d_head * ITEM
 
 
 def kept_layers(config: ModelConfig) -> int:
-    """Return the number of layers that keep the keys and values of all tokens: those of full attention."""
+    """Return the number of layers that keep the keys and values of all tokens: those with full attention."""
     return config.n_layer - len(config.stateful)
 
 
 def state_bytes(config: ModelConfig, batch: int) -> int:
-    """Return the bytes that the other layers keep, independent of the length of the text.
+    """Return the bytes kept by the other layers, which do not grow with the length of the text.
 
-    H E E numbers per layer of linear attention, retention and the delta rule; for Mamba I N and the I (K - 1) of its
-    convolution; for a window the keys and values of W - 1 tokens, once the text has that many.
+    H E E numbers per layer for linear attention, retention and the delta rule; for Mamba I N and the I (K - 1) of its
+    convolution; for a sliding window the keys and values of W - 1 tokens, once the text has that many.
     """
     numbers = dict.fromkeys(LINEAR, config.n_head * config.d_head**2) | {
         "mamba": config.d_inner * (config.d_state + config.d_conv - 1),
@@ -119,10 +120,10 @@ def state_bytes(config: ModelConfig, batch: int) -> int:
 
 
 def tensor_bytes(config: ModelConfig, batch: int, length: int) -> tuple[tuple[int, ...], int] | None:
-    """Return the shape of the keys, [L, B, G, S, E], and bytes of keys and values together, of the cache used in
-    generation.
+    """Return the shape of the keys [L, B, G, S, E], and the bytes of keys and values, of the cache used in generation.
 
-    It is allocated and freed; nothing is written, so no memory is used. None if it cannot be allocated.
+    The cache is allocated and freed without being written, so it occupies no physical memory. None if it cannot be
+    allocated.
     """
     try:
         cache = KVCache.empty(config, batch, length)
@@ -141,10 +142,10 @@ def lengths_of(limit: int) -> tuple[int, ...]:
 def measure(
     model: Transformer, ids: Sequence[int], limit: int, progress: Progress = silent, budget: float = BUDGET
 ) -> MeasuredCosts:
-    """Time one more token with and without the cache, at growing context lengths, and compare the logits of both ways.
+    """Time one more token with and without the cache, at increasing context lengths, and compare the logits.
 
-    The text is `ids`, the prompt, repeated. The two ways take turns, after one warm-up step. If `budget` seconds are
-    not enough, there are fewer rounds, and the longest contexts are run with the cache only.
+    The text is the prompt `ids`, repeated. The two variants are timed alternately, after one warm-up step. If `budget`
+    seconds are not enough, there are fewer rounds, and the longest contexts are timed only with the cache.
     """
     need_rewinding(model.config)
     lengths = lengths_of(limit)
@@ -172,7 +173,7 @@ def measure(
 
 
 def last_logits(model: Transformer, ids: Tensor, cache: KVCache | None = None) -> Tensor:
-    """Compute the logits after the last token; the output head runs for that one only. ids [1, T] -> [V]"""
+    """Compute the logits after the last token; the output head processes only that token. ids [1, T] -> [V]"""
     return model.logits(model.trunk(ids, cache=cache)[:, -1:])[0, -1]
 
 
@@ -183,10 +184,10 @@ def _time(work: Callable[[], Tensor]) -> tuple[float, Tensor]:
 
 
 def _turns(bench: Bench, works: Sequence[Callable[[], Tensor]], until: float) -> list[list[float]]:
-    """Time each work in turns, round by round, until its time is up; the first of `works` only warms up. Returns
-    seconds.
+    """Time the functions alternately until the deadline, and return the seconds of each but the first, which only warms
+    up.
 
-    There are at least FEWEST rounds, unless the time for everything is up.
+    There are at least FEWEST rounds, unless the deadline of all measurements has passed.
     """
     results: list[list[float]] = [[] for _ in works]
     for done in range(1, ROUNDS + 1):
@@ -200,7 +201,7 @@ def _turns(bench: Bench, works: Sequence[Callable[[], Tensor]], until: float) ->
 
 
 def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
-    """Time the prompt of T tokens into an empty cache, and its last token again, with the others cached."""
+    """Time the prompt of T tokens with an empty cache, and its last token alone with the others cached."""
 
     def prefill() -> Tensor:
         bench.cache.truncate(0)
@@ -208,7 +209,7 @@ def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
         bench.cache.truncate(T - 1)
         return logits
 
-    first = _time(prefill)[0]  # only one warm-up, since a long prompt is slow
+    first = _time(prefill)[0]  # a single warm-up run, since a long prompt is slow
     if time.perf_counter() + first > until:
         steps = _turns(bench, [lambda: bench.step(T)] * 2, until)
         times = Times((first,)), Times(tuple(steps[0]))
@@ -220,7 +221,7 @@ def _prompt(bench: Bench, T: int, until: float) -> tuple[Times, Times]:
 
 
 def _row(bench: Bench, length: int, before: Sequence[TokenTimes], until: float) -> TokenTimes:
-    """Measure one context length: fill the cache up to the token before the last, then let both ways take turns."""
+    """Measure one context length: fill the cache with all tokens but the last, then time both variants alternately."""
     cached = bench.cache.length
     if cached < length - 1:
         bench.model.trunk(bench.ids[:, cached : length - 1], cache=bench.cache)
@@ -240,7 +241,9 @@ def _row(bench: Bench, length: int, before: Sequence[TokenTimes], until: float) 
 
 
 def _whole_fits(bench: Bench, length: int, before: Sequence[TokenTimes]) -> bool:
-    """Return True if the time probably suffices for all tokens at this context length, judging by the previous one."""
+    """Return whether the remaining time probably suffices for a full pass at this length, extrapolated from the
+    previous one.
+    """
     if not before:
         return True
     if before[-1].whole is None:

@@ -1,4 +1,4 @@
-"""Contrastive search: likely tokens with hidden states unlike those of the text so far."""
+"""Contrastive search: selects likely tokens with hidden states unlike those of the text so far."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,12 +28,13 @@ PARAMETERS = (Parameter("candidates", 1, 16, 4, 1, whole=True), Parameter("alpha
 
 @dataclass(eq=False)
 class Contrastive:
-    """Choose, of the k most likely tokens v, the one with the largest (1 - alpha) p(v) - alpha max_j cos(h_v, h_j).
+    """Decoder that selects, from the k most likely tokens v, the one that maximizes (1 - alpha) p(v) - alpha max_j
+    cos(h_v, h_j).
 
-    h are the final normed states, j runs over all earlier tokens, the prompt's included. Su et al. 2022, eq. 5. Each
-    candidate's state takes a forward pass of its own, one row each. A token is therefore known one step later than in
-    other methods, and it must fit into the context. With alpha 0 it is greedy. Ties are broken by the more likely
-    token.
+    h are the final normalized states, and j ranges over all earlier tokens, including the prompt. Su et al. 2022, eq.
+    5. The state of each candidate requires a forward pass over its own row. A token is therefore known one step later
+    than in other methods, and it must fit in the context. With alpha = 0 it is greedy. Ties are resolved in favor of
+    the more likely token.
     """
 
     strategy: Strategy
@@ -41,9 +42,7 @@ class Contrastive:
     row: int
     candidates: tuple[GeneratedToken, ...] = ()
     p: tuple[float, ...] = ()  # probabilities of the candidates after the warps
-    states: Tensor | None = (
-        None  # unit states of the text so far. [t, D]; grows in steps, the first `length` rows are filled
-    )
+    states: Tensor | None = None  # normalized states of the text so far; the first `length` rows are filled [t, D]
     length: int = 0
     written: list[int] = field(default_factory=list)
 
@@ -65,7 +64,7 @@ class Contrastive:
         return self.propose(rows, best, Change((self.candidates[best],), ended=ended))
 
     def keep(self, directions: Tensor) -> None:
-        """Store states of the text. [t, D]"""
+        """Store the unit states of new tokens of the text. [t, D]"""
         end = self.length + len(directions)
         if self.states is None or end > len(self.states):
             grown = directions.new_empty(2 * end, directions.shape[-1])
@@ -76,7 +75,7 @@ class Contrastive:
         self.length = end
 
     def propose(self, rows: Rows, row: int, change: Change) -> Decision:
-        """Return the next candidates, which all continue one row; no candidates after the end of the text."""
+        """Return a decision with the next candidates, which all continue one row; none if the text has ended."""
         if not change.ended and len(self.written) >= self.setup.room:
             change = Change(change.made, ended="context")
         if change.ended:
@@ -89,7 +88,7 @@ class Contrastive:
         return Decision(tuple(ids), (row,) * len(ids), change)
 
     def warped(self, rows: Rows, row: int) -> WarpedRow:
-        """Return a row's distribution after the warps."""
+        """Return the distribution of a row after the warps."""
         if not self.strategy.steps:
             return warped_row(rows, row, None)
         context = Context((*self.setup.ids, *self.written), self.setup.prompt)

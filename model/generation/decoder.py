@@ -1,4 +1,4 @@
-"""The interface of decoders: their settings, their inputs and their decisions."""
+"""The interface of decoders: their settings, inputs and decisions."""
 
 import dataclasses
 import functools
@@ -20,49 +20,51 @@ from model.public import public, unchecked
 from model.sampling.pipeline import Parameter, Step, draw, softmax
 from model.tracing.ranking import top_ids
 
-TOP = 8  # alternatives kept with every token
-_NOTHING = -1e4  # its exp is 0 in float64 and 0 times it is 0, unlike for -inf
+TOP = 8  # number of alternatives stored with every token
+_NOTHING = -1e4  # its exp is 0 in float64; unlike with -inf, the product with 0 is 0
 
 
 @public(steps=unchecked, method=unchecked)
 @dataclass(frozen=True)
 class Strategy:
-    """Settings of a decoder: a method with its options, and the warps before it."""
+    """Settings of a decoder: a method with its options, and the warps applied before it."""
 
     steps: tuple[Step, ...] = ()
     method: str = "sample"  # a key of METHODS
-    options: tuple[tuple[str, float], ...] = ()  # options of the method; missing ones have their defaults
+    options: tuple[tuple[str, float], ...] = ()  # options of the method; missing ones take their defaults
     name: str = ""
     memory: Policy | None = None  # eviction policy of the cache; None: all keys stay
 
 
 @dataclass(frozen=True)
 class GeneratedToken:
-    """One token of a text, and its alternatives."""
+    """One token of a generated text, and its alternatives."""
 
     id: int
     log_probability: float  # log-probability in the model itself, without warps, nats
     rank: int  # rank in the model itself; 1 is the most likely
     entropy: float  # entropy of the model's distribution, nats
     probability: float  # probability after the warps; NaN if the method does not draw
-    kept: int  # tokens left by the warps
-    uniform: float  # the random number; NaN without a draw
+    kept: int  # number of tokens left by the warps
+    uniform: float  # the random number; NaN if the method does not draw
     top: tuple[tuple[int, float, float], ...]  # most likely tokens: id, probability, probability after the warps
 
 
 @dataclass(frozen=True)
 class Change:
-    """Effect of a step on a text: tokens dropped from its end, then tokens added. Only searches drop tokens."""
+    """Effect of a step on a text: tokens removed from its end, then tokens appended. Only searches remove tokens."""
 
     made: tuple[GeneratedToken, ...] = ()
     drop: int = 0
-    ended: str = ""  # "end", "stop", "length", "context"; "" while it goes on
-    others: tuple[tuple[tuple[int, ...], float], ...] = ()  # after a search: the best texts with scores, this one first
+    ended: str = ""  # "end", "stop", "length", "context"; "" while the text continues
+    others: tuple[tuple[tuple[int, ...], float], ...] = ()  # after a search: the best texts and their scores
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Input of the next forward pass: one token per row, and the decoder's row that each continues."""
+    """Input of the next forward pass, one token per row with the decoder's row that it continues, and the change of the
+    text.
+    """
 
     ids: tuple[int, ...]
     source: tuple[int, ...]
@@ -71,17 +73,17 @@ class Decision:
 
 @dataclass(frozen=True)
 class DecodingPlan:
-    """Settings besides the prompt and the strategies."""
+    """Settings shared by all strategies, besides the prompt."""
 
     max_new_tokens: int = 40
     seed: int = 0
     shared: bool = True  # whether all strategies get the same random numbers
-    first_step: int = 0  # index of the first new token; a branch continues counting
-    prompt: int | None = None  # length of the prompt if a strategy wrote some of the ids
+    first_step: int = 0  # index of the first new token; a branch continues the count
+    prompt: int | None = None  # length of the prompt if a strategy generated some of the ids
     ending: frozenset[int] = frozenset()  # tokens that end a text
-    stop: tuple[str, ...] = ()  # texts that end a text
-    numbers: tuple[int, ...] = ()  # random stream of each strategy if not shared; () for 0, 1, 2 ...
-    edits: tuple[Edit, ...] = ()  # edits of the model, for all strategies: model.generation.edited
+    stop: tuple[str, ...] = ()  # stop texts
+    numbers: tuple[int, ...] = ()  # random stream of each strategy if not `shared`; () for 0, 1, 2 ...
+    edits: tuple[Edit, ...] = ()  # edits of the model for all strategies (model.generation.edited)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,16 +94,16 @@ class Setup:
     plan: DecodingPlan
     size: int  # vocabulary size
     text: Callable[[Sequence[int]], str] | None
-    room: int = 1 << 30  # tokens that still fit into the context; the last new one is never read and need not fit
-    read: Callable[[Tensor], Tensor] | None = None  # final normed states [n, D] -> logits [n, V]
+    room: int = 1 << 30  # number of new tokens that fit in the context; one more may be generated
+    read: Callable[[Tensor], Tensor] | None = None  # final normalized states [n, D] -> logits [n, V]
 
     @property
     def prompt(self) -> int:
-        """Length of the prompt."""
+        """Length of the prompt in tokens."""
         return len(self.ids) if self.plan.prompt is None else self.plan.prompt
 
     def ended(self, written: Sequence[int]) -> str:
-        """Return why a text ends after these new tokens, "" if it does not. Must be called after every token."""
+        """Return why a text ends after these new tokens, or "" if it does not. Must be called after every token."""
         if written and written[-1] in self.plan.ending:
             return "end"
         if written and self.plan.stop and self.text and self._has_stop_text(written):
@@ -111,10 +113,10 @@ class Setup:
         return "context" if len(written) > self.room else ""
 
     def _has_stop_text(self, written: Sequence[int]) -> bool:
-        """Return True if a stop text is complete now. Only the last tokens can contain its end, since each has at least
-        a byte.
+        """Return True if the text now contains a complete stop text.
 
-        Tokens that a strategy wrote before this run count, the prompt does not.
+        Only the last tokens are decoded: each token has at least one byte, so they contain any stop text that has just
+        been completed. Tokens that a strategy wrote before this run count; the prompt does not.
         """
         longest = max(len(stop.encode("utf-8", "replace")) for stop in self.plan.stop)
         tail = [*written[-longest:]]
@@ -126,24 +128,24 @@ class Setup:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of logits after a forward pass, with statistics that every decoder needs."""
+    """Rows of logits after a forward pass, with the statistics that all decoders need."""
 
-    logits: Tensor  # float32 [N, V], -inf for rows without a token
-    sums: np.ndarray  # the largest logit, mass = sum exp(x - max) and sum exp(x - max) (x - max). float64 [N, 3]
-    top: Tensor  # the most likely tokens. int64 [N, TOP]
+    logits: Tensor  # float32 [N, V], -inf for vocabulary rows without a token
+    sums: np.ndarray  # max, mass = sum exp(x - max), and sum exp(x - max) (x - max). float64 [N, 3]
+    top: Tensor  # the most likely tokens in decreasing order. int64 [N, TOP]
 
     def between(self, start: int, stop: int) -> Self:
-        """Return rows `start` to `stop` (excluded) as views."""
+        """Return rows `start` to `stop` (exclusive) as views."""
         return type(self)(*(getattr(self, field.name)[start:stop] for field in dataclasses.fields(self)))
 
     @property
     def total(self) -> np.ndarray:
-        """The ln sum exp of the logits: max + ln mass. float64 [N]"""
+        """The logarithm of the sum of exp(logit): max + ln mass. float64 [N]"""
         return self.sums[:, 0] + np.log(self.sums[:, 1])
 
     @property
     def entropy(self) -> np.ndarray:
-        """The entropy of the softmax: ln mass - sum exp(x - max) (x - max) / mass. float64 [N], nats"""
+        """The entropy of the softmax in nats: ln mass - sum exp(x - max) (x - max) / mass. float64 [N]"""
         return np.log(self.sums[:, 1]) - self.sums[:, 2] / self.sums[:, 1]
 
     def probabilities(self, row: int) -> np.ndarray:
@@ -151,14 +153,14 @@ class Rows:
         return self.logits[row].double().sub_(self.sums[row, 0]).exp_().div_(self.sums[row, 1]).numpy()
 
     def probabilities_of(self, row: int, ids: np.ndarray) -> np.ndarray:
-        """Compute the softmax of a row at some tokens. float64 [n]"""
+        """Compute the softmax of a row at the given tokens. float64 [n]"""
         return np.exp(self.logits[row].numpy()[ids].astype(np.float64) - self.sums[row, 0]) / self.sums[row, 1]
 
 
 def rows_of(logits: Tensor) -> Rows:
-    """Compute sums of the softmax in float64, and the first TOP tokens. logits [N, V]
+    """Compute the sums of the softmax in float64, and the TOP most likely tokens. logits [N, V]
 
-    Raises CheckpointError if a logit is NaN or infinite, -inf excepted.
+    Raises CheckpointError if a logit is NaN or infinite, except for -inf.
     """
     loops = ready.soon()
     sums, top = _sums(logits) if loops is None else _compiled_sums(loops, logits)
@@ -167,14 +169,14 @@ def rows_of(logits: Tensor) -> Rows:
 
 
 def check_finite(number: float) -> None:
-    """Raise CheckpointError for a number from the model that is NaN or infinite."""
+    """Raise CheckpointError if a number computed by the model is NaN or infinite."""
     if not math.isfinite(number):
         hint = "Its weights may be damaged, or its training diverged."
         raise CheckpointError("The model's outputs are not finite.", "", hint)
 
 
 def _compiled_sums(loops: ModuleType, logits: Tensor) -> tuple[np.ndarray, Tensor]:
-    """Compute `_sums` by a compiled loop."""
+    """Compute `_sums` with a compiled loop."""
     n, size = logits.shape
     sums, top = np.empty((n, 3)), np.empty((n, min(TOP, size)), np.int64)
     loops.survey(logits.contiguous().numpy(), sums, top)
@@ -184,7 +186,7 @@ def _compiled_sums(loops: ModuleType, logits: Tensor) -> tuple[np.ndarray, Tenso
 def _sums(logits: Tensor) -> tuple[np.ndarray, Tensor]:
     """Compute `Rows.sums` and `Rows.top` of logits [N, V]."""
     sums = []
-    for row in logits:  # one row at a time stays in the processor's cache
+    for row in logits:  # a single row fits in the processor's cache
         wide = row.double()
         largest = float(wide.max())
         wide.sub_(largest).clamp_(min=_NOTHING)
@@ -195,11 +197,11 @@ def _sums(logits: Tensor) -> tuple[np.ndarray, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class WarpedRow:
-    """A row's distribution after the warps; only the remaining tokens are stored if they are few."""
+    """A row's distribution after the warps. If few tokens remain, only those are stored."""
 
-    shares: np.ndarray  # float64 [V], 0 for an excluded token; of `ids` [n]
+    shares: np.ndarray  # probabilities, float64 [V], 0 for an excluded token; with `ids`, of those tokens [n]
     kept: int
-    ids: np.ndarray | None = None  # ascending; None: all tokens
+    ids: np.ndarray | None = None  # in increasing order; None: all tokens
     size: int = 0  # V
 
     @functools.cached_property
@@ -212,14 +214,14 @@ class WarpedRow:
         return full
 
     def of(self, tokens: np.ndarray) -> np.ndarray:
-        """Return the probabilities of some tokens, 0 for an excluded one."""
+        """Return the probabilities of the given tokens, 0 for an excluded token."""
         if self.ids is None:
             return self.shares[tokens]
         at = np.minimum(np.searchsorted(self.ids, tokens), len(self.ids) - 1)
         return np.where(self.ids[at] == tokens, self.shares[at], 0.0)
 
     def draw(self, u: float) -> int:
-        """Draw a token as `model.sampling.pipeline.draw` does."""
+        """Draw a token with the uniform random number u, as in `model.sampling.pipeline.draw`."""
         place = draw(self.shares, u)
         return place if self.ids is None else int(self.ids[place])
 
@@ -238,7 +240,7 @@ def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
 
 
 def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | None = None) -> GeneratedToken:
-    """Return a token with its statistics; u is the random number of the draw, None without a draw."""
+    """Return a token with its statistics. `u` is the random number of the draw, or None if the token was not drawn."""
     logits = rows.logits[row].numpy()
     value = logits[id]
     rank = np.count_nonzero(logits[:id] >= value) + np.count_nonzero(logits[id:] > value) + 1
@@ -250,21 +252,23 @@ def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | 
 
 
 def measured(logits: Tensor, warped: Tensor, id: int, u: float = float("nan")) -> GeneratedToken:
-    """Compute a token's statistics from one position's logits, with its probability also without a draw. logits and
-    warped [V]
+    """Compute a token's statistics from the logits of one position [V] and the logits after the warps [V].
+
+    The probability is also given for a token that was not drawn.
     """
     rows = rows_of(logits[None])
     return dataclasses.replace(generated_token(rows, 0, warped_row(rows, 0, warped), id, 0.0), uniform=u)
 
 
 class Decoder(Protocol):
-    """One strategy during a run. `width` is its maximum number of rows."""
+    """The decoder of one strategy during a run. `width` is its maximum number of rows."""
 
     width: int
 
     def decide(self, rows: Rows, hidden: Callable[[], Tensor]) -> Decision:
-        """Decide from its rows; `hidden` returns their final normed states [n, D], in the first call the prompt's [T,
-        D].
+        """Decide on the next tokens from the logits of the decoder's rows.
+
+        `hidden` returns their final normalized states [n, D]; in the first call, those of the prompt [T, D].
         """
 
 
@@ -272,11 +276,11 @@ class Decoder(Protocol):
 class Method:
     """An entry of METHODS. Its label and help are the words "method.<key>" and "method_help.<key>"."""
 
-    start: Callable[[Strategy, Setup, int], Decoder]  # the last one: the strategy's number
+    start: Callable[[Strategy, Setup, int], Decoder]  # (strategy, setup, index of the strategy)
     parameters: tuple[Parameter, ...]
     source: str
 
 
 def numbers(strategy: Strategy, parameters: Sequence[Parameter]) -> Mapping[str, float]:
-    """Return all options of a strategy's method, defaults filled in."""
+    """Return all options of a strategy's method, including the defaults of missing ones."""
     return {parameter.name: parameter.default for parameter in parameters} | dict(strategy.options)

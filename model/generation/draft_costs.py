@@ -1,8 +1,9 @@
-"""Expected and measured gain of speculative decoding: acceptance, tokens per call, and time.
+"""Expected and measured speed-up of speculative decoding: acceptance, tokens per call, and time.
 
-Leviathan et al. 2023 predict both from two numbers: the acceptance rate (a), and the draft's time per token as a share
-of a forward pass of the model (c). Their theorem 3.8 assumes that a forward pass over several tokens costs as much as
-one over a single token, which nearly holds on memory-bound accelerators; `v` is its cost here.
+Leviathan et al. 2023 predict both from two numbers: the acceptance rate (a), and the ratio of the draft's time per
+token to the time of a forward pass of the model (c). Their theorem 3.8 assumes that a forward pass over several tokens
+costs as much as one over a single token, which is nearly true on memory-bound accelerators; here, the ratio of the two
+costs is `v`.
 """
 
 import time
@@ -19,56 +20,56 @@ from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import listed, public
 
-GAMMAS = tuple(range(1, 9))  # gammas with a measured cost of a forward pass
+GAMMAS = tuple(range(1, 9))  # values of gamma for which the cost of a forward pass is measured
 _TRIES = 3
-_TELL = 0.1  # seconds between two progress reports, at which other threads may use the model
-_STALL = 3  # times the median: longer runs were delayed by something else on the machine
+_TELL = 0.1  # minimum seconds between two progress reports, during which other threads may use the model
+_STALL = 3  # multiple of the median; longer runs were delayed by other work on the machine
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """A text written with a draft, and the same number of tokens written without, in turns, on one machine."""
+    """A text generated with a draft, and as many tokens generated without one, alternately on one machine."""
 
     rounds: tuple[Round, ...]
-    plain: tuple[Round, ...]  # a token each
-    forwards: tuple[tuple[int, float], ...]  # (tokens at once, seconds) of one forward pass of the model with its warps
+    plain: tuple[Round, ...]  # one token per round
+    forwards: tuple[tuple[int, float], ...]  # (number of tokens, seconds) of a forward pass, including the warps
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """The text written with the draft."""
+        """The text generated with the draft."""
         return tuple(token for each in self.rounds for token in each.tokens)
 
     @property
     def plain_tokens(self) -> tuple[int, ...]:
-        """The text written without a draft."""
+        """The text generated without a draft."""
         return tuple(token for each in self.plain for token in each.tokens)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics of a comparison; seconds are means, see `unstalled`. NaN if nothing was proposed."""
+    """Statistics of a comparison. Seconds are means limited by `unstalled`; NaN if nothing was proposed."""
 
     calls: int
     written: int
     proposed: int
-    tested: int  # tested proposals; those after a rejected one are not tested
+    tested: int  # number of verified proposals, up to the first rejected one of each round
     accepted: int
     acceptance: float  # accepted / tested
-    expected: float  # mean of sum min(p, q) of the tested proposals. Leviathan et al., theorem 3.5
-    spread: float  # standard deviation of the acceptance around it
-    per_call: float  # tokens per forward pass of the model
-    predicted_per_call: float  # by eq. 1
+    expected: float  # mean of sum min(p, q) over the verified proposals. Leviathan et al. 2023, theorem 3.5
+    spread: float  # standard deviation of the acceptance around `expected`
+    per_call: float  # measured tokens per forward pass of the model
+    predicted_per_call: float  # by eq. 1 of Leviathan et al. 2023
     plain: float  # seconds per token without a draft
-    speculative: float  # seconds per token with it
+    speculative: float  # seconds per token with the draft
     draft: float  # seconds per proposed token
     check: float  # seconds per call of the model
     c: float  # draft / plain
     v: float  # check / plain
     speed: float  # plain / speculative
-    theorem: float  # the same by theorem 3.8
-    predicted: float  # the same with the measured cost of checking
-    covered: float  # share of the calls that had room for a proposal and got one
-    needed: float  # acceptance at which it is as fast as plain decoding; above 1: never
+    theorem: float  # speed-up predicted by theorem 3.8
+    predicted: float  # speed-up predicted with the measured cost of verification
+    covered: float  # fraction of the calls with room for a proposal that got one
+    needed: float  # acceptance at which it is as fast as plain decoding; infinite if no acceptance suffices
 
 
 @public(ids=listed)
@@ -76,7 +77,7 @@ class Summary:
 def compare(
     model: Transformer, ids: Sequence[int], draft: Draft, request: Request, progress: Progress = silent
 ) -> Compared:
-    """Continue ids [T] with and without the draft, taking turns, so that a busy moment slows both.
+    """Continue ids [T] alternately with and without the draft, so that a slowdown of the machine affects both.
 
     Raises the errors of `speculate`.
     """
@@ -91,14 +92,14 @@ def compare(
         rounds.append(drafted)
         for step in islice(slow, len(drafted.tokens)):
             plain.append(step)
-            if time.perf_counter() - reported > _TELL:  # rarely: the first forward after a pause is slower
+            if time.perf_counter() - reported > _TELL:  # the first forward pass after a pause is slower
                 progress(min(len(plain), total), total, "")
                 reported = time.perf_counter()
     return Compared(tuple(rounds), tuple(plain), tuple(_forwards(first, ids, progress)))
 
 
 def _forwards(first: Reader, ids: Sequence[int], progress: Progress) -> Iterator[tuple[int, float]]:
-    """Yield the minimum seconds of a few forward passes over 1 .. 9 tokens after the prompt, as far as the context
+    """Yield the minimum seconds of several forward passes over 1 .. 9 tokens after the prompt, as far as the context
     allows.
     """
     room = first.cache.capacity - first.cache.length
@@ -115,19 +116,24 @@ def _forwards(first: Reader, ids: Sequence[int], progress: Progress) -> Iterator
 
 
 def tokens_per_call(acceptance: float, gamma: float) -> float:
-    """Compute (1 - a^(g + 1)) / (1 - a), or g + 1 for a = 1: mean tokens per call. Leviathan et al. 2023, eq. 1."""
+    """Compute the mean number of tokens per call, (1 - a^(g + 1)) / (1 - a), or g + 1 for a = 1. Leviathan et al. 2023,
+    eq. 1.
+    """
     return gamma + 1 if acceptance >= 1 else (1 - acceptance ** (gamma + 1)) / (1 - acceptance)
 
 
 def speed_up(acceptance: float, gamma: float, c: float, v: float = 1.0) -> float:
-    """Compute the tokens per call over its cost g c + v in plain steps. With v = 1, Leviathan et al. 2023,
-    theorem 3.8.
+    """Compute the tokens per call divided by the cost g c + v of a call, in units of a plain decode step.
+
+    With v = 1 it is theorem 3.8 of Leviathan et al. 2023.
     """
     return tokens_per_call(acceptance, gamma) / (gamma * c + v)
 
 
 def needed_acceptance(gamma: float, c: float, v: float) -> float:
-    """Return the acceptance at which `speed_up` is 1; 0 if it is always above 1, infinite if it is never 1."""
+    """Return the acceptance at which `speed_up` is 1: 0 if it is always at least 1,
+    infinity if it is always below 1.
+    """
     cost = gamma * c + v
     if cost <= 1 or cost > gamma + 1:
         return 0.0 if cost <= 1 else float("inf")
@@ -139,13 +145,13 @@ def needed_acceptance(gamma: float, c: float, v: float) -> float:
 
 
 def unstalled(seconds: Sequence[float]) -> list[float]:
-    """Limit the seconds to three times their median: one stall would otherwise outweigh tens of steps."""
+    """Clip the seconds at three times their median, since one stall would otherwise outweigh tens of steps."""
     most = _STALL * median(seconds) if seconds else 0.0
     return [min(each, most) for each in seconds]
 
 
 def summary(comparison: Compared) -> Summary:
-    """Compute measured and predicted statistics. The prediction uses each round's own number of proposals."""
+    """Compute the measured and predicted statistics. The prediction uses the number of proposals in each round."""
     rounds, plain, nothing = comparison.rounds, comparison.plain, float("nan")
     tested = [each for one in rounds for each in one.proposals if each.fate != "unread"]
     accepted = sum(each.fate == "accepted" for each in tested)
@@ -190,9 +196,10 @@ def summary(comparison: Compared) -> Summary:
 
 
 def swept(comparison: Compared) -> list[tuple[int, float, float]]:
-    """Return (gamma, speed-up by theorem 3.8, speed-up with the measured cost of checking) by gamma, from one run.
+    """Return (gamma, speed-up by theorem 3.8, speed-up with the measured cost of verification) for each gamma, from one
+    run.
 
-    Calls without a proposal, as in a lookup draft, cost and yield the same as plain decoding.
+    Calls without a proposal, as with a lookup draft, are assumed to cost and yield the same as plain decoding.
     """
     measured, seconds = summary(comparison), dict(comparison.forwards)
     if not measured.tested:

@@ -1,4 +1,4 @@
-"""Generation under edits: at every step the prediction of `trace(text).edit(...)`, with a cache."""
+"""Generation under edits: every step gives the prediction of `trace(text).edit(...)`, computed with a cache."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ ATTENTION = frozenset(("scores", "pattern"))
 
 @dataclass(frozen=True, eq=False)
 class Edited:
-    """Edits of a text, and the tap that applies them to its rows. Constructed by `of`."""
+    """The edits of a text, and the tap that applies them to its rows. Constructed by `of`."""
 
     edits: tuple[Edit, ...]
     tap: Tap
@@ -29,17 +29,17 @@ class Edited:
         return bool(sites_edited(self.edits, layer))
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Run the attention kernel: step by step only if scores or a pattern are edited."""
+        """Run attention, unfused if scores or a pattern are edited, otherwise with the fused kernel."""
         explicit = not ATTENTION.isdisjoint(sites_edited(self.edits, layer))
         return (attend_explicit(self.tap) if explicit else attend_fused)(layer, q, k, v)
 
 
 def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = False) -> Edited | None:
-    """Return the edits of a text whose prompt has T tokens; None without edits. `forgetful` is true if a strategy
-    evicts keys.
+    """Return the edits of a text whose prompt has T tokens, or None if there are no edits.
 
-    Raises InputError for edits that do not fit the model or the prompt; for a mean, since it is taken over a text that
-    grows here; and for edits of attention with evicted keys, since patterns are addressed by their positions.
+    `forgetful` is True if a strategy evicts keys. Raises InputError for edits that do not apply to the model or the
+    prompt, for replacement by a mean over the text, since the text grows here, and for edits of attention with evicted
+    keys, since patterns are addressed by position.
     """
     if not edits:
         return None
@@ -74,7 +74,7 @@ def trunk(model: Transformer, ids: Tensor, cache: KVCache, edited: Edited, memor
 
 
 def through(model: Transformer, x: Tensor, run: Pass, tap: Tap | None, reaches: Callable[[int], bool]) -> Tensor:
-    """Run all blocks, with the tap in the layers that it reaches; the others keep their fast path. [N, T, D] each"""
+    """Run all blocks, with the tap only in the layers that it affects; the others stay on the fast path. x [N, T, D]"""
     tapped = replace(run, tap=tap)
     for layer, block in enumerate(model.blocks):
         x = block(x, layer, tapped if tap is not None and reaches(layer) else run)
@@ -82,7 +82,7 @@ def through(model: Transformer, x: Tensor, run: Pass, tap: Tap | None, reaches: 
 
 
 def tap_of_rows(several: Sequence[Edited | None], counts: Sequence[int]) -> Tap | None:
-    """Return one tap for a batch: each text's edits on its own rows, `counts` rows per text; None without any edits."""
+    """Return one tap for a batch that applies each text's edits to its `counts` rows, or None if no text has edits."""
     if not any(several):
         return None
 

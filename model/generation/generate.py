@@ -1,7 +1,7 @@
-"""Continuation of one prompt by several strategies at once: one batch, one forward pass per step, one cache.
+"""Continuation of one prompt by several strategies at once, with one batch, one forward pass per step, and one cache.
 
 Each strategy is a decoder with its own rows of the batch. At every step all rows have the same number of tokens, so one
-forward pass serves a greedy row, six beams and the candidates of a contrastive search alike.
+forward pass serves a greedy row, six beams and the candidates of a contrastive search.
 """
 
 import functools
@@ -39,18 +39,18 @@ from model.sampling.pipeline import usable
 from model.tracing.trace import check_length
 
 MOST_STRATEGIES = 8
-MOST_ROWS = 64  # rows of the batch, including beams and candidates
-MOST_TOKENS = 4096  # new ones
+MOST_ROWS = 64  # maximum number of rows of the batch, including beams and candidates
+MOST_TOKENS = 4096  # maximum number of new tokens
 MOST_SEED = 2**53  # largest integer that JavaScript represents exactly
 
 
 @dataclass(frozen=True, eq=False)
 class Tick:
-    """One step: the change of each strategy's text, None for a text that ended earlier."""
+    """One step: the change of each strategy's text, or None for a text that has already ended."""
 
     step: int
     changes: tuple[Change | None, ...]
-    seconds: float  # seconds of this step's forward pass and decisions, without the consumer's time
+    seconds: float  # seconds of the step's forward pass and decisions, without the time of the consumer
 
 
 @public(model=unchecked, ids=listed, size=whole(1))
@@ -62,17 +62,18 @@ def generate(
     size: int,
     text: Callable[[Sequence[int]], str] | None = None,
 ) -> Iterator[Tick]:
-    """Continue ids [T] by every strategy; one tick per step until all have ended. Closing the iterator stops the work.
+    """Continue ids [T] with every strategy, one tick per step, until all have ended. Closing the iterator stops
+    generation.
 
-    `size` is the vocabulary size, out of the model's V rows; `text` decodes, for stop texts. A row's text equals that
-    of the strategy run alone, to float32 rounding. A text ends with a token of `plan.ending` ("end"), a stop text
-    ("stop"), after `plan.max_new_tokens` ("length"), or when the context is full ("context"): its last token need not
-    fit, since nothing is read after it.
+    `size` is the vocabulary size, at most the model's number of rows V; `text` decodes tokens to find stop texts. Up to
+    float32 rounding, each text equals that of the strategy run alone. A text ends with a token of `plan.ending`
+    ("end"), with a stop text ("stop"), after `plan.max_new_tokens` ("length"), or when the context is full ("context").
+    Its last token may exceed the context by one, since it is never an input.
 
-    Raises InputError at once, before any forward pass, for an empty prompt or one beyond the context, ids outside the
-    vocabulary, no strategy or too many, too many rows, edits of the plan that do not fit or cannot be applied while a
-    text grows, and settings that are unknown or out of range. A step raises CheckpointError if the model's logits are
-    not finite.
+    Raises InputError immediately, before any forward pass, for an empty prompt or one beyond the context, ids outside
+    the vocabulary, no strategy or too many, too many rows, edits that do not apply or cannot be applied while a text
+    grows, and settings that are unknown or out of range. A step raises CheckpointError if the model's logits are not
+    finite.
     """
     if not hasattr(model, "trunk"):
         raise InputError(
@@ -83,32 +84,32 @@ def generate(
 
 @dataclass(frozen=True, eq=False)
 class ForwardNeed:
-    """A request of a course for a forward pass on these tokens, which continue its cache."""
+    """Request by a course for a forward pass over tokens that continue its cache."""
 
     ids: Tensor  # [n, T]: the prompt, [1, T], then one token per row
     cache: KVCache
-    memory: BoundedMemory | None = None  # the attention kernel if a text evicts keys
-    edited: Edited | None = None  # the edits, of all its rows
+    memory: BoundedMemory | None = None  # the attention function if a text evicts keys
+    edited: Edited | None = None  # the edits of all rows
 
 
 @dataclass(frozen=True, eq=False)
 class ForwardResult:
-    """The model's answer to a need."""
+    """The result of the forward pass for a ForwardNeed."""
 
-    logits: Tensor  # logits of each row's last token. float32 [n, V], the rows of the model
-    hidden: Callable[[], Tensor]  # final normed states [n, T, D], computed on request
+    logits: Tensor  # logits of each row's last token. float32 [n, V], V the model's number of rows
+    hidden: Callable[[], Tensor]  # final normalized states [n, T, D], computed on request
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """A run of `generate` without its forward passes: it yields its needs, and a driver runs the model.
+    """A run of `generate` without the forward passes: it yields its needs, and a driver runs the model.
 
-    Its steps alternate: a need, and, once the result was sent, a tick.
+    `steps` alternates between a need and, after the result has been sent, a tick.
     """
 
     steps: Generator[ForwardNeed | Tick, ForwardResult | None, None]
-    rows: int  # maximum rows of the batch
+    rows: int  # maximum number of rows of the batch
 
 
 def course_of(
@@ -119,7 +120,7 @@ def course_of(
     size: int,
     text: Callable[[Sequence[int]], str] | None = None,
 ) -> Course:
-    """Return a run of `generate` for a driver; arguments and errors are those of `generate`."""
+    """Return a run of `generate` for a driver. Arguments and errors are those of `generate`."""
     check_length(len(ids), model.config.n_ctx)
     check_plan(plan)
     for strategy in strategies:
@@ -149,14 +150,14 @@ def _course(
     memories: Sequence[Policy | None],
     edits: Edited | None,
 ) -> Generator[ForwardNeed | Tick, ForwardResult | None, None]:
-    """Yield the steps of a run with valid arguments."""
+    """Yield the steps of a run, given valid arguments."""
     memory = BoundedMemory(memories) if any(memories) else None
     T, plan = len(setup.ids), setup.plan
     cache = KVCache.empty(config, 1, T + min(plan.max_new_tokens, setup.room))
     result = yield ForwardNeed(torch.tensor([setup.ids]), cache, memory, edits)
     began = time.perf_counter()
-    rows = rows_of(usable(result.logits, setup.size))  # of one row, the start of all
-    places = dict.fromkeys(range(len(decoders)), (0, 1))  # each decoder's first row and the one after its last
+    rows = rows_of(usable(result.logits, setup.size))  # a single row, from which all decoders start
+    places = dict.fromkeys(range(len(decoders)), (0, 1))  # each decoder's row range, end exclusive
     step = 0
     while True:
         decisions = {
@@ -182,7 +183,7 @@ def _course(
 
 @torch.inference_mode()
 def forward(model: Transformer, need: ForwardNeed) -> ForwardResult:
-    """Run the model for one course's need."""
+    """Run the model for the need of one course."""
     began = time.perf_counter()
     if need.edited is None:
         stream = model.trunk(need.ids, cache=need.cache, attend=need.memory)  # [n, T, D]
@@ -193,25 +194,27 @@ def forward(model: Transformer, need: ForwardNeed) -> ForwardResult:
 
 
 def normed(model: Transformer, stream: Tensor) -> Callable[[], Tensor]:
-    """Return a function for the final normed states, computed once on first use."""
+    """Return a function that computes the final normalized states once, on first use."""
     return functools.cache(torch.inference_mode()(functools.partial(model.normed, stream)))
 
 
 def _states(result: ForwardResult, rows: tuple[int, int] | None) -> Callable[[], Tensor]:
-    """Return a function for the states of a decoder's last tokens [n, D]; for None those of the whole prompt [T, D]."""
+    """Return a function for the states of a decoder's last tokens [n, D], or of the whole prompt [T, D] if `rows` is
+    None.
+    """
     return lambda: result.hidden()[0] if rows is None else result.hidden()[slice(*rows), -1]
 
 
 @torch.inference_mode()
 def _single_ticks(model: Transformer, course: Course) -> Iterator[Tick]:
-    """Yield the ticks of one course, each after a forward pass of its own."""
+    """Yield the ticks of one course, with a separate forward pass for each need."""
     pack_where_needed(model, course.rows)
     for wanted in course.steps:
         yield course.steps.send(forward(model, wanted))
 
 
 def _places(decisions: dict[int, Decision]) -> dict[int, tuple[int, int]]:
-    """Return the row ranges of the decoders in the next batch, one decoder after the other."""
+    """Return the row ranges of the decoders in the next batch, in the same order."""
     places, start = {}, 0
     for number, decision in decisions.items():
         places[number] = (start, start + len(decision.ids))
@@ -220,10 +223,10 @@ def _places(decisions: dict[int, Decision]) -> dict[int, tuple[int, int]]:
 
 
 def following(cache: KVCache, source: Sequence[int], shared: int) -> KVCache:
-    """Return a cache in which row b continues the old row source[b]; all rows agree on the first `shared` positions.
+    """Return a cache in which row b continues the old row `source[b]`; all rows agree on the first `shared` positions.
 
-    Rows are dropped and reordered in place, so that only positions after the prompt are copied; the old cache is
-    consumed. More rows than before are newly allocated. [L, B, G, S, E] -> [L, N, G, S, E]
+    Rows are dropped and reordered in place, so that only positions after the prompt are copied; the old cache must not
+    be used again. If the number of rows grows, a new cache is allocated. [L, B, G, S, E] -> [L, N, G, S, E]
     """
     n, have = len(source), cache.batch
     if list(source) == list(range(have)):
@@ -242,7 +245,7 @@ def following(cache: KVCache, source: Sequence[int], shared: int) -> KVCache:
 
 
 def check_plan(plan: DecodingPlan) -> None:
-    """Raise InputError for a number of new tokens or a seed out of range, and for an invalid stop text."""
+    """Raise InputError if the number of new tokens or the seed is out of range, or a stop text is invalid."""
     check_whole("max_new_tokens", plan.max_new_tokens, 1, MOST_TOKENS)
     check_whole("seed", plan.seed, 0, MOST_SEED)
     for text in plan.stop:
@@ -251,7 +254,7 @@ def check_plan(plan: DecodingPlan) -> None:
 
 
 def check_size(strategies: Sequence[Strategy], widths: list[int]) -> None:
-    """Raise InputError for more strategies or rows than fit into one batch."""
+    """Raise InputError if there is no strategy, or if the strategies or their rows do not fit in one batch."""
     if not strategies:
         raise InputError("No strategy was given.", "", say("From 1 to {}.", MOST_STRATEGIES))
     if len(strategies) > MOST_STRATEGIES:

@@ -1,4 +1,4 @@
-"""The next-token distribution of a run at a position, as input of a pipeline of warps."""
+"""The next-token distribution of a run at a position, as the input of a pipeline of warps."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from model.tracing.trace import Trace
 
 @public(vocab_size=whole(1))
 def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:
-    """Return the run's logits after a position, -inf for rows without a token. float32 [V]
+    """Return the run's logits after a position, -inf for vocabulary rows without a token. float32 [V]
 
     Raises InputError for a position outside the run.
     """
@@ -25,7 +25,7 @@ def logits_after(run: Trace, position: int, vocab_size: int) -> Tensor:
 
 @public()
 def context_at(run: Trace, position: int) -> Context:
-    """Return the context of the warps: the prompt up to the position, which may count from the end."""
+    """Return the context for the warps: the prompt up to and including the position, which may be negative."""
     check_position(position, len(run.tokens), from_end=True)
     upto = position % len(run.tokens) + 1
     return Context(tuple(run.tokens.ids[:upto].tolist()), upto)
@@ -35,10 +35,10 @@ def context_at(run: Trace, position: int) -> Context:
 def placed(
     model: Transformer, ids: Sequence[int], prompt: int, steps: tuple[Step, ...], token: int, size: int
 ) -> GeneratedToken:
-    """Run one forward pass for a token that a user appended to ids [T]. Returns the token with its statistics.
+    """Run one forward pass over ids [T], and return the statistics of a token that a user appended to them.
 
-    The first `prompt` ids are the prompt, `size` is the vocabulary size. The token was not drawn, so its `uniform` is
-    NaN.
+    The first `prompt` ids are the prompt, and `size` is the vocabulary size. The token was not drawn, so its `uniform`
+    is NaN.
     """
     stream = model.trunk(torch.tensor([list(ids)]))
     logits = usable(model.logits(stream[:, -1:])[0, 0].float(), size)

@@ -1,4 +1,4 @@
-"""Settings of speculative decoding: the draft and the request, validated on construction."""
+"""Settings of speculative decoding, validated on construction: the draft and the request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from model.sampling.pipeline import Step, checked
 from model.sampling.warps import WARPS
 from model.tracing.trace import check_length
 
-DRAFTS = ("layers", "ngram", "model")  # labels: "speculative.settings.draft_<key>"
+DRAFTS = ("layers", "ngram", "model")  # their labels are the words "speculative.settings.draft_<key>"
 MOST_DRAFTED = 16
 _MOST_SUFFIX = 1 << 20
 
@@ -22,12 +22,12 @@ _MOST_SUFFIX = 1 << 20
 class Draft:
     """The source of proposals: the model's own first `n` layers, an n-gram lookup in the text, or another model.
 
-    Raises InputError for an unknown kind, an `n` that is not a whole number from 0 up, and an invalid model.
+    Raises InputError for an unknown kind, an `n` that is not a non-negative integer, and an invalid model.
     """
 
-    kind: str = "layers"  # of DRAFTS
+    kind: str = "layers"  # one of DRAFTS
     n: int = 1
-    model: Transformer | None = None  # the draft model of the kind "model"; it must share the tokenizer
+    model: Transformer | None = None  # the draft model for the kind "model", which must share the tokenizer
 
     def __post_init__(self) -> None:
         if not isinstance(self.kind, str) or self.kind not in DRAFTS:
@@ -39,16 +39,19 @@ class Draft:
             raise InputError("No other model can draft.", got, "Choose another draft.")
 
 
-PLAIN = Draft("ngram", 0)  # empty suffixes never match: plain decoding
+PLAIN = Draft("ngram", 0)  # plain decoding, since an empty suffix never matches
 
 
 @dataclass(frozen=True)
 class Request:
-    """Settings besides the prompt and the draft. Raises InputError for unknown or out-of-range values."""
+    """Settings of speculative decoding besides the prompt and the draft.
+
+    Raises InputError for unknown or out-of-range values.
+    """
 
     size: int  # vocabulary size
-    steps: tuple[Step, ...] = ()  # warps, the same for the draft and the model
-    gamma: int = 4  # tokens proposed at a time, 1 .. MOST_DRAFTED
+    steps: tuple[Step, ...] = ()  # warps of both the draft and the model
+    gamma: int = 4  # number of proposed tokens per round, 1 .. MOST_DRAFTED
     max_new_tokens: int = 40
     seed: int = 0
     ending: frozenset[int] = frozenset()  # tokens that end a text
@@ -69,7 +72,7 @@ class Request:
 
 
 def check_request(model: Transformer, ids: Sequence[int], draft: Draft, request: Request) -> None:
-    """Raise InputError for a prompt, a draft or a vocabulary that does not fit the model."""
+    """Raise InputError for a prompt, draft or vocabulary that does not fit the model."""
     config = model.config
     need_rewinding(config)
     check_length(len(ids), config.n_ctx)
@@ -86,8 +89,8 @@ def check_request(model: Transformer, ids: Sequence[int], draft: Draft, request:
 
 
 def _check_other(config: ModelConfig, T: int, size: int) -> None:
-    """Raise InputError unless another model has a row for each token and room for the prompt, and supports
-    rewinding.
+    """Raise InputError unless the draft model has a row for each token, enough context for the prompt, and a rewindable
+    cache.
     """
     need_rewinding(config)
     if config.vocab_size < size:

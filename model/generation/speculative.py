@@ -1,9 +1,9 @@
-"""Speculative decoding: a draft proposes several tokens, the model checks all of them in one forward.
+"""Speculative decoding: a draft proposes several tokens, and the model verifies all of them in one forward pass.
 
 Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2. The text has exactly the distribution of the model
 alone, whatever the draft proposes: a poor draft only costs time.
 
-    text so far      proposed by the draft       one forward of the model      written
+    text so far      proposed by the draft       verified by the model         written
     The cat    ->    sat  on  a  big       ->    yes  yes  no  (unread)   ->   sat on the
                                                           └ drawn from the residual distribution
 """
@@ -29,35 +29,35 @@ from model.sampling.pipeline import Context, draw, softmax, uniform, usable
 from model.sampling.warps import remembered, run_steps
 from model.text.tokenizer import Tokenizer
 
-# Random streams of a step by their use. Every strategy draws its token with row 0, so a draft that
-# equals the model writes, token by token, the text of plain sampling.
+# Random streams of a step by use. Plain sampling draws its tokens from stream 0, so a draft that equals
+# the model generates, token by token, the text of plain sampling.
 _DRAW, _ACCEPT, _AGAIN = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A proposed token and its fate."""
+    """A proposed token and the result of its verification."""
 
     id: int
     p: float  # the model's probability, after the warps
-    q: float  # the draft's, after the warps
-    expected: float  # sum of min(p, q) over the vocabulary: the acceptance probability here
-    uniform: float  # accepted if it is below p / q; NaN if it was not tested
-    fate: str  # "accepted", "rejected", "unread" (after a rejected one)
+    q: float  # the draft's probability, after the warps
+    expected: float  # sum of min(p, q) over the vocabulary: the acceptance probability at this position
+    uniform: float  # random number: the proposal is accepted if it is below p / q; NaN if it was not verified
+    fate: str  # "accepted", "rejected", or "unread" after a rejected one
 
 
 @dataclass(frozen=True)
 class Round:
-    """One forward pass of the model: proposals, and the token from the model itself."""
+    """One forward pass of the model: the proposals, and the token drawn from the model itself."""
 
     proposals: tuple[Proposal, ...]
     token: int | None  # None if an accepted proposal ended the text
-    kind: str  # "corrected" after a rejection, "bonus" if all were accepted, "" without a token
-    chance: float  # probability of the token in its distribution; NaN without a token
-    uniform: float  # random number of the draw; NaN without a token
+    kind: str  # "corrected" after a rejection, "bonus" if all were accepted, "" if there is no token
+    chance: float  # probability with which the token was drawn; NaN if there is no token
+    uniform: float  # random number of the draw; NaN if there is no token
     draft_seconds: float
     target_seconds: float
-    ended: str = ""  # "end", "length", "context"; "" while it goes on
+    ended: str = ""  # "end", "length", "context"; "" while the text continues
 
     @property
     def accepted(self) -> int:
@@ -66,7 +66,7 @@ class Round:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """The tokens written in this round."""
+        """The tokens generated in this round."""
         accepted = tuple(each.id for each in self.proposals if each.fate == "accepted")
         return accepted if self.token is None else (*accepted, self.token)
 
@@ -75,13 +75,14 @@ class Round:
 
 
 def residual(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Return norm(max(0, p - q)), the distribution after a rejected proposal. [V], [V] -> [V]. Leviathan et al., 2.3.
+    """Return max(0, p - q), normalized: the distribution after a rejected proposal. [V], [V] -> [V]
 
-    P(x accepted) + P(rejected) residual(x) = min(p, q) + (1 - sum min(p, q)) residual(x) = p(x).
+    Leviathan et al. 2023, section 2.3. P(x accepted) + P(rejected) residual(x) = min(p, q) + (1 - sum min(p, q))
+    residual(x) = p(x).
     """
     excess = np.maximum(p - q, 0)
     total = excess.sum()
-    return excess / total if total > 0 else p  # p = q: never rejected
+    return excess / total if total > 0 else p  # p = q, which is never rejected
 
 
 def verify(
@@ -89,9 +90,10 @@ def verify(
 ) -> tuple[int, int]:
     """Return the number of accepted proposals, and the token after them. Leviathan et al. 2023, algorithm 1.
 
-    p [g + 1, V] and q [g, V] are the model's and the draft's probabilities at each position, proposed [g] tokens with q
-    > 0. accepting [g] and drawing [g + 1] are uniform numbers: a proposal is accepted if its number is below p / q; at
-    the first rejected position, the number of `drawing` draws the token. Raises ValueError for arrays of other shapes.
+    p [g + 1, V] and q [g, V] are the model's and the draft's probabilities at each position; the tokens `proposed` [g]
+    have q > 0. `accepting` [g] and `drawing` [g + 1] are uniform random numbers: a proposal is accepted if its number
+    in `accepting` is below p / q, and the token after the accepted proposals is drawn with the number in `drawing` at
+    that position. Raises ValueError if the lengths do not match.
     """
     g = len(proposed)
     if len(p) != g + 1 or len(q) != g or len(accepting) != g or len(drawing) != g + 1:
@@ -103,8 +105,8 @@ def verify(
 
 
 def shares_tokenizer(a: Tokenizer, b: Tokenizer) -> bool:
-    """Return True if every id has the same bytes in both tokenizers, so that one model can check the
-    other's proposals.
+    """Return True if every id has the same bytes in both tokenizers, so that one model can verify the other's
+    proposals.
     """
     return a is b or (a.vocab_size == b.vocab_size and a.raw == b.raw)
 
@@ -114,7 +116,7 @@ def shares_tokenizer(a: Tokenizer, b: Tokenizer) -> bool:
 
 @dataclass(eq=False)
 class Reader:
-    """A model with the cache of its read tokens, and the warps for its logits."""
+    """A model with the cache of the tokens it has processed, and the warps for its logits."""
 
     model: Transformer
     cache: KVCache
@@ -122,42 +124,43 @@ class Reader:
     prompt: int  # length of the prompt, which penalties may treat separately
 
     def logits(self, text: Sequence[int], rows: int) -> Tensor:
-        """Return the logits of the last `rows` positions of a text; only uncached tokens are run. [rows, V]"""
+        """Return the logits of the last `rows` positions of a text; only uncached tokens are processed. [rows, V]"""
         stream = self.model.trunk(torch.tensor([text[self.cache.length :]]), cache=self.cache)
         logits = usable(self.model.logits(stream[:, -rows:], cached=True)[0].float(), self.request.size)
-        check_finite(float(logits.amax(-1).sum()))  # NaN where any is
+        check_finite(float(logits.amax(-1).sum()))  # NaN if any logit is NaN
         return logits
 
     def probabilities(self, logits: Tensor, text: Sequence[int], memory: float | None) -> np.ndarray:
-        """Return the probabilities of the token after a text, after the warps. [V] -> float64 [size]"""
+        """Return the next-token probabilities after the warps. logits [V] -> float64 [size]"""
         warped = run_steps(logits, self.request.steps, Context(tuple(text), self.prompt, memory))
         return softmax(warped.numpy())[: self.request.size]
 
     def along(
         self, text: Sequence[int], proposed: Sequence[int], memory: float | None
     ) -> tuple[np.ndarray, list[float | None]]:
-        """Compute the probabilities [g + 1, size] at and after every proposed token, and the memory at each, in one
-        forward pass.
+        """Compute, in one forward pass, the next-token probabilities at each proposed token and after the last one.
+
+        Returns the probabilities [g + 1, size], and the state of the warps with a memory at each position.
         """
         both, rows, memories = [*text, *proposed], [], [memory]
         logits = self.logits(both, len(proposed) + 1)
         for place in range(len(proposed) + 1):
             rows.append(self.probabilities(logits[place], both[: len(text) + place], memories[-1]))
             if place < len(proposed):
-                chance = float(rows[-1][proposed[place]])  # 0 is rejected, and nothing after it is read
+                chance = float(rows[-1][proposed[place]])  # if 0, it is rejected and ends the round
                 memories.append(remembered(self.request.steps, memories[-1], chance) if chance else memories[-1])
         return np.stack(rows), memories
 
     def forget(self, length: int) -> None:
-        """Keep at most this many positions."""
+        """Truncate the cache to at most this many positions."""
         self.cache.truncate(min(length, self.cache.length))
 
 
 @torch.inference_mode()
 def reader(model: Transformer, ids: Sequence[int], request: Request, cache: KVCache | None = None) -> Reader:
-    """Return a reader of all but the last of ids [T], with room for the request.
+    """Return a reader that has processed all ids [T] but the last, with room for the request.
 
-    `cache` is one that already contains them; it is modified.
+    `cache` may already contain these ids; it is modified.
     """
     if cache is None:
         room = min(model.config.n_ctx, len(ids) + request.max_new_tokens + MOST_DRAFTED)
@@ -171,18 +174,20 @@ def reader(model: Transformer, ids: Sequence[int], request: Request, cache: KVCa
 
 
 class Proposer(Protocol):
-    """A draft in use."""
+    """Source of proposals during generation."""
 
     def propose(self, text: Sequence[int], most: int, memory: float | None) -> tuple[list[int], np.ndarray]:
-        """Return at most `most` tokens after a text, and the probabilities q [g, size] from which each was drawn."""
+        """Return at most `most` tokens to continue a text, and the probabilities q
+        [g, size] from which each was drawn.
+        """
 
     def forget(self, length: int) -> None:
-        """Drop the rejected tokens after the first `length` tokens."""
+        """Drop the state of rejected tokens after the first `length` tokens."""
 
 
 @dataclass(eq=False)
 class Drawn:
-    """A proposer that draws from a smaller model."""
+    """A proposer that draws from a smaller or other model."""
 
     reader: Reader
 
@@ -204,7 +209,7 @@ class Drawn:
 
 @dataclass(eq=False)
 class Lookup:
-    """A proposer that repeats the tokens after an earlier occurrence of the last tokens, at no cost."""
+    """A proposer that repeats the tokens after an earlier occurrence of the last tokens, at negligible cost."""
 
     n: int
     request: Request
@@ -222,10 +227,9 @@ class Lookup:
 
 
 def lookup(text: Sequence[int], n: int, most: int) -> list[int]:
-    """Return the tokens after the last earlier occurrence of the longest suffix of at most n tokens; [] without an
-    occurrence.
+    """Return the tokens after the latest earlier occurrence of the longest repeated suffix of at most n tokens.
 
-    Saxena 2023 (prompt lookup decoding), which takes the first occurrence.
+    Returns [] if no suffix occurs earlier. Saxena 2023 (prompt lookup decoding) uses the first occurrence instead.
     """
     text = list(text)
     for length in range(min(n, len(text) - 1), 0, -1):
@@ -238,8 +242,8 @@ def lookup(text: Sequence[int], n: int, most: int) -> list[int]:
 
 @torch.inference_mode()
 def first_layers(model: Transformer, n: int) -> Transformer:
-    """Return a model of the first n blocks with the same embeddings, final norm and output head; no weight
-    is copied.
+    """Return a model of the first n blocks with the same embeddings, final norm and output head.
+    No weight is copied.
     """
     with torch.device("meta"):
         short = Transformer(dataclasses.replace(model.config, n_layer=n, mixer=first_layers_of(model.config.mixer, n)))
@@ -275,13 +279,13 @@ _PROPOSERS: dict[str, Callable[[Transformer, Sequence[int], Draft, Request], Pro
 def speculate(
     model: Transformer, ids: Sequence[int], draft: Draft, request: Request, cache: KVCache | None = None
 ) -> Iterator[Round]:
-    """Continue ids [T] with the draft's proposals that the model accepts; one round per forward pass of the model.
+    """Continue ids [T] with those of the draft's proposals that the model accepts, one round per forward pass of the
+    model.
 
-    `cache` may already hold all but the last of the ids; it is modified. The same seed gives the same text. With one
-    possible token at each position (temperature 0) the text is that of plain decoding, unless the two largest logits
-    are within float32 rounding: a forward pass over several tokens sums in another order than one over a single token.
-
-    Raises InputError at this call for a prompt or a draft that does not apply to this model. A round raises
+    `cache` may already hold all ids but the last; it is modified. The same seed gives the same text. With one possible
+    token at each position (temperature 0), the text is that of plain decoding, unless the two largest logits differ by
+    no more than float32 rounding: a forward pass over several tokens sums in another order than one over a single
+    token. Raises InputError immediately for a prompt or a draft that does not fit the model. A round raises
     CheckpointError if logits are not finite.
     """
     check_request(model, ids, draft, request)
@@ -292,9 +296,9 @@ def speculate(
 def _rounds(
     model: Transformer, ids: list[int], draft: Draft, request: Request, cache: KVCache | None
 ) -> Iterator[Round]:
-    """Yield the rounds of a checked request."""
+    """Yield the rounds of a validated request."""
     target, proposer = reader(model, ids, request, cache), _PROPOSERS[draft.kind](model, ids, draft, request)
-    room = model.config.n_ctx - len(ids) + 1  # the last token is written but never read
+    room = model.config.n_ctx - len(ids) + 1  # the last token is never an input
     full = "length" if request.max_new_tokens <= room else "context"
     state = _Text(ids, min(request.max_new_tokens, room), full)
     while state.left > 0:
@@ -305,10 +309,10 @@ def _rounds(
 
 @dataclass(eq=False)
 class _Text:
-    """The text so far."""
+    """State of the text during generation."""
 
     ids: list[int]
-    most: int  # new tokens
+    most: int  # maximum number of new tokens
     full: str  # why it ends after `most` tokens
     memory: float | None = None
     ended: str = ""
@@ -328,7 +332,7 @@ def _round(target: Reader, proposer: Proposer, state: _Text) -> Round:
     proposed, q = proposer.propose(state.ids, min(request.gamma, state.left - 1), state.memory)
     drafted = time.perf_counter()
     p, memories = target.along(state.ids, proposed, state.memory)
-    numbers = range(length - state.prompt, length - state.prompt + len(proposed) + 1)  # of the new tokens
+    numbers = range(length - state.prompt, length - state.prompt + len(proposed) + 1)  # indices of the new tokens
     accepting = [uniform(request.seed, number, _ACCEPT) for number in numbers[:-1]]
     drawing = [uniform(request.seed, number, _AGAIN) for number in numbers[:-1]]
     drawing.append(uniform(request.seed, numbers[-1], _DRAW))

@@ -1,4 +1,4 @@
-"""Methods to choose the next token, by name, and strategies with their usual settings."""
+"""Decoding methods by name, and predefined strategies."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -55,12 +55,12 @@ __all__ = [
     "warped_row",
 ]
 
-_CHUNK = 32  # positions per chunk of logits
+_CHUNK = 32  # number of positions per chunk of logits
 
 
 @dataclass(eq=False)
 class Sampler:
-    """A decoder that applies warps and then draws: one row, one token per step."""
+    """A decoder that applies the warps and then draws: one row, one token per step."""
 
     strategy: Strategy
     setup: Setup
@@ -84,7 +84,7 @@ class Sampler:
         return Decision((token.id,), (0,), Change((token,), ended=setup.ended(self.written)))
 
     def recall(self, hidden: Callable[[], Tensor]) -> None:
-        """Replay the tokens written before this run for warps with a memory; `hidden` returns [T, D]."""
+        """Replay the tokens generated before this run, for warps with a memory; `hidden` returns [T, D]."""
         ids, prompt = self.setup.ids, self.setup.prompt
         if self.setup.read is None or all(WARPS[step.warp].remember is None for step in self.strategy.steps):
             return
@@ -93,11 +93,11 @@ class Sampler:
             for at, logits in enumerate(self.setup.read(states[start : min(start + _CHUNK, len(ids) - 1)]), start + 1):
                 warped = run_steps(logits, self.strategy.steps, Context(ids[:at], prompt, self.memory))
                 probability = float(softmax(warped.numpy())[ids[at]])
-                if probability > 0:  # an inserted token may be excluded
+                if probability > 0:  # a token inserted by the user may be excluded by the warps
                     self.remember(probability)
 
     def remember(self, probability: float) -> None:
-        """Update the memory of a warp with the probability of the drawn token."""
+        """Update the memory of the warps with the probability of the drawn token."""
         self.memory = remembered(self.strategy.steps, self.memory, probability)
 
 
@@ -114,7 +114,9 @@ def option(strategy: Strategy, name: str) -> float:
 
 
 def check_strategy(strategy: Strategy, size: int) -> None:
-    """Raise InputError unless the method, its options, its memory and every step are known and within their bounds."""
+    """Raise InputError unless the method, its options, its eviction policy and every warp are known and within their
+    bounds.
+    """
     if not isinstance(strategy, Strategy):
         raise InputError("This is not a strategy.", shown(strategy), say("Choose one of: {}.", ", ".join(STRATEGIES)))
     if not isinstance(strategy.method, str) or strategy.method not in METHODS:
@@ -130,7 +132,7 @@ def _steps(*steps: tuple[str, Mapping[str, float]]) -> tuple[Step, ...]:
     return tuple(Step(warp, tuple(values.items())) for warp, values in steps)
 
 
-# The strategies by name, each with its usual numbers. Its label is the word "strategy.<key>".
+# Predefined strategies by name, with common settings. The label of a strategy is the word "strategy.<key>".
 STRATEGIES: dict[str, Strategy] = {
     name: Strategy(_steps(*steps), name=name)
     for name, *steps in (

@@ -1,4 +1,4 @@
-"""Statistics of a generated text: its likelihood under the model, its variety, its repetition."""
+"""Statistics of a generated text: its likelihood under the model, its diversity, and its repetition."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,30 +13,30 @@ from model.public import public, whole
 
 @dataclass(frozen=True)
 class TextStatistics:
-    """Statistics of one text; NaN for those that need more tokens."""
+    """Statistics of one text. NaN for statistics that require more tokens."""
 
-    length: int  # tokens
+    length: int  # number of tokens
     log_probability: float  # mean log-probability in the model itself, without warps, nats per token
-    surprisal: float  # its negative in bits per token
+    surprisal: float  # -log_probability in bits per token
     perplexity: float  # exp(-log_probability)
     entropy: float  # mean entropy of the model's distributions, nats
     probability: float  # mean probability of the drawn tokens after the warps; NaN if the method does not draw
     distinct_1: float  # distinct tokens / tokens
     distinct_2: float  # distinct pairs / pairs
-    repeated_3: float  # share of 3-grams that occurred before in the text
-    repeated_4: float  # share of 4-grams
+    repeated_3: float  # fraction of the 3-grams that occurred before in the text
+    repeated_4: float  # fraction of the 4-grams that occurred before in the text
 
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """One text with its tokens' statistics."""
+    """One generated text with the statistics of its tokens."""
 
     made: tuple[GeneratedToken, ...]
-    ended: str  # "end", "stop", "length", "context"; "" while it goes on
+    ended: str  # "end", "stop", "length", "context"; "" while the text continues
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """Its tokens."""
+        """The ids of the text's tokens."""
         return tuple(each.id for each in self.made)
 
 
@@ -45,7 +45,7 @@ def measure_text(tokens: Sequence[GeneratedToken]) -> TextStatistics:
     """Compute the statistics of a text.
 
     Distinct-n: Li et al. 2016, section 5. Repeated n-grams: seq-rep-n of Welleck et al. 2020, which is 1 - distinct-n.
-    Perplexity of the model's own choice measures confidence, not quality (Holtzman et al. 2020).
+    The perplexity of a text under the model that generated it measures confidence, not quality (Holtzman et al. 2020).
     """
     ids = [each.id for each in tokens]
     log_probability = mean([each.log_probability for each in tokens])
@@ -53,7 +53,7 @@ def measure_text(tokens: Sequence[GeneratedToken]) -> TextStatistics:
         length=len(ids),
         log_probability=log_probability,
         surprisal=-log_probability / math.log(2),
-        perplexity=math.inf if log_probability < -700 else math.exp(-log_probability),  # float64 ends at e^709
+        perplexity=math.inf if log_probability < -700 else math.exp(-log_probability),  # exp overflows above 709
         entropy=mean([each.entropy for each in tokens]),
         probability=mean([each.probability for each in tokens]),
         distinct_1=distinct([ids], 1),
@@ -64,19 +64,21 @@ def measure_text(tokens: Sequence[GeneratedToken]) -> TextStatistics:
 
 
 def distinct(texts: Iterable[Sequence[int]], n: int) -> float:
-    """Return distinct n-grams / n-grams over all texts; no n-gram spans two texts. NaN without n-grams."""
+    """Return the ratio of distinct n-grams to all n-grams of the texts; no n-gram spans two texts. NaN if there are no
+    n-grams.
+    """
     runs = [tuple(ids[at : at + n]) for ids in texts for at in range(len(ids) - n + 1)]
     return len(set(runs)) / len(runs) if runs else math.nan
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean; NaN for no values."""
+    """Return the mean, or NaN if there are no values."""
     return float(np.mean(values)) if len(values) else math.nan
 
 
 @public(count=whole(0, 4096))
 def written(ticks: Iterable[Tick], count: int) -> list[Written]:
-    """Run all steps of `model.generation.generate.generate` and return the texts of its `count` strategies."""
+    """Run all steps of `model.generation.generate.generate`, and return the texts of its `count` strategies."""
     tokens: list[list[GeneratedToken]] = [[] for _ in range(count)]
     ended = [""] * count
     for tick in ticks:

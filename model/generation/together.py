@@ -1,11 +1,11 @@
-"""Texts of different clients in one batch: rows join and leave at any step (continuous batching, Yu et al. 2022).
+"""Continuous batching of texts of different clients: rows join and leave at any step (Yu et al. 2022).
 
 A text is a course of `generate`: it yields its needs, and a driver runs the model. A client that requests a step runs
-one forward pass for all waiting courses and stores the results of the others. So no client waits for the end of another
-text, the batch needs no thread of its own, and an abandoned text is at most one step ahead.
+one forward pass for all waiting courses and stores the results of the others. So no client waits for another text to
+end, the batch needs no thread of its own, and an abandoned text is at most one step ahead.
 
-The products with the weights take the rows of all texts at once. Attention, positions, caches and edits are separate
-per text: the texts differ in length, and none sees another.
+The products with the weights are computed for the rows of all texts at once. Attention, positions, caches and edits are
+separate for each text: the texts differ in length, and none attends to another.
 """
 
 import threading
@@ -32,7 +32,7 @@ _MAKING = threading.Lock()
 
 @dataclass(eq=False)
 class _Seat:
-    """A text in progress: its pending need, and the result if another client's forward pass computed it."""
+    """A text in progress: its pending need, and the result if another client's forward pass has computed it."""
 
     need: ForwardNeed | None = None
     result: ForwardResult | None = None
@@ -40,17 +40,17 @@ class _Seat:
 
 
 class SharedBatch:
-    """Texts of one model that share their forward passes; any number of threads may request the steps of their own."""
+    """Texts of one model that share forward passes. Any number of threads may request steps of their own texts."""
 
     def __init__(self, model: Transformer, most_rows: int = 64) -> None:
-        self._model = weakref.ref(model)  # weak reference, so that the batch does not keep the model in memory
-        self.most_rows = most_rows  # rows of one forward pass; further texts wait for the next
-        self.seats: list[_Seat] = []  # in order of arrival; seats just served move to the end
-        self.lock = threading.Lock()  # held for one forward
+        self._model = weakref.ref(model)  # a weak reference, so that the batch does not keep the model in memory
+        self.most_rows = most_rows  # maximum number of rows of one forward pass; further texts wait for the next
+        self.seats: list[_Seat] = []  # in order of arrival; served seats move to the end
+        self.lock = threading.Lock()  # held during a forward pass
 
     @staticmethod
     def of(model: Transformer) -> "SharedBatch":
-        """Return the batch of a model that all its users in this process share."""
+        """Return the batch of a model, which is shared by all its users in this process."""
         with _MAKING:
             return _BATCHES.setdefault(model, SharedBatch(model))
 
@@ -62,10 +62,10 @@ class SharedBatch:
         size: int,
         text: Callable[[Sequence[int]], str] | None = None,
     ) -> Iterator[Tick]:
-        """Run `generate` of this model, to float32 rounding: same arguments, errors and texts. Closing the iterator
-        leaves the batch.
+        """Run `generate` of this model with the same arguments, errors, and texts up to float32 rounding.
 
-        A model with recurrent or sliding-window layers writes each text by forward passes of its own.
+        Closing the iterator leaves the batch. For a model with recurrent or sliding-window layers, each text has
+        separate forward passes.
         """
         model = self._model()
         if model is None:
@@ -79,7 +79,7 @@ class SharedBatch:
             with self.lock:
                 self.seats.append(seat)
                 pack_where_needed(model, sum(each.rows for each in self.seats))
-                tick = course.steps.send(forward(model, next(course.steps)))  # the prompt, of any length
+                tick = course.steps.send(forward(model, next(course.steps)))  # the whole prompt
             while True:
                 # Compute the next need before yielding the tick, so that other clients can serve it meanwhile.
                 seat.need = next(course.steps, None)
@@ -92,8 +92,8 @@ class SharedBatch:
                 self.seats.remove(seat)
 
     def _answer(self, model: Transformer, seat: _Seat) -> ForwardResult:
-        """Return the result of this seat's need, from another client's forward pass or from one for all seats that wait
-        now.
+        """Return the result for this seat, from another client's forward pass or from a new one for all waiting
+        seats.
         """
         with self.lock:
             if seat.result is None:
@@ -102,7 +102,7 @@ class SharedBatch:
         return result
 
     def _serve(self, model: Transformer, first: _Seat) -> None:
-        """Run one forward pass for the first seat and as many waiting ones as fit."""
+        """Run one forward pass for the first seat and as many waiting seats as fit."""
         served, rows = [first], len(first.need.ids)
         for seat in self.seats:
             fits = seat.need is not None and rows + len(seat.need.ids) <= self.most_rows
@@ -117,7 +117,7 @@ class SharedBatch:
 
 @torch.inference_mode()
 def forward_all(model: Transformer, needs: Sequence[ForwardNeed]) -> list[ForwardResult]:
-    """Run `forward` for each need, one token per row, in one forward pass for all if the model's layers allow it."""
+    """Run `forward` for each need, one token per row, in a single forward pass if the model's layers allow it."""
     if len(needs) == 1 or model.config.stateful:
         return [forward(model, need) for need in needs]
     began = time.perf_counter()
@@ -147,7 +147,7 @@ def forward_all(model: Transformer, needs: Sequence[ForwardNeed]) -> list[Forwar
 
 
 def _attend_each(needs: Sequence[ForwardNeed], counts: Sequence[int]) -> Attend:
-    """Return the attention kernel of a batch whose rows have caches of their own."""
+    """Return the attention function of a batch in which each text has its own cache."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         out = []
@@ -161,7 +161,7 @@ def _attend_each(needs: Sequence[ForwardNeed], counts: Sequence[int]) -> Attend:
 
 
 def _angles(tables: Sequence[tuple[Tensor, Tensor] | None], counts: Sequence[int]) -> tuple[Tensor, Tensor] | None:
-    """Join the cosines and sines of each row's position, [N, 1, 1, d_rotary / 2] each, from those of each text."""
+    """Combine the cosines and sines of each text into those of each row, [N, 1, 1, d_rotary / 2] each."""
     if None in tables:
         return None
     repeats = torch.tensor(counts)

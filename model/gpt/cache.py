@@ -1,4 +1,4 @@
-"""The layers' memory of earlier positions, passed to the forward pass and never stored on a module."""
+"""Cached data of earlier positions, passed to the forward pass and never stored on a module."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,31 +10,31 @@ from torch import Tensor
 from model.errors import InputError
 from model.gpt.config import ModelConfig
 
-State = tuple[Tensor, ...]  # state of a layer without keys and values; the batch is the first axis of each tensor
+State = tuple[Tensor, ...]  # state of a layer that does not store all keys and values; axis 0 is the batch
 
 
 @dataclass(eq=False)
 class KVCache:
-    """Preallocated keys (after positions are applied) and values, the first `length` positions filled; and states.
+    """Preallocated keys (with positions applied) and values, filled up to `length` positions, and states.
 
-    Decoding with a cache, in chunks of any size, gives the logits of one uncached forward pass. Layers of full
+    Decoding with a cache, in chunks of any size, gives the logits of a single uncached forward pass. Layers of full
     attention keep all keys and values. The others (ModelConfig.stateful) keep a state, which is replaced and never
-    modified: a mixer's own state, or the keys and values that are still in the window.
+    modified: the mixer's own state, or the keys and values that are still in the window.
     """
 
-    k: Tensor  # [L', B, G, S, E], of the L' layers of full attention
+    k: Tensor  # [L', B, G, S, E], for the L' layers of full attention
     v: Tensor  # [L', B, G, S, E]
     length: int = 0
-    slots: Mapping[int, int] | None = None  # {layer: its index on the first axis}; None if every layer has one
-    states: Mapping[int, State] = field(default_factory=dict)  # {layer: its state}; empty before the first token
-    whole: bool = False  # True if windows also keep all keys and values, for a tap that addresses them by position
-    before: tuple[int, Mapping[int, State]] | None = None  # length and states before the last forward
+    slots: Mapping[int, int] | None = None  # {layer: its index along the first axis}; None if all layers have one
+    states: Mapping[int, State] = field(default_factory=dict)  # state by layer; empty before the first token
+    whole: bool = False  # whether windows also keep all keys and values, for a tap that addresses them by position
+    before: tuple[int, Mapping[int, State]] | None = None  # length and states before the last forward pass
     coming: dict[int, State] = field(default_factory=dict)  # states of the current forward pass
 
     @staticmethod
     def empty(config: ModelConfig, batch: int, max_len: int, *, whole: bool = False) -> "KVCache":
-        """Return an empty cache for `max_len` positions of `batch` sequences: 2 L' B G S E x 4 bytes, plus
-        the states.
+        """Return an empty cache for `max_len` positions of `batch` sequences:
+        2 L' B G S E x 4 bytes plus the states.
         """
         layers = [layer for layer in range(config.n_layer) if layer not in config.stateful]
         shape = (len(layers), batch, config.n_kv_head, max_len, config.d_head)
@@ -43,7 +43,7 @@ class KVCache:
 
     @property
     def capacity(self) -> int:
-        """The number of positions that fit."""
+        """The maximum number of positions."""
         return self.k.shape[3]
 
     @property
@@ -58,7 +58,7 @@ class KVCache:
         return self.k.nbytes + self.v.nbytes + states
 
     def reserve(self, batch: int, T: int) -> None:
-        """Raise ValueError unless T more positions of `batch` sequences fit."""
+        """Raise ValueError unless the cache has room for T more positions of `batch` sequences."""
         if batch != self.batch:
             raise ValueError(f"the cache holds {self.batch} sequences, the ids {batch}")
         if self.length + T > self.capacity:
@@ -66,22 +66,22 @@ class KVCache:
         self.coming.clear()  # states of an interrupted forward pass
 
     def put(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append [B, G, T, E]; returns all keys and values so far, [B, G, S, E] each."""
+        """Append keys and values [B, G, T, E], and return all keys and values so far, [B, G, S, E] each."""
         end, place = self.length + k.shape[2], layer if self.slots is None else self.slots[layer]
         self.k[place, :, :, self.length : end] = k
         self.v[place, :, :, self.length : end] = v
         return self.k[place, :, :, :end], self.v[place, :, :, :end]
 
     def state(self, layer: int) -> State | None:
-        """Return the state of a layer after the cached positions; None before the first token."""
+        """Return the state of a layer after the cached positions, or None before the first token."""
         return self.states.get(layer)
 
     def keep(self, layer: int, state: State) -> None:
-        """Store the state of a layer after this forward pass; `advance` puts it in place of the old one."""
+        """Store the state of a layer after this forward pass; `advance` then replaces the old one."""
         self.coming[layer] = state
 
     def advance(self, T: int) -> None:
-        """Count T positions as filled, once every layer has stored its own."""
+        """Count T positions as filled, after every layer has stored its own data."""
         if self.coming:
             self.before = (self.length, self.states)
             self.states = {**self.states, **self.coming}
@@ -89,10 +89,10 @@ class KVCache:
         self.length += T
 
     def truncate(self, length: int) -> None:
-        """Drop the positions from `length` on; no data is moved.
+        """Drop the positions from `length` without moving data.
 
-        A state cannot be rewound token by token: with states, `length` must be 0 or the length before the last forward
-        pass; any other value raises InputError.
+        A state cannot be rewound token by token. With states, `length` must be 0, the current length, or the length
+        before the last forward pass; any other value raises InputError.
         """
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot rewind {self.length} positions to {length}")
@@ -111,10 +111,12 @@ class KVCache:
         self.length = length
 
     def rows(self, index: Tensor) -> "KVCache":
-        """Return a new cache whose sequence b is the old sequence index[b]: expands a shared prompt, reorders beams."""
+        """Return a new cache whose sequence b is the old sequence `index[b]`, to expand a shared prompt or reorder
+        beams.
+        """
         return self.like(self.k[:, index], self.v[:, index], index)
 
     def like(self, k: Tensor, v: Tensor, index: Tensor) -> "KVCache":
-        """Return a cache of these keys and values at the same length, with the states of the sequences index[b]."""
+        """Return a cache with these keys and values, the same length, and the states of the sequences `index[b]`."""
         states = {layer: tuple(part[index] for part in state) for layer, state in self.states.items()}
         return dataclasses.replace(self, k=k, v=v, states=states, before=None, coming={})

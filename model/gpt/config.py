@@ -1,4 +1,4 @@
-"""Every architectural choice of a GPT as one field, and the presets that name common combinations.
+"""Every architectural choice of a GPT as a config field, and presets for common combinations.
 
              MHA                     GQA                    MQA
     k/v   |  |  |  |               |     |                   |
@@ -18,7 +18,7 @@ from model.gpt.mixers.names import ATTENTION, BOUNDED, checked_mixer, dt_rank_of
 
 @dataclass(frozen=True, kw_only=True)
 class RopeScaling:
-    """Frequency scaling of Llama 3: wavelengths above `original_n_ctx / low_freq_factor` are stretched by `factor`."""
+    """Llama 3 frequency scaling: wavelengths above `original_n_ctx / low_freq_factor` are stretched by `factor`."""
 
     factor: float
     low_freq_factor: float
@@ -28,56 +28,56 @@ class RopeScaling:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """The shape of a decoder-only Transformer; the forward branches on these fields and on nothing else.
+    """The shape of a decoder-only Transformer. The forward pass branches on these fields alone.
 
-    Fields left at None are derived: `n_kv_head = n_head`, `d_head = d_model / n_head`,
-    `d_mlp = 4 d_model`, `dt_rank = d_model / 16`, `final_norm` is true for pre-norm. Layers may differ in their
-    mixer only. Raises ValueError for sizes that do not fit together.
+    Fields left at None are derived: `n_kv_head = n_head`, `d_head = d_model / n_head`, `d_mlp = 4 d_model`,
+    `dt_rank = d_model / 16`, and `final_norm` is true for pre-norm. Layers may differ only in their mixer. Raises
+    ValueError for incompatible values.
     """
 
     # size
     vocab_size: int
-    n_ctx: int  # longest sequence, in tokens
+    n_ctx: int  # maximum number of tokens of a sequence
     n_layer: int
     d_model: int
     n_head: int
     n_kv_head: int | None = None  # < n_head: grouped-query attention; 1: multi-query
-    d_head: int | None = None  # Qwen3 sets it apart from d_model / n_head
+    d_head: int | None = None  # differs from d_model / n_head in Qwen3
     d_mlp: int | None = None
     # norm
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"
     norm_eps: float = 1e-5
     norm_bias: bool = True  # LayerNorm only; RMSNorm has none
     norm_placement: Literal["pre", "post"] = "pre"  # pre: x + f(N(x)); post: N(x + f(x))
-    parallel_residual: bool = False  # x + attn(N1(x)) + mlp(N2(x)), as GPT-NeoX
-    qk_norm: bool = False  # RMSNorm over each head's q and k, as Qwen3
+    parallel_residual: bool = False  # x + attn(N1(x)) + mlp(N2(x)), as in GPT-NeoX
+    qk_norm: bool = False  # RMSNorm over each head's q and k, as in Qwen3
     final_norm: bool | None = None
     # positions
     positions: Literal["learned", "sinusoidal", "rope", "none"] = "learned"
     rope_theta: float = 10_000.0
-    rotary_fraction: float = 1.0  # share of d_head that rotates; GPT-NeoX uses 0.25
+    rotary_fraction: float = 1.0  # fraction of the dimensions of a head that is rotated; 0.25 in GPT-NeoX
     rope_scaling: RopeScaling | None = None
-    embed_scale: bool = False  # token embedding times sqrt(d_model), as the original Transformer
+    embed_scale: bool = False  # token embedding times sqrt(d_model), as in the original Transformer
     # attention
     q_bias: bool = True
     k_bias: bool = True
     v_bias: bool = True
     o_bias: bool = True
-    # mixer: how a token reads earlier tokens; one name for all layers, or one per layer
+    # mixer: how a token receives information from earlier tokens; one name for all layers, or one per layer
     mixer: str | tuple[str, ...] = "softmax"
     window: int | None = None  # sliding_window: number of tokens visible to a token, itself included
-    d_state: int = 16  # mamba: numbers of state per channel
+    d_state: int = 16  # mamba: size of the state per channel
     d_conv: int = 4  # mamba: width in tokens of the convolution before the state
-    expand: int = 2  # mamba: channels over d_model
+    expand: int = 2  # mamba: ratio of the number of channels to d_model
     dt_rank: int | None = None  # mamba: rank of the projection to the step sizes
     # MLP
     mlp: Literal["relu", "gelu", "gelu_tanh", "swiglu"] = "gelu_tanh"
     mlp_bias: bool = True
     # mixture of experts
-    n_expert: int = 1  # MLPs in a layer; 1: the dense MLP, without a router
-    experts_per_token: int = 1  # number of experts per token
+    n_expert: int = 1  # number of MLPs per layer; 1: a dense MLP without a router
+    experts_per_token: int = 1  # number of experts to which a token is routed
     capacity_factor: float | None = (
-        None  # in training, maximum tokens of an expert as a multiple of its even share; None: no limit
+        None  # in training, maximum number of tokens per expert as a multiple of an even distribution; None: no limit
     )
     # head
     tie_embeddings: bool = True
@@ -125,7 +125,7 @@ class ModelConfig:
 
     @property
     def d_rotary(self) -> int:
-        """The number of the d_head dimensions that RoPE rotates."""
+        """The number of dimensions of a head that RoPE rotates."""
         return int(self.d_head * self.rotary_fraction)
 
     @property
@@ -143,12 +143,12 @@ class ModelConfig:
         return (self.mixer,) * self.n_layer if isinstance(self.mixer, str) else self.mixer
 
     def is_attention(self, layer: int) -> bool:
-        """Return whether the layer has scores and a softmax over them: full attention, or a window."""
+        """Return whether the layer has scores and a softmax over them, with full attention or a sliding window."""
         return self.mixer_of(layer) in ATTENTION
 
     @property
     def stateful(self) -> tuple[int, ...]:
-        """The layers whose cache does not grow with the text, unlike keys and values of all tokens."""
+        """The layers whose cache does not grow with the text."""
         return tuple(layer for layer, name in enumerate(self.mixers) if name in BOUNDED)
 
     @property
@@ -157,8 +157,8 @@ class ModelConfig:
         return self.expand * self.d_model
 
     def z_width(self, layer: int) -> int:
-        """Return the width of a head's output z in this layer: d_head, or the number of channels per head in a Mamba
-        layer.
+        """Return the width of a head's output z in this layer: d_head, or in a Mamba layer the number of channels per
+        head.
         """
         return self.d_inner // self.n_head if self.mixer_of(layer) == "mamba" else self.d_head
 
@@ -171,7 +171,7 @@ CHOICES = {
 }
 
 
-LARGEST = (1 << 31) - 1  # of any size
+LARGEST = (1 << 31) - 1  # maximum value of any size
 _SIZES = (
     *("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "n_kv_head", "d_head", "d_mlp"),
     *("window", "d_state", "d_conv", "expand", "dt_rank", "n_expert"),
@@ -179,13 +179,13 @@ _SIZES = (
 
 
 def _check_types(config: ModelConfig) -> None:
-    """Raise ValueError for a field of the wrong type: the values may come from a file."""
+    """Raise ValueError for a field of the wrong type, since the values may come from a file."""
     for field in dataclasses.fields(config):
-        if field.name == "mixer":  # checked_mixer does that
+        if field.name == "mixer":  # checked by checked_mixer
             continue
         value, kinds = getattr(config, field.name), get_args(field.type) or (field.type,)
         kinds = (str,) if field.name in CHOICES else (*kinds, int) if float in kinds else kinds
-        # True is an int in Python, but not a number in a file.
+        # True is an int in Python, but a boolean in a file is not a number.
         fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
         if int in kinds and float not in kinds:
             if not fits or (value is not None and value < 1):
@@ -194,7 +194,7 @@ def _check_types(config: ModelConfig) -> None:
             names = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
             raise ValueError(f"{field.name} must be {names}, got {value!r}")
         elif float in kinds and value is not None:
-            if abs(value) > sys.float_info.max:  # an integer can be larger than any float
+            if abs(value) > sys.float_info.max:  # an integer may exceed the float range
                 raise ValueError(f"{field.name} must be a finite number, got {value}")
             object.__setattr__(config, field.name, float(value))
 
@@ -213,7 +213,7 @@ def to_dict(config: ModelConfig) -> dict:
 
 
 def from_dict(values: dict) -> ModelConfig:
-    """Return a config from plain values; an unknown or missing key raises CheckpointError naming it."""
+    """Return a config from plain values. Raises CheckpointError with the names of unknown or missing keys."""
     fields = {field.name: field for field in dataclasses.fields(ModelConfig)}
     if unknown := sorted(set(values) - set(fields)):
         raise CheckpointError("The model config has unknown keys.", ", ".join(unknown), "Remove them.")
@@ -230,7 +230,7 @@ def from_dict(values: dict) -> ModelConfig:
 
 
 def _gpt2(n_layer: int, d_model: int, n_head: int) -> ModelConfig:
-    # Radford et al. 2019, table 2; head counts from the published checkpoints' configs.
+    # Radford et al. 2019, table 2; numbers of heads from the configs of the published checkpoints.
     return ModelConfig(vocab_size=50257, n_ctx=1024, n_layer=n_layer, d_model=d_model, n_head=n_head)
 
 
@@ -247,7 +247,7 @@ LLAMA_STYLE = {
 }
 
 PRESETS: dict[str, ModelConfig] = {
-    # The classic teaching block: x = LN(x + f(x)), twice; embeddings times sqrt(d).
+    # The textbook post-norm block: x = LN(x + f(x)), twice; embeddings times sqrt(d).
     "minigpt": ModelConfig(
         vocab_size=8192,
         n_ctx=256,
@@ -259,7 +259,7 @@ PRESETS: dict[str, ModelConfig] = {
         embed_scale=True,
         tie_embeddings=False,
     ),
-    # Decoder half of Vaswani et al. 2017 without cross-attention: post-norm, sines, ReLU, embedding x sqrt(d).
+    # Decoder of Vaswani et al. 2017 without cross-attention: post-norm, sinusoids, ReLU, embeddings times sqrt(d).
     "vanilla-decoder": ModelConfig(
         vocab_size=37000,
         n_ctx=1024,
@@ -279,7 +279,7 @@ PRESETS: dict[str, ModelConfig] = {
     "gpt2-medium": _gpt2(24, 1024, 16),
     "gpt2-large": _gpt2(36, 1280, 20),
     "gpt2-xl": _gpt2(48, 1600, 25),
-    # nanoGPT's character model: no biases anywhere, GELU by erf.
+    # nanoGPT's character model: no biases, exact GELU.
     "shakespeare-char": ModelConfig(
         vocab_size=65,
         n_ctx=256,
@@ -307,7 +307,7 @@ PRESETS: dict[str, ModelConfig] = {
         tie_embeddings=True,
         **LLAMA_STYLE,
     ),
-    # Published config.json of Qwen3-8B: the MLP is 12,288 wide and the head is not tied.
+    # The published config of Qwen3-8B, with an MLP width of 12,288 and an untied output head.
     "qwen3-8b": ModelConfig(
         vocab_size=151_936,
         n_ctx=40_960,
@@ -327,7 +327,7 @@ PRESETS: dict[str, ModelConfig] = {
 
 
 def preset(name: str) -> ModelConfig:
-    """Return the preset of that name; raises InputError with the list of names for an unknown one."""
+    """Return the preset with this name. Raises InputError with the list of names for an unknown name."""
     if name not in PRESETS:
         raise InputError("No preset has this name.", name, say("Choose one of: {}.", ", ".join(PRESETS)))
     return PRESETS[name]

@@ -1,8 +1,8 @@
-"""A forward pass of a few tokens by the compiled loops of `model.kernels.compiled`, for generation.
+"""A forward pass over a few tokens with the compiled loops of `model.kernels.compiled`, for generation.
 
-The results equal those of `Transformer.trunk` and `logits`, to rounding, for models of full attention with dense MLPs
-whose matrices are float32 on the CPU, or 8-bit. If a file stores float32 matrices as integers or in bfloat16, the loops
-may read these codes instead: the same weights in fewer bytes (model.kernels.coded).
+Up to rounding, the results equal those of `Transformer.trunk` and `logits`. Models must have full attention and dense
+MLPs, with matrices that are float32 on the CPU, or 8-bit. If a file stores float32 matrices as integers or in bfloat16,
+the loops may read these codes instead: the same weights in fewer bytes (model.kernels.coded).
 """
 
 import contextlib
@@ -29,61 +29,61 @@ from model.gpt.norm import Norm
 from model.kernels import ready
 from model.kernels.coded import Codes, Strips, digest, have_room, in_strips, shortened
 
-# Backends of a decode step: torch, or compiled on one thread or all, from the weights or from their codes.
+# Implementations of a decode step: torch, or compiled on one thread or all, from the weights or from their codes.
 PLAIN = ("torch", "alone", "threads")
 WAYS = (*PLAIN, "codes alone", "codes threads")
-_WRITE = ("o", "up", "down")  # the matrices of one call of compiled.write
+_WRITE = ("o", "up", "down")  # the matrices used in one call of compiled.write
 _NONE = np.empty(0, np.float32)
 
-# Weight [out, in] in float32 or int8, scale and bias [out] or empty; or whole numbers and scales in strips, and bias.
+# Weight [out, in] in float32 or int8, scale and bias, each [out] or empty; or codes and scales in strips, and bias.
 Matrix = tuple[np.ndarray, np.ndarray, np.ndarray]
-Named = Callable[[str, nn.Module], Matrix | None]  # a matrix by its name, see `parts_of`, and its layer
+Named = Callable[[str, nn.Module], Matrix | None]  # (name of a matrix in `parts_of`, its layer) -> its arrays
 
 
 @dataclass(frozen=True)
 class CacheRows:
-    """The rows of a step that belong to one cache: a number of tokens for each of its texts, after those
-    that it holds.
-    """
+    """The rows of a step that belong to one cache: `tokens` new tokens for each of its texts, after the cached ones."""
 
     cache: KVCache
     tokens: int
-    cos: np.ndarray  # of their positions, [T, d_rotary / 2]; [T, 0] without rotation
+    cos: np.ndarray  # cosines at the tokens' positions, [T, d_rotary / 2]; [T, 0] without RoPE
     sin: np.ndarray
 
     @staticmethod
     def of(cache: KVCache, tokens: int, rope: tuple[Tensor, Tensor] | None) -> "CacheRows":
-        """Return the place of the next tokens, with the rotary angles of their positions from `rope_table`."""
+        """Return the rows of the next tokens, with the rotary angles of their positions from `rope_table`."""
         none = np.empty((tokens, 0), np.float32)
         return CacheRows(cache, tokens, *((none, none) if rope is None else (part.numpy() for part in rope)))
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """The arrays of a layer, in the form of the compiled loops."""
+    """The arrays of a layer, in the form that the compiled loops expect."""
 
-    read: tuple  # of compiled.read: norm1 and the product of queries, keys and values
-    attend: tuple  # of compiled.attention: gains of queries and keys, and eps
-    write: tuple  # of compiled.write: o, both norms, and the MLP
+    read: tuple  # arguments of compiled.read: norm1, and the matrix of queries, keys and values
+    attend: tuple  # arguments of compiled.attention: gains of queries and keys, and eps
+    write: tuple  # arguments of compiled.write: o, both norms, and the MLP
 
 
 @dataclass(frozen=True, eq=False)
 class _Numbers:
-    """The arrays of a model."""
+    """The arrays of a model, in the form that the compiled loops expect."""
 
     layers: tuple[_Layer, ...]
-    head: tuple  # of compiled.read: final norm and output head
-    sizes: tuple[int, int]  # numbers of a row of queries, keys and values, and of the heads' outputs
+    head: tuple  # arguments of compiled.read: final norm and output head
+    sizes: tuple[int, int]  # row lengths of the joint queries, keys and values, and of the heads' outputs
 
 
 class _FromCodes:
-    """The arrays of a step with the codes of its weights, built at their first use and valid for these weights."""
+    """The arrays of a model with codes in place of weights, built on first use and valid as long as the weights are
+    unchanged.
+    """
 
     def __init__(self, codes: Codes | None, weights: Sequence[np.ndarray], model: "weakref.ref[nn.Module]") -> None:
         self._codes, self._weights, self._model = codes, weights, model
-        self.has_codes = codes is not None  # False if there will be no codes
+        self.has_codes = codes is not None  # False if there will never be codes
         self._numbers: _Numbers | None = None
-        self._digest = ""  # digest of the weights they belong to
+        self._digest = ""  # digest of the weights from which the codes were computed
         self._lock = threading.Lock()
 
     def __call__(self) -> _Numbers | None:
@@ -94,7 +94,7 @@ class _FromCodes:
             return self._numbers
 
     def look(self) -> None:
-        """Discard the codes if a weight has changed in place since they were made."""
+        """Discard the codes if a weight has been changed in place since they were built."""
         if self._numbers is not None and digest(self._weights) != self._digest:
             self._numbers = self._codes = None
 
@@ -112,21 +112,21 @@ class _FromCodes:
 
 @dataclass(frozen=True, eq=False)
 class DecodeStep:
-    """The arrays of a model, not copied, the codes of its weights if there are any, and the fastest way by number of
-    rows.
+    """The arrays of a model (not copied), the codes of its weights if available, and the fastest implementation by
+    number of rows.
     """
 
     plain: _Numbers
     coded: _FromCodes
     vocab: int
-    width: int  # of the stream
-    memory: tuple  # addresses of the model's weights at construction, see `_memory`
-    fastest: dict[int, str] = field(default_factory=dict)  # rows: one of WAYS
-    until: dict[int, float] = field(default_factory=dict)  # rows: seconds of the clock up to which that holds
+    width: int  # width of the stream
+    memory: tuple  # result of `_memory` at construction
+    fastest: dict[int, str] = field(default_factory=dict)  # number of rows -> one of WAYS
+    until: dict[int, float] = field(default_factory=dict)  # number of rows -> time.monotonic() at its expiry
 
     def name(self, rows: int) -> str:
-        """Return a text of everything that decides the time of a step of `rows` texts: "1 row(s): 30 x float32 960x576,
-        ...".
+        """Return a key of everything that affects the time of a step with `rows` texts: "1 row(s): 30 x float32
+        960x576, ...".
         """
         named = [f"{each.dtype} {'x'.join(map(str, each.shape))}" for each in _weights(self.plain)]
         of = f"{rows} row(s){' with codes' if self.coded.has_codes else ''}: "
@@ -140,7 +140,9 @@ class DecodeStep:
         return (self.coded() if way.startswith("codes") else None) or self.plain
 
     def blocks(self, x: Tensor, places: Sequence[CacheRows], way: str) -> Tensor:
-        """Compute all layers, appending keys and values to the caches. x: the tokens of the places [N, D] -> [N, D]"""
+        """Compute all layers, and append the keys and values to the caches. `x` are the tokens of all `places`, [N, D]
+        -> [N, D]
+        """
         self._check(x, places)
         stream = np.array(x.numpy(), order="C")
         kept = [(place.cache.k.numpy(), place.cache.v.numpy()) for place in places]  # [L, B, G, S, E] each
@@ -148,7 +150,7 @@ class DecodeStep:
         qkv, z = (np.empty((len(stream), size), np.float32) for size in numbers.sizes)
         for place, (keys, values) in zip(places, kept, strict=True):
             shape, end = (keys.shape[1], place.tokens, -1), start + keys.shape[1] * place.tokens
-            rows = qkv[start:end].reshape(shape), z[start:end].reshape(shape)  # both where they lie
+            rows = qkv[start:end].reshape(shape), z[start:end].reshape(shape)  # views of both
             own.append((*rows, keys, values, place.cache.length, place.cos, place.sin))
             start = end
         with _loops(way) as (loops, threads):
@@ -160,12 +162,12 @@ class DecodeStep:
         return torch.from_numpy(stream)
 
     def following(self, x: Tensor, rope: tuple[Tensor, Tensor] | None, cache: KVCache, way: str) -> Tensor:
-        """Compute `blocks` for the next tokens of one cache's texts. x [B, T, D] -> [B, T, D]"""
+        """Compute `blocks` for the next tokens of the texts of one cache. x [B, T, D] -> [B, T, D]"""
         return self.blocks(x.flatten(0, 1), [CacheRows.of(cache, x.shape[1], rope)], way).view_as(x)
 
     def _check(self, x: Tensor, places: Sequence[CacheRows]) -> None:
-        """Raise ValueError for arguments that the loops would read or write out of bounds: they check no bounds
-        themselves.
+        """Raise ValueError for arguments with which the loops, which check no bounds, would access memory out of
+        bounds.
         """
         rows = sum(place.cache.batch * place.tokens for place in places)
         full = any(place.cache.length + place.tokens > place.cache.capacity for place in places)
@@ -196,9 +198,9 @@ _CODES: "weakref.WeakKeyDictionary[nn.Module, Codes]" = weakref.WeakKeyDictionar
 
 
 def step_of(model: nn.Module) -> DecodeStep | None:
-    """Return a model's compiled step; None if it has none, or nothing is compiled yet.
+    """Return a model's compiled step; None if it has none, or if nothing is compiled yet.
 
-    A model has a step only once its weights are in place, joined and tuned.
+    A model has a step only after its weights have been loaded, joined and tuned.
     """
     step = _STEPS.get(model) or _built(model)
     if step is None:
@@ -208,13 +210,13 @@ def step_of(model: nn.Module) -> DecodeStep | None:
 
 
 def pack_where_needed(model: nn.Module, rows: int) -> None:
-    """Reorder weights for torch's products of `rows` rows, unless the compiled loops will read them as they are."""
+    """Pack the weights for torch's products with `rows` rows, unless the compiled loops will read them unchanged."""
     if rows >= PACKED_ROWS and (ready.never() or (model not in _STEPS and _built(model) is None)):
         pack(model)
 
 
 def _built(model: nn.Module) -> DecodeStep | None:
-    """Return a decode step for the model's current weights; None if the loops cannot read them as they are stored."""
+    """Return a decode step for the model's current weights; None if the loops do not support their storage format."""
     memory = _memory(model)
     plain = _numbers_of(model, lambda name, layer: _matrix(layer))
     if plain is None or not _is_complete(plain, model.config):
@@ -225,12 +227,14 @@ def _built(model: nn.Module) -> DecodeStep | None:
 
 
 def _memory(model: nn.Module) -> tuple:
-    """Return address, shape and strides of each of a model's parameters and buffers, in order."""
+    """Return the address, shape and strides of each of a model's parameters and buffers, in the same order."""
     return tuple((x.data_ptr(), x.shape, x.stride()) for x in (*model.parameters(), *model.buffers()))
 
 
 def _is_complete(numbers: _Numbers, config: ModelConfig) -> bool:
-    """Return whether all weights are present and contiguous. The loops check no bounds; parameters can be replaced."""
+    """Return whether all weights are present and contiguous. The loops check no bounds, and parameters may have been
+    replaced.
+    """
     D, M, (read, z) = config.d_model, config.d_mlp, numbers.sizes
     block = [(read, D), (D, z), (2 * M if config.mlp == "swiglu" else M, D), (D, M)]
     if [each.shape for each in _weights(numbers)] != block * config.n_layer + [(config.vocab_size, D)]:
@@ -249,7 +253,7 @@ def _is_complete(numbers: _Numbers, config: ModelConfig) -> bool:
 
 
 def parts_of(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    """Return the matrices of a model's step by name, each with the names of the layers that were joined in it."""
+    """Return the matrices of a model's step by name, each with the names of the layers that are joined in it."""
     parts = {"head": ("unembed",)}
     for i, block in enumerate(model.blocks):
         up = ("mlp.up",) if block.mlp.gate is None else ("mlp.gate", "mlp.up")
@@ -259,7 +263,7 @@ def parts_of(model: nn.Module) -> dict[str, tuple[str, ...]]:
 
 
 def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
-    """Return a model's arrays, with the matrices that `matrix` finds; None if the model has no compiled step."""
+    """Return a model's arrays, with the matrices returned by `matrix`; None if the model has no compiled step."""
     config, head = model.config, matrix("head", model.unembed)
     if config.n_expert > 1 or {*config.mixers} != {"softmax"} or head is None:
         return None
@@ -267,13 +271,13 @@ def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
     for i, block in enumerate(model.blocks):
         attn, mlp = block.attn, block.mlp
         qkv, up = joined(attn), mlp.up if mlp.gate is None else joined(mlp)
-        if qkv is None or up is None:  # a model that was not joined, or has a part replaced since
+        if qkv is None or up is None:  # the model was not joined, or a part has been replaced since
             return None
         named = {"qkv": qkv, "o": attn.o, "up": up, "down": mlp.down}
         matrices = {name: matrix(f"{i}.{name}", layer) for name, layer in named.items()}
         if None in matrices.values():
             return None
-        if len({(each.dtype, each.ndim) for each in (matrices[name][0] for name in _WRITE)}) > 1:  # one kind of product
+        if len({(each.dtype, each.ndim) for each in (matrices[name][0] for name in _WRITE)}) > 1:  # one type per call
             matrices |= {name: _matrix(named[name]) for name in _WRITE}
         gains = [_NONE if each is None else each.weight.detach().numpy() for each in (attn.q_norm, attn.k_norm)]
         norm1, norm2 = _norm(block.norm1), _norm(block.norm2)
@@ -291,27 +295,28 @@ def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
 
 
 def _weights(numbers: _Numbers) -> list[np.ndarray]:
-    """Return all matrices."""
+    """Return all matrices of a model's arrays."""
     parts = [part for layer in numbers.layers for part in (*layer.read, *layer.write)] + [*numbers.head]
     return [part for part in parts if getattr(part, "ndim", 0) == 2]
 
 
 def _coded(strips: Mapping[str, Strips], name: str, layer: nn.Module) -> Matrix | None:
-    """Return a matrix in strips if there are strips of it, else in its original form."""
+    """Return a matrix in strips if available, otherwise in its original form."""
     plain = _matrix(layer)
     return plain if plain is None or name not in strips else (*strips[name], plain[2])
 
 
 def take_codes(model: nn.Module, codes: Codes | None) -> None:
-    """Let a model's steps read the codes of its weights if that is fastest."""
+    """Allow a model's steps to read the codes of its weights if that is fastest."""
     if codes is not None:
         _CODES[model] = codes
 
 
 def take_bfloat16(model: nn.Module) -> None:
-    """Let a model's steps read those matrices in bfloat16 whose numbers all fit it exactly, as in most files.
+    """Allow a model's steps to read in bfloat16 all matrices that bfloat16 represents exactly, as is the case for most
+    files.
 
-    The codes are made at their first use, as far as memory allows.
+    The codes are computed on first use, if there is enough memory.
     """
     take_codes(model, Codes("", functools.partial(_bfloat16, weakref.ref(model))))
 
@@ -327,16 +332,16 @@ def _bfloat16(of: "weakref.ref[nn.Module]") -> dict[str, Strips]:
 
 
 def without_codes(model: nn.Module) -> nn.Module:
-    """Return the same model with steps that read the weights themselves."""
+    """Return the same model, with steps that read the weights themselves."""
     return copy.copy(model) if model in _CODES else model
 
 
 def look_again(model: nn.Module) -> None:
     """Make the next text use the model's current weights.
 
-    A step reads weights in place, so an in-place change takes effect at the next token. A replaced parameter, or
-    replaced data, has another address, so the step is rebuilt. Codes are a copy of the weights and are discarded when
-    the `digest` differs. A change in the middle of a text may take effect only in the next one.
+    A step reads weights in place, so an in-place change takes effect at the next token. Replaced parameters or replaced
+    data have another address, so the step is rebuilt. Codes are a copy of the weights and are discarded when the
+    `digest` differs. A change in the middle of a text may take effect only in the next one.
     """
     step = _STEPS.get(model)
     if step is None:
@@ -351,7 +356,7 @@ def look_again(model: nn.Module) -> None:
 
 
 def weights_of(model: nn.Module) -> list[np.ndarray]:
-    """Return the float32 matrices of a joined model's step, for the `digest` of its codes. [out, in] each"""
+    """Return the float32 matrices of a joined model's step, for the `digest` of its codes. Each is [out, in]."""
     layers = [model.unembed]
     for block in model.blocks:
         up = block.mlp.up if block.mlp.gate is None else block.mlp.joint[0]
@@ -360,7 +365,7 @@ def weights_of(model: nn.Module) -> list[np.ndarray]:
 
 
 def _matrix(layer: nn.Module) -> Matrix | None:
-    """Return a layer's arrays; None if the compiled loops cannot compute its product."""
+    """Return a layer's arrays; None if the compiled loops do not support its product."""
     arrays = getattr(layer, "arrays", None)
     return None if arrays is None else arrays()
 

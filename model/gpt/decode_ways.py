@@ -1,6 +1,7 @@
-"""The fastest way to compute a decode step for a number of rows, found by trial and remembered.
+"""The fastest implementation of a decode step for each number of rows, determined by timing and stored.
 
-Either torch, or the loops of `model.gpt.decode_step`: on one thread or on all, from the weights or from their codes.
+It is either torch or the loops of `model.gpt.decode_step`, on one thread or on all, from the weights or from their
+codes.
 """
 
 import math
@@ -18,21 +19,21 @@ from model.gpt.decode_step import WAYS, DecodeStep, step_of
 from model.gpt.passes import attend_fused
 from model.kernels import loops_folder, remembered
 
-MOST_ROWS = 16  # torch is faster for more
-AGAIN = 600.0  # seconds after which one thread is compared again
-_ROUNDS = range(3, 10)  # rounds of a trial; the ways take turns, so that a slow moment affects all
-_ALIKE = 1.1  # the minimum is reliable if the second least time is at most this multiple of it
-_HOPELESS = 3.0  # a way this many times slower than the fastest is not tried again
-_BEHIND = 1.5  # the same after several measurements of each
+MOST_ROWS = 16  # maximum number of rows; torch is faster for more
+AGAIN = 600.0  # seconds after which a result with one thread is timed again
+_ROUNDS = range(3, 10)  # number of rounds of a trial; the implementations alternate, so that a slowdown affects all
+_ALIKE = 1.1  # maximum ratio of the second-smallest time to the minimum for a reliable minimum
+_HOPELESS = 3.0  # maximum ratio to the fastest time at which an implementation is timed again
+_BEHIND = 1.5  # the same after the minimum number of rounds
 
 _FOLDERS: "weakref.WeakKeyDictionary[nn.Module, Callable[[], Path]]" = weakref.WeakKeyDictionary()
 
 
 def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
-    """Return the compiled step and its fastest way for this number of rows; None if torch is fastest or there is no
-    such step.
+    """Return the compiled step and its fastest implementation for this number of rows; None if torch is fastest or
+    there is no compiled step.
 
-    All of WAYS are tried at the first use of a number of rows, unless the result is remembered. If one thread was
+    All of WAYS are timed on the first use of a number of rows, unless a stored result exists. If one thread was
     fastest, the trial is repeated after a while.
     """
     step = step_of(model) if rows <= MOST_ROWS and not torch.is_grad_enabled() else None
@@ -46,7 +47,7 @@ def way(model: nn.Module, rows: int) -> tuple[DecodeStep, str] | None:
 
 
 def remember(model: nn.Module, folder: Callable[[], Path] = loops_folder.folder) -> None:
-    """Read the results of a model's trials from a file in a folder, and write new results to it.
+    """Make a model's trials read their results from a file in a folder, and write new results to it.
 
     The folder is requested at the first trial, because it does not exist if nothing can be compiled.
     """
@@ -54,8 +55,8 @@ def remember(model: nn.Module, folder: Callable[[], Path] = loops_folder.folder)
 
 
 def lasts(how: object) -> bool:
-    """Return whether the fastest way will stay so. One thread may win only because other work occupies the
-    other cores.
+    """Return whether the result of a trial remains valid. One thread may be fastest only because the other cores are
+    busy.
     """
     return how in WAYS and (not how.endswith("alone") or torch.get_num_threads() == 1)
 
@@ -74,7 +75,7 @@ def _fastest(model: nn.Module, step: DecodeStep, rows: int) -> str:
 
 
 def taken(model: nn.Module, ids: Tensor, cache: KVCache, how: str) -> Tensor:
-    """Compute the logits of tokens that continue a cache, in one of WAYS. ids [B, T] -> [B, T, V]"""
+    """Compute the logits of tokens that continue a cache, with one of WAYS. ids [B, T] -> [B, T, V]"""
     if how == "torch":
         return model.logits(model.trunk(ids, cache=cache, attend=attend_fused))
     step, (B, T) = step_of(model), ids.shape
@@ -89,14 +90,14 @@ def trial(model: nn.Module, rows: int) -> tuple[Mapping[str, float], bool]:
     """Time one decode step, from tokens to logits, with each of WAYS. Returns the minimum seconds and whether they are
     reliable.
 
-    They are reliable once every way that may be the fastest has reached its minimum twice.
+    They are reliable if every implementation that may be the fastest has reached its minimum twice.
     """
     ids, cache = torch.zeros(rows, 1, dtype=torch.long), KVCache.empty(model.config, rows, 2)
     trying = step_of(model).ways()
-    times: dict[str, list[float]] = {how: [] for how in trying}  # each ascending
+    times: dict[str, list[float]] = {how: [] for how in trying}  # each in increasing order
     reliable = False
     with torch.inference_mode():
-        model.trunk(ids, cache=cache, attend=attend_fused)  # a text begins; the timed steps continue it
+        model.trunk(ids, cache=cache, attend=attend_fused)  # the first token; the timed steps continue it
         for done in range(1, _ROUNDS.stop):
             for how in trying:
                 cache.truncate(1)

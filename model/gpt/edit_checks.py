@@ -1,4 +1,4 @@
-"""Parsing of edits from untrusted values, and checks that edits fit a model and a prompt."""
+"""Parsing of edits from untrusted values, and validation of edits for a model and a prompt."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from model.gpt.mixers.needs import need_scores
 
 
 def edit_of(value: object, config: ModelConfig, T: int) -> Edit:
-    """Return an edit from unchecked plain values, for T tokens; fields of None count as missing.
+    """Return a validated edit from plain values, for T tokens. Fields with the value None count as missing.
 
-    `edit_of(dataclasses.asdict(edit), config, T) == edit`. Raises InputError for anything invalid.
+    `edit_of(dataclasses.asdict(edit), config, T) == edit`. Raises InputError for any invalid value.
     """
     if not isinstance(value, Mapping):
         raise InputError(
@@ -30,7 +30,9 @@ def edit_of(value: object, config: ModelConfig, T: int) -> Edit:
 
 
 def check_edits(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
-    """Raise InputError unless all edits fit the model and T tokens and leave every query at least one key."""
+    """Raise InputError unless all edits are valid for the model and T tokens, and leave at least one key to every
+    query.
+    """
     for edit in edits:
         _check_fields(edit)
         _check_values(edit, config, T)
@@ -39,7 +41,7 @@ def check_edits(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
 
 
 def _check_fields(edit: Edit) -> None:
-    """Raise InputError unless the kind is known and has its required fields and no others."""
+    """Raise InputError unless the kind is known and the edit has its required fields and no unused ones."""
     if not isinstance(edit.kind, str) or edit.kind not in EDITS:
         raise InputError(
             "No kind of edit has this name.", shown(edit.kind), say("Choose one of: {}.", ", ".join(EDITS))
@@ -55,7 +57,7 @@ def _check_fields(edit: Edit) -> None:
 
 
 def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
-    """Raise InputError unless every field is in its range."""
+    """Raise InputError unless every field is within its range."""
     if not _within(edit.layer, config.n_layer):
         raise InputError(
             "This layer does not exist.", shown(edit.layer), say("Layers run from 0 to {}.", config.n_layer - 1)
@@ -95,14 +97,14 @@ def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
 
 
 def _check_mixer(edit: Edit, config: ModelConfig) -> None:
-    """Raise InputError for an edit of scores or a pattern in a layer that has none."""
+    """Raise InputError for an edit of scores or patterns in a layer without them."""
     if EDITS[edit.kind].site in ("scores", "pattern"):
         for layer in range(config.n_layer) if edit.layer is None else (edit.layer,):
             need_scores(config, layer)
 
 
 def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
-    """Raise InputError for a row with all keys blocked: its softmax would be undefined."""
+    """Raise InputError for a row with all keys blocked, whose softmax would be undefined."""
     blocked: dict[tuple[int, int, int], set[int]] = {}  # (layer, head, query): keys
     for edit in edits:
         if edit.kind != "block_edge":
@@ -112,17 +114,17 @@ def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
                 keys = blocked.setdefault((layer, head, edit.query), set())
                 keys.add(edit.key)
                 first = max(edit.query - config.window + 1, 0) if config.mixer_of(layer) == "sliding_window" else 0
-                if keys.issuperset(range(first, edit.query + 1)):  # the visible keys of row q
+                if keys.issuperset(range(first, edit.query + 1)):  # all keys visible to the query
                     what = "A token would have no key left to attend to."
                     raise InputError(what, f"query {edit.query}", "Leave it at least one key.")
 
 
 def _within(value: object, count: int) -> bool:
-    """Return True for None and for an integer of 0 .. count - 1; True and 1.0 do not count as integers."""
+    """Return True for None and for an integer from 0 to count - 1; True and 1.0 do not count as integers."""
     return value is None or (type(value) is int and 0 <= value < count)
 
 
 def _usable(value: object, limit: float) -> bool:
-    """Return True for None and for a number from -limit to limit."""
-    # The comparison is false for NaN, and correct for integers too large for a float.
+    """Return True for None and for a number with an absolute value of at most `limit`."""
+    # The comparison is false for NaN, and also valid for integers too large for a float.
     return value is None or (type(value) in (int, float) and abs(value) <= limit)

@@ -1,10 +1,10 @@
 """Edits of a forward pass: small values that a RunKey can hold, and the tap that applies them.
 
-Edits of one site apply in the given order; sites follow the order of the computation, scores before pattern before z
-before mlp_post before mlp_out before resid_post, whatever the order of the edits.
+Edits of one site apply in the given order. Whatever the order of the edits, sites follow the order of the computation:
+scores, pattern, z, mlp_post, mlp_out, resid_post.
 
-Switching off, for heads: Michel et al. 2019, section 3; replacing by the mean: Wang et al. 2022, section 2. Adding a
-direction: Turner et al. 2023, "Activation Addition". Projecting one out: Arditi et al. 2024, section 2.4.
+Ablation of heads: Michel et al. 2019, section 3. Mean ablation: Wang et al. 2022, section 2. Adding a direction: Turner
+et al. 2023, "Activation Addition". Projecting out a direction: Arditi et al. 2024, section 2.4.
 """
 
 import math
@@ -20,13 +20,13 @@ from torch import Tensor
 from model.gpt.layers import future
 from model.gpt.tap import Tap
 
-MAX_FACTOR = 100.0  # larger scales give no further insight
+MAX_FACTOR = 100.0  # maximum absolute factor
 
-MAX_VALUE = 1000.0  # activations of the largest neurons have this size
+MAX_VALUE = 1000.0  # maximum absolute activation; those of the largest neurons have this order of magnitude
 
-# (layer, head): that head's z averaged over the positions, [E]; (layer, None): the output of its MLP, [D].
+# Means over the positions. (layer, head): z of the head, [E]; (layer, None): the output of the layer's MLP, [D].
 Means = Mapping[tuple[int, int | None], Tensor]
-Directions = Mapping[int, Tensor]  # token: the direction of its logit in the stream, of length 1, [D]
+Directions = Mapping[int, Tensor]  # token: the direction of its logit in the stream, [D] of length 1
 NO_DIRECTIONS: Directions = MappingProxyType({})
 
 
@@ -35,14 +35,14 @@ class Edit:
     """One change of a forward pass. The fields that a kind uses are listed in EDITS; the others stay None."""
 
     kind: str  # a key of EDITS
-    layer: int | None = None  # None only for block_edge: every layer
-    head: int | None = None  # None for every head in block_edge, and for edits outside heads
+    layer: int | None = None  # None: every layer, allowed only for block_edge
+    head: int | None = None  # None: every head, for block_edge; also None for edits that do not act on heads
     factor: float | None = None
     query: int | None = None
     key: int | None = None
     neuron: int | None = None
-    value: float | None = None  # an activation
-    token: int | None = None  # id
+    value: float | None = None  # new activation
+    token: int | None = None  # token id
 
 
 FIELDS = ("layer", "head", "factor", "query", "key", "neuron", "value", "token")
@@ -50,16 +50,16 @@ FIELDS = ("layer", "head", "factor", "query", "key", "neuron", "value", "token")
 
 @dataclass(frozen=True)
 class EditKind:
-    """A kind of edit: `function` writes into a tensor of `site`, given the edit and, if the kind needs one,
-    a vector.
+    """A kind of edit. `function` modifies a tensor of `site` in place, given the edit and, if the kind needs one, a
+    vector.
     """
 
     needs: tuple[str, ...]  # required fields
     optional: tuple[str, ...]  # optional fields
     site: str  # a site of model.gpt.tap.SITES
     function: Callable[[Tensor, Edit, Tensor | None], None]
-    takes: Literal["mean", "direction"] | None = None  # the vector: one of Means or of Directions
-    of: Literal["heads", "mlp", "neuron", "direction"] = "heads"  # what is edited
+    takes: Literal["mean", "direction"] | None = None  # the vector is one of Means or of Directions
+    of: Literal["heads", "mlp", "neuron", "direction"] = "heads"  # edited component
 
 
 def _zero(z: Tensor, edit: Edit, mean: Tensor | None) -> None:
@@ -92,7 +92,7 @@ def _uniform(pattern: Tensor, edit: Edit, mean: Tensor | None) -> None:
 
 def _block_edge(scores: Tensor, edit: Edit, mean: Tensor | None) -> None:
     T, S = scores.shape[2:]
-    row = edit.query - (S - T)  # with a cache, or on part of the prompt, the row may not be in this tensor
+    row = edit.query - (S - T)  # with a cache, or for part of the prompt, the row may not be in this tensor
     if 0 <= row < T:
         scores[:, slice(None) if edit.head is None else edit.head, row, edit.key] = -math.inf
 
@@ -131,7 +131,7 @@ def _add_direction(stream: Tensor, edit: Edit, direction: Tensor) -> None:
 
 
 def _queries(T: int, S: int) -> Tensor:
-    """Return the positions of the queries: the last T of S. [T]"""
+    """Return the positions of the queries, the last T of S. [T]"""
     return torch.arange(S - T, S)
 
 
@@ -157,11 +157,11 @@ EDITS: dict[str, EditKind] = {
 
 
 def tap_of(edits: Sequence[Edit], means: Means, directions: Directions = NO_DIRECTIONS) -> Tap:
-    """Return the tap that applies the edits, on batches of any size and without writing into its input.
+    """Return the tap that applies the edits. It supports batches of any size and does not modify its input.
 
-    `means[layer, head]` is needed for edits by a mean, `directions[token]` for those of a direction; a missing one
-    raises ValueError. With z zeroed the logits are those of a model whose o projection has zeros in that head's
-    columns, with mlp_out zeroed those of one whose down projection and its bias are zero. Kinds: EDITS.
+    `means[layer, head]` is required for each edit by a mean, and `directions[token]` for each edit by a direction;
+    raises ValueError for a missing one. With z set to 0, the logits are those of a model whose o projection has zeros
+    in that head's columns; with mlp_out set to 0, those of a model whose down projection and its bias are zero.
     """
     edits = tuple(edits)
     if lacking := [place for place in mean_places(edits) if place not in means]:
@@ -188,20 +188,20 @@ def tap_of(edits: Sequence[Edit], means: Means, directions: Directions = NO_DIRE
 
 
 def mean_places(edits: Sequence[Edit]) -> list[tuple[int, int | None]]:
-    """Return the (layer, head) that need their mean for these edits; head None for a layer's MLP."""
+    """Return the (layer, head) pairs whose mean these edits require; a head of None means the layer's MLP."""
     return [(edit.layer, edit.head) for edit in edits if EDITS[edit.kind].takes == "mean"]
 
 
 def direction_tokens(edits: Sequence[Edit]) -> list[int]:
-    """Return the tokens that need their direction for these edits."""
+    """Return the tokens whose direction these edits require."""
     return [edit.token for edit in edits if EDITS[edit.kind].takes == "direction"]
 
 
 def directions_of(edits: Sequence[Edit], unembed: Tensor) -> Directions:
-    """Return the stream directions that the edits need, each read by one token's logit. W_U [V, D] -> [D] each
+    """Return the direction in the stream that increases each token's logit. W_U [V, D] -> [D] each
 
-    A direction is the token's row of W_U, normalized to length 1 (0 for a row of zeros), without the final norm:
-    nostalgebraist 2020.
+    It is the token's row of W_U, normalized to length 1 (0 for a row of zeros), without the final norm (nostalgebraist
+    2020).
     """
     return {token: F.normalize(unembed.detach()[token], dim=0) for token in direction_tokens(edits)}
 

@@ -1,4 +1,6 @@
-"""The mathematics of a Transformer as free functions; choices are dict entries, never names of models."""
+"""The mathematics of a Transformer as free functions. Variants are entries of dicts,
+without reference to model names.
+"""
 
 import math
 from collections.abc import Callable
@@ -13,17 +15,18 @@ from model.gpt.config import ModelConfig, RopeScaling
 
 
 def layernorm_parts(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Return x minus its mean over D, and sqrt(variance + eps); their quotient is the normalized x.
+    """Return x minus its mean over D, and sqrt(variance + eps). Their quotient is the normalized x.
 
-    x [..., D] -> [..., D] and [..., 1]. Variance is the biased one, as in Ba et al. 2016, eq. 3.
+    x [..., D] -> [..., D] and [..., 1]. The variance is the biased one, as in Ba et al. 2016, eq. 3.
     """
     centered = x - x.mean(-1, keepdim=True)
     return centered, (centered.square().mean(-1, keepdim=True) + eps).sqrt()
 
 
 def rmsnorm_parts(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Return x itself, and sqrt(mean square + eps). x [..., D] -> [..., D] and [..., 1]. Zhang & Sennrich
-    2019, eq. 4.
+    """Return x itself, and sqrt(mean square + eps). Their quotient is the normalized x.
+
+    x [..., D] -> [..., D] and [..., 1]. Zhang & Sennrich 2019, eq. 4.
     """
     return x, (x.square().mean(-1, keepdim=True) + eps).sqrt()
 
@@ -37,8 +40,9 @@ NORMS: dict[str, Callable[[Tensor, float], tuple[Tensor, Tensor]]] = {
 
 
 def sinusoidal_positions(start: int, length: int, d_model: int) -> Tensor:
-    """Compute sines on even and cosines on odd dimensions, wavelengths 2 pi to 20,000 pi. [T, D]. Vaswani et al. 2017,
-    3.5.
+    """Compute sines in even and cosines in odd dimensions, with wavelengths from 2 pi to 20,000 pi. [T, D]
+
+    Vaswani et al. 2017, section 3.5.
     """
     position = torch.arange(start, start + length, dtype=torch.float32)[:, None]
     frequency = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float32) * (-math.log(10_000.0) / d_model))
@@ -49,8 +53,9 @@ def sinusoidal_positions(start: int, length: int, d_model: int) -> Tensor:
 
 
 def rope_frequencies(config: ModelConfig) -> Tensor:
-    """Return the angle in radians by which one position turns each pair of dimensions. [d_rotary / 2]. Su et al. 2021,
-    3.2.2.
+    """Return the angle in radians by which one position rotates each pair of dimensions. [d_rotary / 2]
+
+    Su et al. 2021, section 3.2.2.
     """
     exponent = torch.arange(0, config.d_rotary, 2, dtype=torch.float32) / config.d_rotary
     frequency = 1.0 / (config.rope_theta**exponent)
@@ -58,10 +63,10 @@ def rope_frequencies(config: ModelConfig) -> Tensor:
 
 
 def _llama3_scaled(frequency: Tensor, scaling: RopeScaling) -> Tensor:
-    """Apply Llama 3's scaling: short wavelengths stay, long ones turn `factor` times slower, those between
-    are blended.
+    """Apply Llama 3 scaling: long wavelengths are stretched by `factor`, short ones are unchanged, and those between
+    are interpolated.
     """
-    turns = scaling.original_n_ctx * frequency / (2 * math.pi)  # turns made over the original context
+    turns = scaling.original_n_ctx * frequency / (2 * math.pi)  # number of turns over the original context
     share = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
     share = share.clamp(0.0, 1.0)
     return share * frequency + (1 - share) * frequency / scaling.factor
@@ -74,10 +79,10 @@ def rope_table(config: ModelConfig, start: int, length: int) -> tuple[Tensor, Te
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn each pair (i, i + d_rotary / 2) by its angle; dimensions past d_rotary stay. [..., T, E] -> [..., T, E].
+    """Rotate each pair (i, i + d_rotary / 2) by its angle; dimensions from d_rotary are unchanged. [..., T, E]
 
-    The half-split layout of GPT-NeoX and Llama checkpoints on the Hub. The dot product of a rotated q and
-    a rotated k depends on their positions only through the difference.
+    This is the half-split layout of GPT-NeoX and Llama checkpoints on the Hub. The dot product of a rotated q and a
+    rotated k depends on their positions only through the difference.
     """
     half = cos.shape[-1]
     first, second, unrotated = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
@@ -100,36 +105,38 @@ def merge_heads(z: Tensor) -> Tensor:
 
 
 def attention_scores(q: Tensor, k: Tensor) -> Tensor:
-    """Compute q.k / sqrt(d_head), -inf for future keys. q [B, H, T, E], k [B, G, S, E] -> [B, H, T, S].
+    """Compute q.k / sqrt(d_head), -inf for future keys. q [B, H, T, E], k [B, G, S, E] -> [B, H, T, S]
 
-    The last query sees all S keys: with a cache, T < S. Query head h reads KV head h // (H / G).
+    All S keys are visible to the last query; with a cache, T < S. Query head h uses KV head h // (H / G).
     """
     B, H, T, E = q.shape
     G, S = k.shape[1], k.shape[2]
-    grouped = q.reshape(B, G, (H // G) * T, E)  # queries that share a KV head, stacked
+    grouped = q.reshape(B, G, (H // G) * T, E)  # concatenated queries of the heads that share a KV head
     scores = (grouped @ k.transpose(-1, -2) / math.sqrt(E)).view(B, H, T, S)
     return scores.masked_fill_(future(T, S), -math.inf) if T > 1 else scores
 
 
 def future(T: int, S: int) -> Tensor:
-    """Return a mask, True if key s lies after query t, the T queries being the last of S positions. [T, S] bool."""
+    """Return a mask that is True if key s comes after query t; the T queries are the last of S positions.
+    [T, S] bool
+    """
     return torch.ones(T, S, dtype=torch.bool).triu_(S - T + 1)
 
 
 def attention_pattern(scores: Tensor) -> Tensor:
-    """Return the softmax over the keys: rows sum to 1, masked keys get exactly 0. [..., T, S] -> [..., T, S]"""
+    """Return the softmax over the keys: rows sum to 1, and masked keys get exactly 0. [..., T, S] -> [..., T, S]"""
     return scores.softmax(-1)
 
 
 def mix(pattern: Tensor, v: Tensor) -> Tensor:
-    """Return each head's weighted sum of values. pattern [B, H, T, S], v [B, G, S, E] -> [B, H, T, E]"""
+    """Return each head's sum of values weighted by the pattern. pattern [B, H, T, S], v [B, G, S, E] -> [B, H, T, E]"""
     B, H, T, S = pattern.shape
     G = v.shape[1]
     return (pattern.reshape(B, G, (H // G) * T, S) @ v).view(B, H, T, -1)
 
 
 def fused_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Compute scores, pattern and mix in one kernel without a [T, S] matrix. -> [B, H, T, E]"""
+    """Compute attention in one kernel without a [T, S] matrix. -> [B, H, T, E]"""
     T, S, gqa = q.shape[2], k.shape[2], q.shape[1] != k.shape[1]
     if T == S:
         return F.scaled_dot_product_attention(q, k, v, is_causal=T > 1, enable_gqa=gqa)
@@ -146,9 +153,9 @@ def gelu(x: Tensor) -> Tensor:
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
-    """Compute GELU by the tanh approximation that GPT-2 was trained with."""
+    """Compute the tanh approximation of GELU with which GPT-2 was trained."""
     return F.gelu(x, approximate="tanh")
 
 
-# For swiglu the function acts on the gate branch: silu(gate) * up. Shazeer 2020.
+# For `swiglu` the function applies to the gate branch: silu(gate) * up. Shazeer 2020.
 MLPS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "swiglu": F.silu}

@@ -1,4 +1,4 @@
-"""A linear layer that uses the fastest exact float32 matrix product of this CPU."""
+"""A linear layer that uses the fastest full-precision float32 matrix product of this CPU."""
 
 import functools
 from collections.abc import Sequence
@@ -25,21 +25,21 @@ from model.kernels.products import (
 )
 from model.kernels.remembered import Choices
 
-PACKED_ROWS = 4  # from this many rows up to 15, reordered weights are used where available
+PACKED_ROWS = 4  # minimum number of rows (up to 15) for which reordered weights are used if available
 
 
 class Linear(nn.Module):
-    """y = x W^T + b. x [..., in] -> [..., out]; weight [out, in], bias [out] or absent."""
+    """y = x W^T + b. x [..., in] -> [..., out]; weight [out, in], bias [out] or None."""
 
-    stored = False  # True if the matrix stays in its file, see model.loading.stored
+    stored = False  # whether the matrix stays in its file (model.loading.stored)
 
     def __init__(self, d_in: int, d_out: int, bias: bool) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(d_out, d_in))
         self.bias = nn.Parameter(torch.empty(d_out)) if bias else None
-        self.products: tuple[Product, ...] = ()  # one per row class, once tuned
+        self.products: tuple[Product, ...] = ()  # one per row class, after tuning
         self.packed = False  # whether `pack` has processed it
-        self.held: tuple = ()  # of a joint layer: addresses of its weights and its parts' at construction
+        self.held: tuple = ()  # for a joint layer: result of `held_by` for it and its parts at construction
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.products or torch.is_grad_enabled() or x.dtype != torch.float32:
@@ -47,8 +47,8 @@ class Linear(nn.Module):
         return self.products[row_class(x.numel() // x.shape[-1])](x, self.weight, self.bias)
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Return weight, scale (empty) and bias (empty if absent) for the compiled loops; None unless it is tuned, see
-        `tune`.
+        """Return the weight, scale (empty) and bias (empty if None) for the compiled loops; None if the layer is not
+        tuned.
         """
         if not self.products or not _is_tuned(self.weight) or not self.weight.is_contiguous():
             return None
@@ -56,19 +56,19 @@ class Linear(nn.Module):
         return self.weight.detach().numpy(), none, none if self.bias is None else self.bias.detach().numpy()
 
     def tensors(self) -> tuple[Tensor | None, ...]:
-        """Return the tensors that its product is computed from, as they are stored."""
+        """Return the tensors from which its product is computed, as they are stored."""
         return self.weight, self.bias
 
     def part(self, x: Tensor, rows: slice) -> Tensor:
-        """Compute the outputs of some rows of the weights. x [..., in] -> [..., rows]"""
+        """Compute the outputs for a slice of the rows of the weight. x [..., in] -> [..., rows]"""
         return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])
 
 
 def join(*parts: Linear) -> Linear:
-    """Return one layer that computes several layers of the same input at once: x -> their outputs side by side.
+    """Return one layer that computes several layers of the same input at once: x -> their concatenated outputs.
 
-    The parts still work: their weights and biases become slices of the joint ones, so nothing is stored twice. `joined`
-    returns the layer as long as that holds.
+    The parts remain usable: their weights and biases become slices of the joint ones, so nothing is stored twice.
+    `joined` returns the joint layer as long as that is the case.
     """
     joint = Linear(parts[0].weight.shape[1], 0, bias=any(part.bias is not None for part in parts))
     joint.weight = nn.Parameter(_side_by_side([part.weight.detach() for part in parts]), requires_grad=False)
@@ -88,16 +88,16 @@ def join(*parts: Linear) -> Linear:
 
 
 def held_by(layers: Sequence[nn.Module]) -> tuple:
-    """Return the address, shape and strides of each tensor of the layers; None for a layer without tensors."""
+    """Return the address, shape and strides of each tensor of the layers, with None for a layer without tensors."""
     tensors = [tensor for layer in layers for tensor in getattr(layer, "tensors", lambda: (None,))()]
     return tuple(None if x is None else (x.data_ptr(), x.shape, x.stride()) for x in tensors)
 
 
 def joined(module: nn.Module) -> nn.Module | None:
-    """Return the layer that computes a module's `parts` at once; None without one, or if a part was replaced.
+    """Return the layer that computes a module's `parts` at once, or None if it does not exist or a part was replaced.
 
-    An in-place change of a weight changes the joint weight, too. A parameter, or its data, that was replaced has
-    another address; the parts must then be used separately until they are joined again.
+    In-place changes of a weight also change the joint weight. A replaced parameter, or replaced data, has another
+    address; the parts must then be used separately until they are joined again.
     """
     for joint in module.joint:
         if joint.held == held_by((joint, *module.parts())):
@@ -118,19 +118,20 @@ def _side_by_side(tensors: list[Tensor]) -> Tensor:
 
 
 def linears(model: nn.Module) -> list[Linear]:
-    """Return every linear layer of a model, joint ones included."""
+    """Return all linear layers of a model, including joint ones."""
     modules = list(model.modules())
     joints = [joint for module in modules for joint in getattr(module, "joint", ())]
     return [module for module in (*modules, *joints) if isinstance(module, Linear)]
 
 
 def pack(model: nn.Module, limit: int = 1 << 30) -> int:
-    """Reorder weights for products of a few rows, as in decoding a batch; returns the bytes of the copies.
+    """Pack weights in another order for products with a few rows, as in batched decoding, and return the bytes of the
+    copies.
 
-    Half again as fast for 4 to 15 rows on the tested machines, but a second copy of the weights. So only copies of at
-    most `limit` bytes are made, only for layers that become faster, and only again if the weights have changed:
-    `packed` detects weights that were replaced, or changed through the parameter; this function detects changes through
-    its `data`, by the `digest`.
+    Products with 4 to 15 rows become about 1.5 times as fast on the tested machines, but a second copy of the weights
+    is required. Copies are therefore made only if they have at most `limit` bytes in total, only for layers that become
+    faster, and again only if the weights have changed. `packed` detects weights that were replaced, or changed through
+    the parameter; this function detects changes through its `data`, by the `digest`.
     """
     layers = [layer for layer in worked(model) if layer.products and (not layer.packed or _is_stale(layer))]
     if sum(layer.weight.nbytes for layer in layers) > limit:
@@ -154,7 +155,7 @@ def _digest(layer: Linear) -> str:
 
 
 def _is_stale(layer: Linear) -> bool:
-    """Return whether a layer's product holds reordered weights that differ from the layer's current ones."""
+    """Return whether a layer's product uses reordered weights that differ from the layer's current ones."""
     return any(_is_packed(product) and product.args[3] != _digest(layer) for product in layer.products)
 
 
@@ -163,7 +164,7 @@ def _is_packed(product: Product) -> bool:
 
 
 def worked(model: nn.Module) -> list[Linear]:
-    """Return the layers used in a plain forward pass: the joint ones instead of their parts."""
+    """Return the layers used in a plain forward pass, with joint layers instead of their parts."""
     joining = [module for module in model.modules() if getattr(module, "joint", ())]
     used = {id(module): joined(module) for module in joining}
     idle = {id(joint) for module in joining if used[id(module)] is None for joint in module.joint}
@@ -172,7 +173,7 @@ def worked(model: nn.Module) -> list[Linear]:
 
 
 def tune(model: nn.Module, folder: Path | None = None) -> Choices:
-    """Choose the product of every Linear in the model; returns {(out, in): a name per row class}.
+    """Select the fastest product for every Linear in the model. Returns {(out, in): one name per row class}.
 
     With a folder, earlier measurements on this machine are read from a file there, and new ones are written to it.
     """

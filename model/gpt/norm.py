@@ -1,4 +1,4 @@
-"""LayerNorm or RMSNorm as a module, in one call or step by step for a tap."""
+"""LayerNorm or RMSNorm as a module, fused, or unfused for a tap."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ from model.gpt.passes import Pass
 
 
 class Norm(nn.Module):
-    """LayerNorm or RMSNorm over the last axis, with gain and, where configured, bias."""
+    """LayerNorm or RMSNorm over the last axis, with gain and, if configured, bias."""
 
     def __init__(self, config: ModelConfig, width: int) -> None:
         super().__init__()
@@ -26,7 +26,9 @@ class Norm(nn.Module):
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
 
     def tapped(self, x: Tensor, name: str, layer: int, run: Pass) -> Tensor:
-        """Apply the norm, step by step if there is a tap, which sees `<name>_in`, `<name>_scale` and `<name>_out`."""
+        """Apply the norm. With a tap it is unfused, and the tap is called at `<name>_in`, `<name>_scale` and
+        `<name>_out`.
+        """
         if run.tap is None:
             return self(x)
         numerator, scale = NORMS[self.kind](run.tap(f"{name}_in", layer, x), self.eps)
@@ -35,7 +37,7 @@ class Norm(nn.Module):
 
 
 def rms(config: ModelConfig) -> ModelConfig:
-    """Return the config with RMSNorms, as used over a head's q, k or output whatever norm the layer has, with the same
-    eps.
+    """Return the config with RMSNorm and the same eps, which is used for a head's q, k or output whatever the config's
+    norm.
     """
     return dataclasses.replace(config, norm="rmsnorm")

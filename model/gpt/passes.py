@@ -1,4 +1,4 @@
-"""The arguments of one forward pass for every layer: positions, the attention kernel, the cache and the tap."""
+"""The arguments of one forward pass for every layer: positions, attention function, cache and tap."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from model.gpt.cache import KVCache
 from model.gpt.layers import attention_pattern, attention_scores, fused_attention, mix
 from model.gpt.tap import Tap
 
-# An attention kernel: (layer, q [B,H,T,E], k [B,G,S,E], v [B,G,S,E]) -> z [B,H,T,E].
+# An attention function: (layer, q [B,H,T,E], k [B,G,S,E], v [B,G,S,E]) -> z [B,H,T,E].
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
 # A callback for the weights of a layer without full softmax attention: (layer, weights [B, H, T, S], rows sum to 1).
@@ -24,21 +24,21 @@ class Pass:
     attend: Attend
     cache: KVCache | None = None
     tap: Tap | None = None
-    explicit: bool = False  # True if a window's scores and pattern are computed, for the tap
-    see: See | None = None  # gets the weights of every layer that does not call `attend`
+    explicit: bool = False  # whether sliding-window layers compute scores and pattern for the tap
+    see: See | None = None  # receives the weights of all layers that do not call `attend`
 
     def at(self, site: str, layer: int, tensor: Tensor) -> Tensor:
-        """Return the tensor after the tap, or unchanged without one."""
+        """Return the result of the tap for a tensor, or the tensor itself if there is no tap."""
         return tensor if self.tap is None else self.tap(site, layer, tensor)
 
 
 def attend_fused(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Compute attention on the fast path, without a [T, S] matrix."""
+    """Compute attention with the fused kernel, without a [T, S] matrix."""
     return fused_attention(q, k, v)
 
 
 def attend_explicit(tap: Tap) -> Attend:
-    """Return the attention function that works step by step, with the tap at scores and pattern."""
+    """Return the unfused attention function, with the tap at scores and pattern."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         scores = tap("scores", layer, attention_scores(q, k))

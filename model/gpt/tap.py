@@ -1,7 +1,8 @@
-"""The single interface to read and to edit a forward pass: `tap(site, layer, tensor) -> tensor`.
+"""The single interface to read and edit a forward pass: `tap(site, layer, tensor) -> tensor`.
 
-A tap is called at every site below, in the order of the computation, and its result replaces the tensor. Returning the
-tensor unchanged only reads it. Sites of the whole model have the layer -1 (before the blocks) or n_layer (after them).
+A tap is called at every site below, in the order of the computation, and its result replaces the tensor. A tap that
+returns the tensor unchanged only reads it. For sites of the whole model, the layer is -1 (before the blocks) or n_layer
+(after them).
 """
 
 from collections.abc import Callable, Collection
@@ -13,7 +14,7 @@ from model.gpt.config import ModelConfig
 Tap = Callable[[str, int, Tensor], Tensor]
 
 # site: (axes, meaning). B batch, T query tokens, S key tokens, H heads, G KV heads, D d_model, E d_head, M d_mlp,
-# N experts.
+# N experts, V vocabulary.
 SITES: dict[str, tuple[str, str]] = {
     "embed": ("B T D", "token embedding (scaled where the config says so), layer -1"),
     "pos_embed": ("T D", "learned or sinusoidal position embedding, layer -1; absent for RoPE and none"),
@@ -52,7 +53,7 @@ SITES: dict[str, tuple[str, str]] = {
 
 
 def block_sites(config: ModelConfig, layer: int) -> tuple[str, ...]:
-    """Return the sites of SITES that block `layer` of a model has, in the order of the computation."""
+    """Return the sites of SITES in block `layer` of a model, in the order of the computation."""
     absent = {site for site, (_, meaning) in SITES.items() if meaning.endswith(("layer -1", "layer n_layer"))}
     absent |= {"pos_embed"}
     absent |= set() if config.positions == "rope" else {"q_rot", "k_rot"}
@@ -64,7 +65,7 @@ def block_sites(config: ModelConfig, layer: int) -> tuple[str, ...]:
 
 
 def record(sites: Collection[str], store: dict[tuple[str, int], Tensor]) -> Tap:
-    """Return a tap that stores the named sites in `store[site, layer]`; an unknown site raises ValueError."""
+    """Return a tap that stores the named sites in `store[site, layer]`. Raises ValueError for an unknown site."""
     if unknown := sorted(set(sites) - set(SITES)):
         raise ValueError(f"unknown sites {unknown}; known: {', '.join(SITES)}")
 
@@ -77,7 +78,7 @@ def record(sites: Collection[str], store: dict[tuple[str, int], Tensor]) -> Tap:
 
 
 def compose(*taps: Tap) -> Tap:
-    """Return one tap that applies several in order: each gets the result of the one before."""
+    """Return one tap that applies the given taps in order, each to the result of the previous one."""
 
     def tap(site: str, layer: int, tensor: Tensor) -> Tensor:
         for each in taps:
@@ -88,5 +89,5 @@ def compose(*taps: Tap) -> Tap:
 
 
 def identity(site: str, layer: int, tensor: Tensor) -> Tensor:
-    """Return the tensor unchanged: with this tap, the explicit path computes the numbers of a pass without a tap."""
+    """Return the tensor unchanged. With this tap, the unfused path computes the results of a pass without a tap."""
     return tensor

@@ -1,4 +1,4 @@
-"""The GPT: one configurable forward pass that serves tracing, generation, training and interventions."""
+"""The GPT: one configurable forward pass for tracing, generation, training and interventions."""
 
 import math
 
@@ -19,7 +19,7 @@ from model.gpt.tap import Tap
 
 
 class MLP(nn.Module):
-    """down(f(up(x))), or SwiGLU: down(silu(gate(x)) * up(x))."""
+    """The MLP down(f(up(x))), or SwiGLU: down(silu(gate(x)) * up(x))."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -28,10 +28,10 @@ class MLP(nn.Module):
         self.gate = Linear(D, M, bias) if config.mlp == "swiglu" else None
         self.up = Linear(D, M, bias)
         self.down = Linear(M, D, bias)
-        self.joint: tuple[Linear, ...] = ()  # gate and up as one; in a tuple, so that no parameter is registered twice
+        self.joint: tuple[Linear, ...] = ()  # gate and up as one; a tuple, so that no parameter is registered twice
 
     def parts(self) -> tuple[Linear, ...]:
-        """Return the parts of `joint`, in order."""
+        """Return the parts of `joint`, in the same order."""
         return (self.up,) if self.gate is None else (self.gate, self.up)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
@@ -78,7 +78,7 @@ class Block(nn.Module):
         return run.at("resid_post", layer, out)
 
     def middle(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """Compute the attention half: resid_pre, after the tap, -> resid_mid. [B, T, D] -> [B, T, D]"""
+        """Compute the attention sublayer: resid_pre, after the tap, -> resid_mid. [B, T, D] -> [B, T, D]"""
         if self.post_norm:
             mid = self.norm1.tapped(x + self.attn(x, layer, run), "norm1", layer, run)
         else:
@@ -87,14 +87,15 @@ class Block(nn.Module):
 
 
 def _embedding(rows: int, width: int) -> nn.Embedding:
-    """Return an uninitialized table; nn.Embedding would draw values, which costs a second of imports on the meta
-    device.
+    """Return an uninitialized table.
+
+    By default, nn.Embedding draws initial values, which on the meta device takes a second for imports.
     """
     return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
 
 
 class Transformer(nn.Module):
-    """A decoder-only Transformer; a new one has random weights (GPT-2's initialization)."""
+    """A decoder-only Transformer. A new instance has random weights (GPT-2's initialization)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -109,26 +110,28 @@ class Transformer(nn.Module):
             _initialize(self)
 
     def tie(self) -> None:
-        """Make a tied head share the embedding's weights; needed again after parameters were replaced."""
+        """Make a tied output head share the embedding's weights. Must be repeated after parameters have been
+        replaced.
+        """
         if self.config.tie_embeddings:
             self.unembed.weight = self.embed.weight
 
     def join(self) -> None:
-        """Compute layers of the same input by one product: fewer, larger products are faster.
+        """Compute layers with the same input by one product, since fewer, larger products are faster.
 
-        Call it once the weights are in place. Forward passes with a tap or gradients use the separate products. If a
-        parameter is replaced, all passes do, until this is called again.
+        Call it after the weights have been loaded. Forward passes with a tap or gradients use the separate products.
+        After a parameter has been replaced, all passes do so until this is called again.
         """
         for block in self.blocks:
             gated = isinstance(block.mlp, MLP) and block.mlp.gate is not None
             for module in (block.attn, block.mlp) if gated else (block.attn,):
                 if module.parts():
                     joint = join(*module.parts())
-                    joint.products = module.joint[0].products if module.joint else ()  # of the same shape
+                    joint.products = module.joint[0].products if module.joint else ()  # valid for the same shape
                     module.joint = (joint,)
 
     def forward(self, ids: Tensor, *, cache: KVCache | None = None, tap: Tap | None = None) -> Tensor:
-        """Return the logits of every position. ids [B, T] -> [B, T, V]; with a cache the ids continue the cached ones.
+        """Return the logits at every position. ids [B, T] -> [B, T, V]; with a cache the ids continue the cached ones.
 
         Raises ValueError for ids that are not [B, T], ids outside the vocabulary, or more positions than were learned.
         """
@@ -145,9 +148,9 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Return the residual stream after the last layer, before the final norm. ids [B, T] -> [B, T, D]
 
-        `attend` replaces the attention kernel: fused by default, step by step with a tap. Layers with another mixer
-        than softmax attention are not affected; `see` receives their maps. With a cache and none of these, a few tokens
-        are computed in the fastest way for them, model.gpt.decode_ways.
+        `attend` replaces the attention function, which by default is fused, and unfused with a tap. It does not affect
+        layers whose mixer is not full softmax attention; `see` receives their maps. With a cache and without `tap`,
+        `attend` and `see`, a few tokens are computed by the fastest implementation for them (model.gpt.decode_ways).
         """
         start = 0 if cache is None else cache.length
         self.check(ids, start)
@@ -178,7 +181,7 @@ class Transformer(nn.Module):
         cache: KVCache | None = None,
         see: See | None = None,
     ) -> Pass:
-        """Return a Pass to run the layers at positions start .. start + T - 1."""
+        """Return a Pass for the layers at positions start .. start + T - 1."""
         rope = rope_table(self.config, start, T) if self.config.positions == "rope" else None
         explicit = attend is None and tap is not None
         if attend is None:
@@ -186,7 +189,7 @@ class Transformer(nn.Module):
         return Pass(rope, attend, cache, tap, explicit, see)
 
     def embed_tokens(self, ids: Tensor, start: int, run: Pass) -> Tensor:
-        """Return the token embeddings, plus position embeddings if the model has them. [B, T] -> [B, T, D]"""
+        """Return the token embeddings, with position embeddings added if the model has them. [B, T] -> [B, T, D]"""
         x = self.embed(ids)
         if self.config.embed_scale:
             x = x * math.sqrt(self.config.d_model)
@@ -199,10 +202,10 @@ class Transformer(nn.Module):
         return x
 
     def logits(self, x: Tensor, *, tap: Tap | None = None, cached: bool = False) -> Tensor:
-        """Apply the final norm and the output head. x [B, T, D] -> logits [B, T, V]; `cached`: for a forward pass with
-        a cache.
+        """Apply the final norm and the output head. x [B, T, D] -> logits [B, T, V]
 
-        Decode steps are computed in the fastest way for their few rows, model.gpt.decode_ways.
+        With `cached`, for a forward pass with a cache, a few rows are computed by their fastest implementation
+        (model.gpt.decode_ways).
         """
         if compiled := way(self, x.shape[:-1].numel()) if cached and tap is None else None:
             step, how = compiled
@@ -217,7 +220,7 @@ class Transformer(nn.Module):
         return self.final_norm.tapped(x, "final", self.config.n_layer, run or Pass(None, attend_fused))
 
     def check(self, ids: Tensor, start: int = 0) -> None:
-        """Raise ValueError for ids that this model cannot run from position `start` on."""
+        """Raise ValueError for ids that this model cannot process at positions from `start`."""
         c = self.config
         if ids.ndim != 2 or 0 in ids.shape:
             raise ValueError(f"ids must be [B, T] with at least one token, got {tuple(ids.shape)}")
@@ -233,8 +236,9 @@ WRITES = ("attn.o.weight", "mlp.down.weight", "mlp.experts.down.weight")  # proj
 
 @torch.no_grad()
 def _initialize(model: Transformer) -> None:
-    """Draw Normal(0, 0.02), with 1/sqrt(2 L) for the two projections that write to the stream; biases 0.
-    Radford 2019.
+    """Draw weights from Normal(0, 0.02), scaled by 1/sqrt(2 L) for projections that write to the stream; biases are 0.
+
+    Radford et al. 2019.
     """
     small = 0.02 / math.sqrt(2 * model.config.n_layer)
     for name, parameter in model.named_parameters():

@@ -1,1 +1,1 @@
-"""Implementations of the same matrix products, and the choice of the fastest on this machine."""
+"""Alternative implementations of matrix products, and the selection of the fastest on this machine."""

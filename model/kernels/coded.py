@@ -11,19 +11,19 @@ import torch
 from model.free_memory import fits
 from model.kernels import ready
 
-WIDTHS = (96, 80, 64, 48, 32)  # outputs per strip: more overflow the fastest cache, fewer make the loop inefficient
-SHARES = 8  # number of parts that divides evenly among most numbers of threads
-MOST = 2 << 30  # maximum bytes of a model's codes: computing more would take longer than they save in most texts
-_ROWS = 4096  # rows of a matrix that are processed together
-_KEYS = np.random.PCG64(0).random_raw(2048) | np.uint64(1)  # odd; of a stream that numpy keeps as it is
-_WORDS = 128 * len(_KEYS)  # 1 MiB of a matrix, summed by one thread
+WIDTHS = (96, 80, 64, 48, 32)  # outputs per strip: more overflow the L1 cache, fewer make the loop inefficient
+SHARES = 8  # number of threads assumed for the choice of the strip width
+MOST = 2 << 30  # maximum bytes of a model's codes; computing more would take longer than they save for most texts
+_ROWS = 4096  # number of rows of a matrix that are processed together
+_KEYS = np.random.PCG64(0).random_raw(2048) | np.uint64(1)  # odd keys, the same for all versions of numpy
+_WORDS = 128 * len(_KEYS)  # words summed by one thread at a time, 1 MiB
 
 Strips = tuple[np.ndarray, np.ndarray]  # codes [strips, in, R], scales and offsets [strips, blocks, 2, R]
 
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """W[o, i] = scale[o, i // size] * code[o, i] + offset[o, i // size], with blocks of `size` inputs."""
+    """W[o, i] = scale[o, i // size] * code[o, i] + offset[o, i // size], with `size` inputs per block."""
 
     code: np.ndarray  # int8, or the bits of bfloat16 as uint16. [out, in]
     scale: np.ndarray  # float32 [out, in / size]
@@ -31,11 +31,11 @@ class Coded:
 
     @property
     def size(self) -> int:
-        """The number of inputs of a block."""
+        """The number of inputs per block."""
         return self.code.shape[1] // self.scale.shape[1]
 
     def weight(self) -> np.ndarray:
-        """Return the matrix. float32 [out, in]"""
+        """Return the decoded matrix. float32 [out, in]"""
         bits = self.code.dtype == np.uint16
         numbers = (self.code.astype(np.uint32) << 16).view(np.float32) if bits else self.code.astype(np.float32)
         blocks = numbers.reshape(*self.scale.shape, -1)
@@ -51,19 +51,21 @@ class Codes:
 
 
 def have_room(size: int) -> bool:
-    """Return whether codes of this many bytes are worth making: not too many, and at most half of the free memory."""
+    """Return whether codes of this size in bytes should be computed:
+    at most MOST, and at most half of the free memory.
+    """
     return size <= MOST and fits(2 * size)
 
 
 def below(parts: Sequence[Coded]) -> Coded | None:
-    """Stack matrices of the same inputs into one; None if their blocks differ."""
+    """Stack matrices with the same inputs along the outputs; None if their block sizes differ."""
     if len({part.size for part in parts}) != 1:
         return None
     return Coded(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("code", "scale", "offset")))
 
 
 def shortened(weight: np.ndarray) -> Coded | None:
-    """Return a float32 matrix in bfloat16 if that is exact for every number, else None."""
+    """Return a float32 matrix in bfloat16 if every number is exactly representable, otherwise None."""
     bits, rows = weight.view(np.uint32), (len(weight), 1)
     if any((bits[start : start + _ROWS] & 0xFFFF).any() for start in range(0, len(bits), _ROWS)):
         return None
@@ -71,10 +73,10 @@ def shortened(weight: np.ndarray) -> Coded | None:
 
 
 def in_strips(coded: Coded) -> Strips | None:
-    """Arrange a matrix in strips of R outputs; None if the outputs do not divide into strips, or a block's inputs into
-    fours.
+    """Lay out a matrix in strips of R outputs. Returns None for an unsuitable shape.
 
-    R is the width, among WIDTHS, that gives the busiest thread the least work.
+    The shape is unsuitable if the number of outputs is not divisible by any of WIDTHS, or the block size is not
+    divisible by 4. R is the width with which the thread with the most strips computes the fewest outputs.
     """
     out, blocks = coded.scale.shape
     widths = [R for R in WIDTHS if out % R == 0]
@@ -87,13 +89,13 @@ def in_strips(coded: Coded) -> Strips | None:
 
 
 def digest(weights: Iterable[np.ndarray]) -> str:
-    """Return a hash of float32 matrices that depends on every bit. [out, in] each
+    """Return a hash of float32 matrices that depends on every bit. Each is [out, in].
 
-    Each row of 2,048 words of 32 bits becomes sum_i key_i word_i modulo 2^64, with odd keys (MULTILINEAR of Lemire and
-    Kaser 2014, section 2): if one word differs, so does the sum, because an odd number times less than 2^32 is not a
-    multiple of 2^64. If several differ, the sums are equal for at most 2^-32 of all keys: given the other keys, few
-    values of any one key make them equal. The hash is SHA-256 of the shapes and the sums, in order. It takes about as
-    long as reading the weights.
+    Each row of 2,048 words of 32 bits is reduced to sum_i key_i word_i modulo 2^64, with odd keys (MULTILINEAR of
+    Lemire and Kaser 2014, section 2). If one word differs, so does the sum, because an odd number times a nonzero
+    difference below 2^32 is not a multiple of 2^64. If several differ, the sums are equal for at most 2^-32 of all
+    keys: given the other keys, few values of any one key make them equal. The hash is the SHA-256 of the shapes and the
+    sums, in the same order. It takes about as long as reading the weights.
     """
     combined = hashlib.sha256()
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
@@ -103,7 +105,7 @@ def digest(weights: Iterable[np.ndarray]) -> str:
 
 
 def _pieces(weights: Iterable[np.ndarray]) -> Iterator[np.ndarray | bytes]:
-    """Yield each matrix's shape, then its words: whole rows of keys, then the rest."""
+    """Yield each matrix's shape, then its words: blocks of complete rows, then the remainder."""
     for weight in weights:
         yield repr(weight.shape).encode()
         words = weight.reshape(-1).view(np.uint32)
@@ -113,7 +115,7 @@ def _pieces(weights: Iterable[np.ndarray]) -> Iterator[np.ndarray | bytes]:
 
 
 def _sums(words: np.ndarray | bytes) -> bytes:
-    """Return the sums of rows of words times keys, by the compiled loop if it is ready; a shape is returned
+    """Return the sums of words times keys for each row, with the compiled loop if it is ready. A shape is returned
     unchanged.
     """
     if isinstance(words, bytes):

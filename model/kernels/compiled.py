@@ -1,10 +1,9 @@
 """The loops of a decode step, compiled by numba for this CPU.
 
-A step has a few rows, one per text being written. Its time is that of reading the weights, and of the calls between;
-torch's products are made for many rows, and its operations are many calls. Here a product reads each weight once, for
-all rows, on all threads; 8-bit weights, and those of strips, become float32 in the register. Everything is float32.
-
-Importing this module imports numba; `model.kernels.ready` does so in the background.
+A step has few rows, one per text being generated. Its time is spent on reading the weights and on call overhead:
+torch's products are optimized for many rows, and its operations require many calls. Here a product reads each weight
+once, for all rows, on all threads; 8-bit weights and codes in strips are converted to float32 in registers. All
+arithmetic is float32. Importing this module imports numba; `model.kernels.ready` does so in the background.
 """
 
 import math
@@ -20,24 +19,24 @@ HALF, ONE = np.float32(0.5), np.float32(1)
 ROOT_HALF, ROOT_2_PI, CUBE = np.float32(math.sqrt(0.5)), np.float32(math.sqrt(2 / math.pi)), np.float32(0.044715)
 
 _ROW, _ROWS, _TEXTS, _HEADS = (f"float32[{':, ' * n}::1]" for n in range(4))
-# Weight, scale and bias: of float32, of 8 bits with a scale for each output, and of strips.
+# Weight and scale in float32, in 8 bits with a scale for each output, and in strips of integers or bfloat16.
 _KINDS = f"{_ROWS}, {_ROW}", f"int8[:, ::1], {_ROW}", f"int8[:, :, ::1], {_HEADS}", f"uint16[:, :, ::1], {_HEADS}"
 _MATRICES = [f"{kind}, {_ROW}" for kind in _KINDS]
-_NORM = f"{_ROW}, {_ROW}, float32, boolean"  # gain, bias, eps and whether it is centered
+_NORM = f"{_ROW}, {_ROW}, float32, boolean"  # gain, bias, eps and `centered`
 _ATTENTION = f"void({_TEXTS}, {_HEADS}, {_HEADS}, int64, {_ROWS}, {_ROWS}, {_ROW}, {_ROW}, float32, {_TEXTS}, int64)"
 RELU, GELU, GELU_TANH, SWIGLU = range(4)  # in the order of model.gpt.layers.MLPS
-# e^x = 2^-k e^r: k whole, r = x + k ln 2 at most (ln 2) / 2 away from 0 (Cody and Waite 1980, chapter 6). ln 2 in two
-# parts, the first with so few digits that k times it is exact.
+# e^x = 2^-k e^r with an integer k and r = x + k ln 2, |r| <= (ln 2) / 2 (Cody and Waite 1980, chapter 6). ln 2 is split
+# into two parts, the first with so few digits that its product with k is exact.
 PER_LN_2, LN_2, LN_2_REST = 1 / math.log(2), float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
-HALVES = 0.5 ** np.arange(1100)  # 2^-k; beyond 1,074 it is 0
-SERIES = tuple(1 / math.factorial(n) for n in range(14))  # of e^r
-LEAST = -750.0  # exp of it is 0
-TOGETHER = 64  # logits per block in the search for the largest
+HALVES = 0.5 ** np.arange(1100)  # 2^-k, which is 0 for k > 1,074
+SERIES = tuple(1 / math.factorial(n) for n in range(14))  # Taylor coefficients of e^r
+LEAST = -750.0  # its exp is 0 in float64
+TOGETHER = 64  # number of logits per block in the search for the largest
 
 
 @njit(**FAST)
 def _dot(w, x):
-    """Compute w . x. [in], [in] -> one number"""
+    """Compute the dot product w . x. [in], [in] -> scalar"""
     total = ZERO
     for i in range(len(x)):
         total += np.float32(w[i]) * x[i]
@@ -46,7 +45,7 @@ def _dot(w, x):
 
 @njit(**FAST)
 def _dot4(w, v, u, t, x):
-    """Compute w . x, v . x, u . x and t . x, reading four rows of weights at once."""
+    """Compute the dot products of four rows of weights with x, reading them at the same time."""
     yw, yv, yu, yt = ZERO, ZERO, ZERO, ZERO
     for i in range(len(x)):
         yw += np.float32(w[i]) * x[i]
@@ -58,7 +57,7 @@ def _dot4(w, v, u, t, x):
 
 @njit(**FAST)
 def _dot8(w, v, u, t, a, b):
-    """Compute the four products with a, then with b: two sums for each weight that is read."""
+    """Compute the four dot products with `a` and with `b`, so that each weight is read once for two sums."""
     wa, va, ua, ta, wb, vb, ub, tb = ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO
     for i in range(len(a)):
         wi, vi, ui, ti = np.float32(w[i]), np.float32(v[i]), np.float32(u[i]), np.float32(t[i])
@@ -77,8 +76,8 @@ def _dot8(w, v, u, t, a, b):
 def _outputs(x, weight, scale, bias, y, start, stop):
     """Compute the outputs start .. stop - 1 of a product.
 
-    Their weights are read at four distant places, each advancing on its own, so that a core waits for several pieces of
-    memory at once instead of one after the other.
+    The weights are read at four distant locations in parallel, so that a core waits for several memory accesses at once
+    instead of one after the other.
     """
     n, apart = len(x), (stop - start) // 4
     for j in range(start, start + apart):
@@ -112,9 +111,10 @@ def _count(weight):
 
 @njit(**FAST)
 def _share(x, weight, scale, bias, y, part, parts):
-    """Compute one of `parts` parts of a product's outputs. A part ends only between strips, or between groups of four.
+    """Compute one of `parts` parts of a product's outputs.
 
-    So the numbers are the same for any number of parts.
+    A part ends only between strips, or between groups of four outputs, so the results are the same for any number of
+    parts.
     """
     if weight.ndim == 3:
         strips.outputs(x, weight, scale, bias, y, len(weight) * part // parts, len(weight) * (part + 1) // parts)
@@ -127,14 +127,14 @@ def _share(x, weight, scale, bias, y, part, parts):
 @njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], parallel=True, **FAST, cache=True)
 def _product(x, weight, scale, bias, y, threads):
     for part in prange(threads):
-        _share(x, weight, scale, bias, y, np.int64(part), threads)  # one type of `part`: it is compiled once
+        _share(x, weight, scale, bias, y, np.int64(part), threads)  # with a single type of `part`, it is compiled once
 
 
 @njit([f"void({_ROWS}, {each}, {_ROWS}, int64)" for each in _MATRICES], **FAST, cache=True)
 def product(x, weight, scale, bias, y, threads):
-    """Compute y = x W^T + b, each thread making some of the outputs. x [n, in], bias [out] or empty, y [n, out].
+    """Compute y = x W^T + b, with the outputs divided among the threads. x [n, in], bias [out] or empty, y [n, out].
 
-    W is `weight` [out, in] if `scale` is empty, (weight) * scale with one scale per output [out], or strips.
+    W is `weight` [out, in] if `scale` is empty, `weight` times one scale per output [out], or given in strips.
     """
     if threads == 1:
         _share(x, weight, scale, bias, y, np.int64(0), np.int64(1))
@@ -164,7 +164,7 @@ def norm(x, gain, bias, eps, centered, y):
 
 @njit(f"void({_ROWS}, int64, {_ROWS})", **FAST, cache=True)
 def activate(up, act, y):
-    """Apply the MLP's activation, `act` being one of RELU .. SWIGLU. up [n, M], with a gate [n, 2 M]; y [n, M]."""
+    """Apply the MLP's activation; `act` is one of RELU .. SWIGLU. up [n, M], or [n, 2 M] with a gate; y [n, M]."""
     width = y.shape[1]
     for row in range(len(y)):
         for i in range(width):
@@ -181,8 +181,8 @@ def activate(up, act, y):
 
 @njit([f"void({_ROWS}, boolean, {_NORM}, {each}, {_ROWS}, int64)" for each in _MATRICES], **FAST, cache=True)
 def read(x, normed, gain, bias, eps, centered, weight, scale, plus, y, threads):
-    """Compute a product of the stream, normed first if `normed`: queries, keys and values, or logits. x [n, D], y [n,
-    out]
+    """Compute a product of the stream, normalized first if `normed`: queries, keys and values, or logits. x [n, D], y
+    [n, out].
     """
     if normed:
         h = np.empty_like(x)
@@ -209,10 +209,10 @@ def write(
     down, down_scale, down_bias,
     post, parallel, threads,
 ):  # fmt: skip
-    """Add a layer's output to the stream: the heads' outputs through o, then the MLP. x [n, D] is replaced, z [n, H E].
+    """Compute the rest of a layer, and update the stream x [n, D] in place: z [n, H E] through o, then the MLP.
 
-    Wired as model.gpt.transformer.Block: `post` norms the sums; with `parallel` the MLP has the same input as the
-    attention.
+    The wiring is that of model.gpt.transformer.Block: with `post` the sums are normalized; with `parallel` the MLP has
+    the same input as the attention.
     """
     attended, hidden, added = np.empty_like(x), np.empty_like(x), np.empty_like(x)
     inner, width = np.empty((len(x), _count(up)), np.float32), down.shape[1]
@@ -243,7 +243,7 @@ def write(
 
 @njit(**FAST)
 def _placed(head, gain, eps, cos, sin, y):
-    """Norm a query or key if there is a gain, and rotate its pairs by their angles. head, y [E], cos, sin [R]"""
+    """Normalize a query or key if there is a gain, and rotate its pairs by their angles. head, y [E], cos, sin [R]."""
     by, half = ONE, len(cos)
     if len(gain):
         by = ONE / np.float32(math.sqrt(_dot(head, head) / np.float32(len(head)) + eps))
@@ -280,14 +280,14 @@ def _attend(q, k, v, scores, y):
 
 @njit(**FAST)
 def _group(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, g):
-    """Compute one key and value head of one text, and the query heads that read it; arguments as in `attention`."""
+    """Compute one KV head of one text, and the query heads that use it. Arguments as in `attention`."""
     G, E = len(keys), keys.shape[2]
     T, H = len(qkv), z.shape[1] // E
     share, query, scores = H // G, np.empty(E, np.float32), np.empty(start + T, np.float32)
     for t in range(T):
         end = start + t
         _placed(qkv[t, (H + g) * E : (H + g + 1) * E], k_gain, eps, cos[t], sin[t], keys[g, end])
-        for i in range(E):  # an assignment of slices takes seconds to compile
+        for i in range(E):  # a slice assignment would take seconds to compile
             values[g, end, i] = qkv[t, (H + G + g) * E + i]
         for h in range(g * share, (g + 1) * share):
             _placed(qkv[t, h * E : (h + 1) * E], q_gain, eps, cos[t], sin[t], query)
@@ -304,10 +304,10 @@ def _attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, threa
 
 @njit(_ATTENTION, **FAST, cache=True)
 def attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, threads):
-    """Compute the heads' outputs of T new tokens of each of B texts, adding their keys and values to the cache.
+    """Compute the heads' outputs for T new tokens of each of B texts, and append their keys and values to the cache.
 
     qkv [B, T, (H + 2 G) E], keys and values [B, G, S, E] filled up to `start`, cos and sin [T, R] (R = 0: no rotation),
-    gains [E] or empty, z [B, T, H E]. The key and value heads are divided among the threads.
+    gains [E] or empty, z [B, T, H E]. The KV heads are divided among the threads.
     """
     G = keys.shape[1]
     if threads > 1:
@@ -320,7 +320,7 @@ def attention(qkv, keys, values, start, cos, sin, q_gain, k_gain, eps, z, thread
 
 @njit(error_model="numpy", fastmath={"contract"})  # the order of sums is unchanged
 def _exp(x):
-    """Compute e^x of a number from LEAST to 0, to the last digit. Unlike math.exp, it is vectorized."""
+    """Compute e^x for x from LEAST to 0, to float64 precision. Unlike math.exp, it is vectorized."""
     k = np.floor(0.5 - x * PER_LN_2)
     r = (x + k * LN_2) + k * LN_2_REST
     total = SERIES[13]
@@ -331,7 +331,9 @@ def _exp(x):
 
 @njit(**FAST)
 def _largest(row, values, ids):
-    """Find the largest numbers of a row and their indices, largest first, ties by the smaller index. values, ids [n]"""
+    """Find the n largest numbers of a row and their indices, in decreasing order, with ties by the smaller index.
+    values, ids [n].
+    """
     n, count = len(ids), 0
     for start in range(0, len(row), TOGETHER):
         end, most = min(start + TOGETHER, len(row)), row[start]
@@ -352,9 +354,10 @@ def _largest(row, values, ids):
 
 @njit(f"void({_ROWS}, float64[:, ::1], int64[:, ::1])", **FAST, cache=True)
 def survey(logits, sums, top):
-    """Compute for each row x its largest number, sum e^(x - largest) and sum e^(x - largest) (x - largest), in float64,
-    and the indices of its largest numbers. logits [n, V], sums [n, 3], top [n, TOP]. The largest is NaN if any number
-    is.
+    """Compute, for each row x, the statistics of its softmax in float64 and the indices of its largest numbers.
+
+    The statistics are max, sum e^(x - max) and sum e^(x - max) (x - max). logits [n, V], sums [n, 3], top [n, TOP]. All
+    three are NaN if any number of the row is NaN.
     """
     values = np.empty(top.shape[1], np.float32)
     for row in range(len(logits)):

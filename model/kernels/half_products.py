@@ -1,8 +1,9 @@
-"""Products of 16-bit numbers on a CPU, and the trial that finds the faster one for a shape and a number of rows.
+"""Products of 16-bit matrices on a CPU, and the timing trial that selects the faster one for a shape and number of
+rows.
 
-Both round the input to the type, add up in float32 and round the result to it; they differ by the order of the sums. A
-CPU with instructions for the type is fastest in it. Without them, a few rows of the weights at a time are converted to
-float32, which is exact, while they are in the cache.
+Both round the input to the 16-bit type, accumulate in float32 and round the result to that type; they differ in the
+order of summation. On a CPU with instructions for the type, the native product is fastest. On others, it is faster to
+convert a few rows of the weights at a time to float32, which is exact, while they are in the cache.
 """
 
 import functools
@@ -13,15 +14,15 @@ from torch import Tensor
 
 from model.kernels.products import ROW_CLASSES, Product, row_class, times
 
-SLICE = 1 << 20  # weights converted to float32 at a time: 4 MB
-_WORK = 1 << 26  # multiply-adds of one tried product
-_WEIGHTS = 8 << 20  # bytes cycled through by a trial
-_FROM_MEMORY = 32 << 20  # the same with few rows, since a decode step reads all weights
-_MIN_GAIN = 0.9  # replace the type's own product only by one this much faster
+SLICE = 1 << 20  # number of weights converted to float32 at a time, 4 MB
+_WORK = 1 << 26  # maximum number of multiply-adds of one timed product
+_WEIGHTS = 8 << 20  # bytes of weights that a trial cycles through
+_FROM_MEMORY = 32 << 20  # the same for few rows, since a decode step reads all weights from memory
+_MIN_GAIN = 0.9  # maximum ratio of the times at which "widened" replaces "own"
 
 
 def own(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute torch's product in the type of the weights, on their device; the bias is ignored.
+    """Compute torch's native product in the type and on the device of the weights; the bias is ignored.
 
     x [..., in] -> [..., out], both float32 and on the CPU.
     """
@@ -29,7 +30,7 @@ def own(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def widened(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute the product in float32, converting a few rows of the weights at a time."""
+    """Compute the product in float32, converting a few rows of the weights at a time; the bias is ignored."""
     rounded = x.to(weight.dtype).float()
     parts = weight.split(max(1, SLICE // weight.shape[1]))
     y = torch.cat([F.linear(rounded, part.float()) for part in parts], -1)
@@ -40,7 +41,7 @@ PRODUCTS: dict[str, Product] = {"own": own, "widened": widened}
 
 
 def chosen(weight: Tensor, rows: int) -> Product:
-    """Return the faster product for x with `rows` rows, tried at the first use of its class of ROW_CLASSES."""
+    """Return the faster product for x with `rows` rows, timed on the first use of their class in ROW_CLASSES."""
     if weight.device.type != "cpu" or weight.dtype == torch.float32:
         return own
     tried = ROW_CLASSES[row_class(rows)]
@@ -49,7 +50,9 @@ def chosen(weight: Tensor, rows: int) -> Product:
 
 @functools.lru_cache(maxsize=4096)
 def fastest(d_out: int, d_in: int, rows: int, dtype: torch.dtype, threads: int) -> str:
-    """Return the name of the faster of PRODUCTS for x [rows, d_in] and a weight [d_out, d_in]; "own" if in doubt."""
+    """Return the name of the faster of PRODUCTS for x [rows, d_in] and a weight [d_out, d_in]; "own" if the difference
+    is small.
+    """
     d_out = min(d_out, max(64, _WORK // (d_in * rows)))  # a slice of a large product is representative
     with torch.inference_mode():
         copies = max(1, min(32, (_FROM_MEMORY if rows < 4 else _WEIGHTS) // (2 * d_out * d_in)))

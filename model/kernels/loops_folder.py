@@ -1,7 +1,7 @@
-"""The folder in which numba keeps the compiled loops: one for each CPU, version and source, verified before it is read.
+"""The folder of the loops compiled by numba: one for each CPU, version and source, verified before it is used.
 
-numba's files are pickles, so reading one runs code. They are read only if no other user could have written them, and if
-they are unchanged since they were compiled.
+numba's cache files are pickles, and loading a pickle can execute code. They are used only if no other user could have
+written them, and if they are unchanged since they were compiled.
 """
 
 import atexit
@@ -27,23 +27,23 @@ log = logging.getLogger(__name__)
 
 
 def folder() -> Path:
-    """Return the folder of the loops of this source for this CPU, in NUMBA_CACHE_DIR or else in the cache."""
+    """Return the folder of the loops for this source and CPU, in NUMBA_CACHE_DIR or otherwise in the app's cache."""
     own = Path(environ[VARIABLE]) if environ.get(VARIABLE) else None
-    if own and own.name.startswith(_PREFIX):  # of the process that started this one
+    if own and own.name.startswith(_PREFIX):  # set by the parent process
         return own
     parts = [
         cpu(),
         sys.version,
         version("numba"),
         version("llvmlite"),
-        str(SOURCES[0].resolve()),  # numba's cache files depend on the path
+        str(SOURCES[0].resolve()),  # numba's cache files depend on the source path
         *(source.read_text(encoding="utf-8") for source in SOURCES),
     ]
     return (own or cache_dir()) / f"{_PREFIX}{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
 
 
 def trusted(place: Path) -> bool:
-    """Return whether only this user can write to a folder of loops; if others can, log why once."""
+    """Return whether only this user can write to a folder of loops. If not, log a warning with the reason."""
     reason = distrust(place, place.parent)
     if reason:
         log.warning("The compiled loops in %s are not used: %s.", place, reason)
@@ -51,16 +51,16 @@ def trusted(place: Path) -> bool:
 
 
 def temporary() -> Path:
-    """Create a private folder that is removed when this process ends; raise OSError on failure."""
+    """Create a private folder that is removed when this process exits. Raises OSError on failure."""
     place = Path(tempfile.mkdtemp(prefix=_PREFIX))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     return place
 
 
 def is_complete(place: Path) -> bool:
-    """Return whether a folder has all loops as they were compiled. If one is damaged, log its name and delete them all.
+    """Return whether a folder contains all loops as compiled. If one is damaged, log its name and delete them all.
 
-    Loops that are older than their source are incomplete: numba would not load them.
+    Loops older than their source count as incomplete, since numba would not load them.
     """
     try:
         record = json.loads((place / "done").read_text(encoding="utf-8"))
@@ -78,25 +78,25 @@ def is_complete(place: Path) -> bool:
 
 
 def seal(place: Path) -> None:
-    """Record the present loops of a folder; raise OSError if the record cannot be written."""
+    """Record the loops present in a folder. Raises OSError if the record cannot be written."""
     files = {str(path.relative_to(place)): _digest(path) for path in _loops(place)}
     (place / "done").write_text(json.dumps({"sources": _stamps(), "files": files}), encoding="utf-8")
 
 
 def clear(place: Path) -> None:
-    """Delete the loops of a folder; raise OSError on failure."""
+    """Delete the loops in a folder. Raises OSError on failure."""
     (place / "done").unlink(missing_ok=True)
     for path in _loops(place):
         path.unlink(missing_ok=True)
 
 
 def _loops(place: Path) -> list[Path]:
-    """Return numba's indices and data files, in order."""
+    """Return the paths of numba's index and data files, sorted."""
     return sorted([*place.rglob("*.nbi"), *place.rglob("*.nbc")])
 
 
 def _stamps() -> list[list[float]]:
-    """Return time and size of each source, by which numba recognizes its files."""
+    """Return the modification time and size of each source, by which numba identifies its files."""
     return [[status.st_mtime, status.st_size] for status in (source.stat() for source in SOURCES)]
 
 

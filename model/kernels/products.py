@@ -1,8 +1,8 @@
-"""The available float32 matrix products, and the trial that finds the fastest for a shape and a number of rows.
+"""The available float32 matrix products, and the timing trial that selects the fastest for a shape and number of rows.
 
-torch ships more than one GEMM, and numpy another. Which is fastest depends on the CPU and on the number of rows by
-factors of up to five, so each (weight shape, row class) is timed once, in a few milliseconds, when a model is loaded.
-All are float32 products of the same numbers; they differ by rounding only.
+torch contains more than one GEMM, and numpy another. Depending on the CPU and the number of rows, their speeds differ
+by factors of up to five, so each pair of weight shape and row class is timed once, in a few milliseconds, when a model
+is loaded. All are float32 products of the same numbers and differ only in rounding.
 """
 
 import bisect
@@ -19,17 +19,17 @@ from torch import Tensor
 # x [..., in], weight [out, in], bias [out] -> [..., out]
 Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
-ROW_CLASSES = (1, 2, 4, 16, 48, 192, 768)  # a product of N rows uses the choice for the largest class <= N
-PADDED = 8  # rows of the product that replaces one with fewer
-PROBED_ROWS = 6  # rows in the trial of reordered weights
-_FROM_MEMORY = 32 << 20  # bytes of weights cycled through by a trial of few rows, since a decode step reads them all
-_PROBE_WEIGHTS = 8 << 20  # and by the others
-_PROBE_WORK = 1 << 27  # multiply-adds of one probed product, about a millisecond
-_ROUNDS = 3  # rounds of a trial; the candidates take turns, so that a slow moment affects all
-_HOPELESS = 2.0  # a candidate this many times slower than the fastest of the first round is dropped
-_MIN_GAIN = 0.9  # replace the preferred product only by one this much faster, since a probe is noisy
-_PREFERRED = "onednn"  # the least affected by other load
-_PREFERRED_ALONE = "F.linear"  # for single rows, which are bound by memory and for which oneDNN starts more slowly
+ROW_CLASSES = (1, 2, 4, 16, 48, 192, 768)  # a product with N rows uses the choice for the largest class <= N
+PADDED = 8  # minimum number of rows of "padded", with zeros for missing ones
+PROBED_ROWS = 6  # number of rows in the trial of reordered weights
+_FROM_MEMORY = 32 << 20  # bytes of weights in a trial with few rows, since a decode step reads all weights
+_PROBE_WEIGHTS = 8 << 20  # the same for more rows
+_PROBE_WORK = 1 << 27  # maximum number of multiply-adds of one timed product, about a millisecond
+_ROUNDS = 3  # number of rounds of a trial; the candidates alternate, so that a slowdown affects all
+_HOPELESS = 2.0  # ratio to the fastest time at which a candidate is not timed again
+_MIN_GAIN = 0.9  # maximum ratio of the times at which the preferred product is replaced, since timings are noisy
+_PREFERRED = "onednn"  # least affected by other load
+_PREFERRED_ALONE = "F.linear"  # for single rows, which are memory-bound and for which oneDNN has a higher overhead
 
 
 def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -37,7 +37,9 @@ def _onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _mv(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Compute a matrix times a vector, by another routine of the same library. For one row; F.linear computes more."""
+    """Compute a matrix-vector product with another routine of the same library.
+    Several rows are computed by F.linear.
+    """
     if x.numel() != weight.shape[1]:
         return F.linear(x, weight, bias)
     row = x.reshape(-1)
@@ -46,10 +48,10 @@ def _mv(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _numpy(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Compute numpy's matrix times a vector, by OpenBLAS on one thread. For one row; F.linear computes more.
+    """Compute numpy's matrix-vector product with OpenBLAS on one thread. Several rows are computed by F.linear.
 
-    One thread reads as fast as two if memory is the limit, and does not spin: OpenBLAS's own threads, next to a busy
-    browser, made it 10 to 100 times slower.
+    If memory bandwidth is the limit, one thread is as fast as two. It also does not spin: OpenBLAS's own threads,
+    beside a busy browser, were 10 to 100 times slower.
     """
     if x.numel() != weight.shape[1]:
         return F.linear(x, weight, bias)
@@ -59,7 +61,9 @@ def _numpy(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _padded(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Compute the product by oneDNN with rows of zeros up to PADDED, which is faster than fewer rows on some CPUs."""
+    """Compute the product with oneDNN, padded to PADDED rows with zeros,
+    which is faster than fewer rows on some CPUs.
+    """
     rows = x.reshape(-1, x.shape[-1])
     if len(rows) >= PADDED:
         return _onednn(x, weight, bias)
@@ -68,9 +72,10 @@ def _padded(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _parts(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Compute the outputs in parts, two for each thread, as one batch of products.
+    """Compute the outputs in parts, two per thread, as one batched product.
 
-    A library that leaves a product of few rows to one thread gives each part of a batch its own.
+    A library that computes a product with few rows on a single thread distributes the parts of a batch over all
+    threads.
     """
     rows, n = x.reshape(-1, x.shape[-1]), math.gcd(len(weight), 2 * torch.get_num_threads())
     each = weight.view(n, -1, weight.shape[1]).transpose(1, 2)  # [n, in, out / n]
@@ -87,7 +92,7 @@ PRODUCTS: dict[str, Product] = {
     "padded": _padded,
     "parts": _parts,
 }
-# Of those that are something else with more, and of the one that is for few.
+# Maximum number of rows of products that only support or suit few rows.
 _MOST_ROWS = {"mv": 1, "numpy": 1, "padded": PADDED - 1, "parts": 47}
 
 
@@ -97,20 +102,19 @@ def row_class(rows: int) -> int:
 
 
 def candidates(rows: int) -> dict[str, Product]:
-    """Return the entries of PRODUCTS to try for a number of rows."""
+    """Return the entries of PRODUCTS to time for a number of rows."""
     return {name: product for name, product in PRODUCTS.items() if rows <= _MOST_ROWS.get(name, rows)}
 
 
 @functools.lru_cache(maxsize=4096)
 def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
-    """Return the name of the fastest of PRODUCTS for x [rows, d_in] and weight [d_out, d_in]; the preferred one if in
-    doubt.
+    """Return the name of the fastest of PRODUCTS for x [rows, d_in] and weight [d_out, d_in].
 
-    "F.linear" if no other one runs on this torch.
+    The preferred product is returned if the difference is small.
     """
     d_out = min(d_out, max(64, _PROBE_WORK // (d_in * rows)))  # a slice of a large product is representative
     with torch.inference_mode():
-        # Many rows are bound by arithmetic: a few products suffice.
+        # Products with many rows are compute-bound, so a few suffice.
         weights = _weights(d_out, d_in, _FROM_MEMORY if rows < 4 else min(_PROBE_WEIGHTS, 8 * _PROBE_WORK // rows))
         x, bias = torch.full((rows, d_in), 0.1), torch.zeros(d_out)
         with _openblas().limit(limits=1):
@@ -121,7 +125,7 @@ def fastest(d_out: int, d_in: int, rows: int, threads: int) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def packing_pays(d_out: int, d_in: int, threads: int) -> bool:
-    """Return whether a reordered weight makes a product of a few rows faster than the best of PRODUCTS."""
+    """Return whether reordered weights make a product with a few rows faster than the best of PRODUCTS."""
     d_out = min(d_out, max(64, _PROBE_WORK // (d_in * PROBED_ROWS)))
     with torch.inference_mode():
         plain = _weights(d_out, d_in, _PROBE_WEIGHTS)
@@ -135,7 +139,9 @@ def packing_pays(d_out: int, d_in: int, threads: int) -> bool:
 
 
 def stamp(weights: Sequence[Tensor]) -> list[tuple]:
-    """Return address, strides and version of weights; a version counts changes in place, except those of `data`."""
+    """Return the address, strides and version of each weight. The version counts in-place changes, except those through
+    `data`.
+    """
     return [(each.data_ptr(), each.stride(), 0 if each.is_inference() else each._version) for each in weights]
 
 
@@ -148,18 +154,18 @@ def packed(
     weight: Tensor,
     bias: Tensor | None,
 ) -> Tensor:
-    """Return the product with weights reordered for PROBED_ROWS rows, or with the plain ones if they have changed
+    """Return the product with weights reordered for PROBED_ROWS rows, or with the current weights if they have changed
     since.
 
-    `weights`: the reordered matrix and its slices that are parameters; `stamps`: theirs at that time; `digest`: the
-    matrix's, from model.kernels.coded. A matrix that was changed or replaced is multiplied as it is.
+    `weights` are the reordered matrix and the parameters that are slices of it; `stamps` are their stamps at that time;
+    `digest` is the matrix's digest by model.kernels.coded.
     """
     same = stamp((weight, *weights[1:])) == stamps
     return _onednn(x, reordered if same else weight, bias)
 
 
 def one_openblas_thread() -> None:
-    """Limit numpy's products to one thread from now on, as "numpy" was timed."""
+    """Limit numpy's products to one thread for the rest of the process, the condition under which "numpy" was timed."""
     _openblas().limit(limits=1)
 
 
@@ -169,15 +175,16 @@ def _openblas() -> ThreadpoolController:
 
 
 def _weights(d_out: int, d_in: int, total: int) -> list[Tensor]:
-    """Return matrices of a shape, enough to have `total` bytes together; at least 1, at most 32."""
+    """Return at least 1 and at most 32 matrices of a shape, with about `total` bytes together."""
     copies = max(1, min(32, total // (4 * d_out * d_in)))
     return [torch.full((d_out, d_in), 0.01) for _ in range(copies)]
 
 
 def times(products: Mapping[str, Product], x: Tensor, weights: list[Tensor], bias: Tensor | None) -> dict[str, float]:
-    """Return the minimum seconds of several rounds over all weights; infinite if a product does not run on this torch.
+    """Return the minimum seconds of several rounds over all weights, infinity if this version of torch does not support
+    a product.
 
-    A product that took twice as long as another is not timed again.
+    A product that took at least _HOPELESS times as long as the fastest is not timed again.
     """
     best = dict.fromkeys(products, math.inf)
     runs = {name: product for name, product in products.items() if _runs(product, x, weights[0], bias)}

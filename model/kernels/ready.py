@@ -1,7 +1,7 @@
-"""The compiled loops, available once they are compiled: after seconds on a new machine, else at once, in the
-background.
+"""The compiled loops, loaded in the background: in seconds on a new machine, where they are compiled first, else
+immediately.
 
-Compiling is Python work and would slow down every other thread of this process, so a separate process does it, once for
+Compiling is Python code and would slow down all other threads of this process, so a separate process does it, once for
 each CPU and source, and stores the result in the cache folder.
 """
 
@@ -21,7 +21,7 @@ import torch
 from model.kernels import loops_folder
 from model.private_folder import make_private
 
-_LONGEST = 600  # seconds that a process waits for another to compile
+_LONGEST = 600  # maximum seconds to compile, or to wait for another process that compiles
 _TURN = 1e-4  # thread switch interval in seconds while the loops are loaded, instead of Python's usual 5e-3
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @functools.cache
 def _thread() -> threading.Thread:
-    """Return the thread that loads them, started at the first call."""
+    """Return the thread that loads the loops, started on the first call."""
     thread = threading.Thread(target=_load, daemon=True, name="compiling")
     thread.start()
     return thread
@@ -38,12 +38,14 @@ def _thread() -> threading.Thread:
 
 @functools.cache
 def _load() -> ModuleType | None:
-    """Return the module of the compiled loops, compiling them if needed; None if this machine cannot compile them."""
+    """Return the module of the compiled loops, compiling them if necessary;
+    None if this machine cannot compile them.
+    """
     try:
         os.environ[loops_folder.VARIABLE] = str(_filled())  # inherited by child processes
         with _short_turns():
             return _import()
-    except Exception as error:  # numba is not available, or its cache folder is not writable
+    except Exception as error:  # for example if numba is not available, or its cache folder is not writable
         log.warning("Steps of generation are not compiled: %s", error)
         return None
 
@@ -58,9 +60,10 @@ def _import() -> ModuleType:
 
 
 def _filled() -> Path:
-    """Return a folder with the compiled loops: the cache's, or a private temporary one if the cache cannot be used.
+    """Return a folder with the compiled loops: that in the cache, or a private temporary one if the cache cannot be
+    used.
 
-    If they can be compiled in neither, the folder is empty and this process compiles them when it imports them.
+    If they cannot be compiled in either, the folder is empty, and this process compiles them when it imports them.
     """
     place = loops_folder.folder()
     if loops_folder.trusted(place):
@@ -77,14 +80,16 @@ def _filled() -> Path:
 
 
 def _reason(error: Exception) -> str:
-    """Return the last line of a failed process's errors, or the error itself."""
+    """Return the last line of a failed process's error output, or the error itself."""
     lines = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else str(error)
 
 
 def _compile(place: Path) -> None:
-    """Compile the loops in a separate process unless they are compiled; raise OSError or SubprocessError on failure."""
-    from filelock import FileLock  # imported late, since an app imports this module before it serves its page
+    """Compile the loops in a separate process unless this has been done.
+    Raises OSError or SubprocessError on failure.
+    """
+    from filelock import FileLock  # imported late, since an app imports this module before serving its page
 
     make_private(place)
     if loops_folder.is_complete(place):
@@ -107,7 +112,9 @@ def _compile(place: Path) -> None:
 
 @contextlib.contextmanager
 def _short_turns() -> Iterator[None]:
-    """Make threads take short turns: one that reads for a second would delay the others at each of their calls."""
+    """Shorten the thread switch interval, since loading the loops takes a second and would delay every call of other
+    threads.
+    """
     usual = sys.getswitchinterval()
     sys.setswitchinterval(_TURN)
     try:
@@ -117,18 +124,18 @@ def _short_turns() -> Iterator[None]:
 
 
 def now() -> ModuleType | None:
-    """Return `model.kernels.compiled`, waiting for it; None if this machine cannot compile it."""
+    """Wait for `model.kernels.compiled` and return it; None if this machine cannot compile it."""
     _thread().join()
     return _load()
 
 
 def soon() -> ModuleType | None:
-    """Return `model.kernels.compiled` without waiting: None while it is being compiled."""
+    """Return `model.kernels.compiled` without waiting; None if it is not loaded yet or cannot be compiled."""
     return None if _thread().is_alive() else _load()
 
 
 def never() -> bool:
-    """Return whether it is known that this machine cannot compile the loops."""
+    """Return whether it is already known that this machine cannot compile the loops."""
     return not _thread().is_alive() and _load() is None
 
 
@@ -139,5 +146,5 @@ def threads() -> Iterator[int]:
 
     count = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
     numba.set_num_threads(count)
-    with _ONE_AT_A_TIME:  # not every threading layer of numba allows calls from two threads
+    with _ONE_AT_A_TIME:  # not all threading layers of numba support calls from two threads
         yield count

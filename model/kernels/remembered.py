@@ -1,4 +1,4 @@
-"""The fastest products, remembered between starts: one file for each machine and version of torch."""
+"""The fastest products, stored between starts in one file for each machine and version of torch."""
 
 import contextlib
 import hashlib
@@ -15,14 +15,14 @@ import torch
 from model.kernels.products import PRODUCTS, ROW_CLASSES
 from model.private_folder import make_private
 
-Choices = dict[tuple[int, int], tuple[str, ...]]  # (out, in): a name of PRODUCTS per row class
+Choices = dict[tuple[int, int], tuple[str, ...]]  # (out, in) -> one name of PRODUCTS per row class
 
 
 def file_in(folder: Path, of: str = "products") -> Path:
-    """Return the file for this machine; its name covers everything that decides what is fastest.
+    """Return the file for this machine. Its name is a hash of everything that determines which product is fastest.
 
-    That is the CPU, the number of threads and what they do between two products, the versions of torch and numpy, and
-    the candidates.
+    That is the CPU, the number of threads, how they wait between two products, the versions of torch and numpy, and the
+    candidates.
     """
     waiting = [os.environ.get(name, "") for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")]
     machine = [cpu(), torch.get_num_threads(), *waiting, torch.__version__, np.__version__, *PRODUCTS, *ROW_CLASSES]
@@ -30,16 +30,16 @@ def file_in(folder: Path, of: str = "products") -> Path:
 
 
 def cpu() -> str:
-    """Return the processor's name, and its instruction set as torch names it."""
+    """Return the processor's name and its instruction set as reported by torch."""
     name = platform.processor()
-    with contextlib.suppress(OSError):  # Linux, where platform.processor returns only the architecture
+    with contextlib.suppress(OSError):  # on Linux, platform.processor returns only the architecture
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         name = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), name)
     return f"{name} {torch.backends.cpu.get_cpu_capability()}"
 
 
 def read(path: Path) -> Choices:
-    """Return the remembered choices; empty without a valid file of `write`."""
+    """Return the stored choices; empty if there is no valid file written by `write`."""
     try:
         return {tuple(map(int, shape.split("x"))): _names(names) for shape, names in entries(path).items()}
     except (ValueError, TypeError):
@@ -47,7 +47,7 @@ def read(path: Path) -> Choices:
 
 
 def entries(path: Path) -> dict[str, object]:
-    """Return a file's entries by name; empty without a valid file of `write_entries`."""
+    """Return a file's entries by name; empty if there is no valid file written by `write_entries`."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -62,7 +62,7 @@ def _names(names: list[str]) -> tuple[str, ...]:
 
 
 def write(path: Path, choices: Mapping[tuple[int, int], tuple[str, ...]]) -> None:
-    """Store the choices; if they cannot be written, they are measured again next time."""
+    """Store the choices. If they cannot be written, they are measured again next time."""
     write_entries(path, {f"{d_out}x{d_in}": names for (d_out, d_in), names in sorted(choices.items())})
 
 

@@ -1,4 +1,4 @@
-"""Sums of 32-bit words times keys, compiled by numba: the loop of `model.kernels.coded.digest`."""
+"""Sums of products of 32-bit words and keys, compiled by numba: the loop of `model.kernels.coded.digest`."""
 
 import numpy as np
 from numba import njit

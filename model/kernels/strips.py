@@ -1,16 +1,16 @@
 """Products with weights in a file's own codes: integers with a scale and an offset per block, or bfloat16.
 
-The numbers are the float32 weights themselves, W[o, i] = scale * code + offset, in a third or half of their bytes, and
-a product of few rows takes the time of reading them. They are arranged in strips of R outputs: the codes of one input
-for all outputs of the strip are adjacent, so that a processor multiplies a strip at once, and applies a scale once per
-block instead of once per weight.
+The codes represent the float32 weights exactly, W[o, i] = scale * code + offset, in a third or half of the bytes, and
+the time of a product with few rows is that of reading the weights. They are arranged in strips of R outputs: the codes
+of one input for all outputs of the strip are adjacent, so that a processor multiplies a strip at once, and applies the
+scale once per block instead of once per weight.
 """
 
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
-# As in model.kernels.compiled: sums may be reordered; NaN and infinity are preserved.
+# Options of numba: sums may be reordered; NaN and infinity are preserved.
 FAST = {"fastmath": {"reassoc", "nsz", "contract", "arcp"}, "error_model": "numpy", "nogil": True}
 ZERO = np.float32(0)
 
@@ -28,7 +28,10 @@ def _number_of(code):
 
 @njit(**FAST)
 def _block(w, x, start, stop, part):
-    """Sum code * x of some inputs, for a strip's outputs; returns the sum of x. w [in, R], x [in], part [R]"""
+    """Sum code * x over the inputs start .. stop - 1 for all outputs of a strip. Returns the sum of x.
+
+    w [in, R], x [in], part [R]
+    """
     mass = ZERO
     for r in range(len(part)):
         part[r] = ZERO
@@ -61,7 +64,7 @@ def _two_blocks(w, x, y, start, stop, part, other):
 
 @njit(**FAST)
 def _add(total, part, mass, scale):
-    """Add a block to a row's outputs. total and part [R], scale and offset [2, R]"""
+    """Add a block to a row's outputs. total and part [R], scale with offset [2, R]"""
     by, plus = scale[0], scale[1]
     for r in range(len(part)):
         total[r] += part[r] * by[r] + mass * plus[r]
@@ -71,7 +74,7 @@ def _add(total, part, mass, scale):
 def outputs(x, codes, scale, bias, y, start, stop):
     """Compute the strips start .. stop - 1 of y = x W^T + b.
 
-    x [n, in], codes [strips, in, R], scale and offset [strips, blocks, 2, R], bias [out] or empty, y [n, out].
+    x [n, in], codes [strips, in, R], scales with offsets [strips, blocks, 2, R], bias [out] or empty, y [n, out].
     """
     n, R, size = len(x), codes.shape[2], codes.shape[1] // scale.shape[1]
     part, other, total = np.empty(R, np.float32), np.empty(R, np.float32), np.empty((n, R), np.float32)

@@ -20,18 +20,17 @@ from model.loading.safetensors_files import SINGLE, open_folder, read_json
 from model.progress import Progress
 
 CONFIG = "config.json"
-MAX_CONFIG_BYTES = 1 << 20  # the largest published ones, with a list for every layer, have about 40 kB
+MAX_CONFIG_BYTES = 1 << 20  # maximum size; the largest published configs, with a list for every layer, have about 40 kB
 
 
 def load_folder(
     path: Path, progress: Progress | None = None, *, stored: bool = False
 ) -> tuple[ModelConfig, dict[str, Tensor]]:
-    """Load config and float32 weights of a folder with config.json and safetensors.
+    """Load the config and the float32 weights of a folder with config.json and safetensors.
 
-    With `stored` the weights are mapped from their files, in the types of the files.
-
-    Raises CheckpointError for files that are missing, broken or contradict each other, and for weights that do not fit
-    into memory, UnsupportedModel for an unsupported architecture.
+    With `stored` the weights are mapped from their files, in the types of the files. Raises CheckpointError for files
+    that are missing, broken or inconsistent with each other, and for weights that do not fit in memory. Raises
+    UnsupportedModel for an unsupported architecture.
     """
     family, config = read_config(path)
     files = open_folder(path)
@@ -40,7 +39,7 @@ def load_folder(
 
 
 def read_config(path: Path) -> tuple[Family, ModelConfig]:
-    """Read the config.json of a folder, without weights. Raises the errors of `load_folder`."""
+    """Read the config.json of a folder without loading weights. Raises the errors of `load_folder`."""
     path = Path(path)
     if not (path / CONFIG).is_file():
         raise CheckpointError("The folder has no config.json.", path.name, "Give the folder of a checkpoint.")
@@ -50,9 +49,9 @@ def read_config(path: Path) -> tuple[Family, ModelConfig]:
 
 
 def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig, dict[str, Tensor], dict[str, Value]]:
-    """Load config, dequantized float32 weights and metadata (including the tokenizer) of a GGUF file.
+    """Load the config, dequantized float32 weights and metadata (including the tokenizer) of a GGUF file.
 
-    Raises CheckpointError for a broken file, UnsupportedModel for an unsupported architecture or quantization.
+    Raises CheckpointError for a broken file, and UnsupportedModel for an unsupported architecture or quantization.
     """
     file = read_gguf(Path(path))
     _, architecture = gguf_models.architecture_of(file)
@@ -61,7 +60,7 @@ def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig
 
 
 def build(config: ModelConfig, state: dict[str, Tensor]) -> Transformer:
-    """Build the model with the tensors of `state` as parameters, without copies, in evaluation mode.
+    """Build the model in evaluation mode, with the tensors of `state` as parameters, without copying them.
 
     Raises CheckpointError if names or shapes do not match the config.
     """
@@ -78,9 +77,9 @@ def build(config: ModelConfig, state: dict[str, Tensor]) -> Transformer:
 
 
 def save_folder(path: Path, model: Transformer, dtype: torch.dtype = torch.float32) -> None:
-    """Write config.json and model.safetensors, the inverse of `load_folder`; each file is complete or absent.
+    """Write config.json and model.safetensors, the inverse of `load_folder`. Each file is written atomically.
 
-    With float16 the file is half as large and the weights are rounded to 11 bits.
+    With float16, the file is half as large, and the weights are rounded to 11 significant bits.
     """
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Conversion of another project's checkpoint into this project's weights, by a table of names."""
+"""Conversion of another project's checkpoint to this project's weights, by a table of names."""
 
 import re
 from collections.abc import Callable, Collection
@@ -19,28 +19,26 @@ Change = Callable[[Tensor, ModelConfig], tuple[Tensor, ...]]
 
 @dataclass(frozen=True)
 class Into:
-    """Conversion of one of their tensors: our names, and a function that returns the converted tensors in
-    that order.
-    """
+    """Conversion of one source tensor: the names of the results, and a function that returns them in the same order."""
 
     names: tuple[str, ...]
     change: Change
 
 
-# Their name -> our name, our names after a conversion, or None for a non-weight. {i} is a layer number.
+# Source name -> our name, our names after a conversion, or None for a non-weight. {i} is a layer number.
 Names = dict[str, str | Into | None]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Weight names of a kind of checkpoint; `prefix` is omitted in `names` and may be absent in a file."""
+    """Weight names of a checkpoint format. `prefix` is omitted in `names`, and may be absent in a file."""
 
     names: Names
     prefix: str = ""
 
 
 def make_config(fields: dict) -> ModelConfig:
-    """Return a ModelConfig from fields read from a file; raises CheckpointError for inconsistent sizes."""
+    """Return a ModelConfig from fields read from a file. Raises CheckpointError for inconsistent sizes."""
     try:
         return ModelConfig(**fields)
     except ValueError as error:
@@ -48,20 +46,20 @@ def make_config(fields: dict) -> ModelConfig:
 
 
 def skeleton(config: ModelConfig) -> Transformer:
-    """Build the model without memory for its parameters; raises CheckpointError for impossible sizes."""
+    """Build the model without memory for its parameters. Raises CheckpointError for implausible sizes."""
     try:
         if config.n_layer > MAX_LAYERS:
             raise OverflowError("each layer is an object of its own")
         with torch.device("meta"):
             return Transformer(config)
-    except (RuntimeError, OverflowError, TypeError) as error:  # the choice depends on the sizes
+    except (RuntimeError, OverflowError, TypeError) as error:  # the type depends on the sizes
         sizes = ("vocab_size", "n_ctx", "n_layer", "d_model", "n_head", "d_head", "d_mlp")
         got = ", ".join(f"{name} {getattr(config, name)}" for name in sizes)
         raise CheckpointError("The config's sizes are implausible.", got, "Correct the config.") from error
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Return {our name: shape} of every weight in a checkpoint; a tied head has no entry."""
+    """Return {our name: shape} of every weight in a checkpoint; a tied output head has no entry."""
     shapes = {name: tuple(tensor.shape) for name, tensor in skeleton(config).state_dict().items()}
     if config.tie_embeddings:
         del shapes["unembed.weight"]
@@ -77,13 +75,12 @@ def convert(
     *,
     copied: bool = True,
 ) -> dict[str, Tensor]:
-    """Build our state dict from their tensors, read one at a time; contiguous, no shared memory.
+    """Build our state dict from source tensors, which are read one at a time. Results are contiguous and do not share
+    memory.
 
-    Without `copied` the tensors are views of what `read` returns. With it, weights that do not fit into memory are
-    refused before any is read.
-
-    Raises CheckpointError naming any weight that is unknown, missing, duplicate or of another shape, and for a head
-    that is tied in the config but differs from the embedding.
+    With `copied`, weights that do not fit in memory are rejected before any is read; without it, the tensors are views
+    of what `read` returns. Raises CheckpointError, with the name, for any weight that is unknown, missing, duplicate or
+    of another shape, and for an output head that is tied in the config but differs from the embedding.
     """
     if config.n_layer > len(names):
         got = f"{config.n_layer} layers, {len(names)} tensors"
@@ -113,7 +110,7 @@ def convert(
 def plan(
     names: Collection[str], layout: Layout, config: ModelConfig, shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, tuple[tuple[str, ...], Change | None]]:
-    """Return {their name: (our names, change)}, checked to cover every one of our names exactly once."""
+    """Return {source name: (our names, change)}, verified to cover each of our names exactly once."""
     allowed = shapes.keys() | ({"unembed.weight"} if config.tie_embeddings else set())
     steps, source = {}, {}
     for theirs in names:
@@ -138,11 +135,11 @@ def plan(
 
 
 def _rule(theirs: str, layout: Layout) -> tuple[str | Into | None, str]:
-    """Return the table's entry for one of their names, and the layer number in it or ""."""
+    """Return the table's entry for a source name, and the layer number in the name or ""."""
     short = theirs.removeprefix(layout.prefix)
     if short in layout.names:
         return layout.names[short], ""
-    # The first number between dots is the layer; "007" would be another name for layer 7.
+    # The first number between dots is the layer. "007" would be another name for layer 7, so it does not match.
     number = re.search(r"\.(0|[1-9][0-9]{0,5})\.", short)
     pattern = number and f"{short[: number.start(1)]}{{i}}{short[number.end(1) :]}"
     if pattern not in layout.names:
@@ -156,7 +153,7 @@ def _unknown(theirs: str) -> CheckpointError:
 
 
 def _their_name(ours: str, layout: Layout) -> str:
-    """Return their name for one of our weights; our own name if they have none."""
+    """Return the source name of one of our weights, or our own name if it has no source name."""
     layer = re.search(r"\.([0-9]+)\.", ours)
     pattern = ours.replace(f".{layer[1]}.", ".{i}.", 1) if layer else ours
     for theirs, rule in layout.names.items():
@@ -166,7 +163,7 @@ def _their_name(ours: str, layout: Layout) -> str:
 
 
 def _apply(theirs: str, tensor: Tensor, change: Change | None, config: ModelConfig, copied: bool) -> tuple[Tensor, ...]:
-    """Convert one of their tensors to ours. Raises CheckpointError for a shape that does not fit the change."""
+    """Convert one source tensor to ours. Raises CheckpointError for a shape to which the change does not apply."""
     if change is None:
         return (tensor.contiguous(),)
     try:

@@ -1,8 +1,9 @@
-"""Matrix products with weights on one or several GPUs, which share the layers; all other operations run on the CPU.
+"""Products with weights on one or several GPUs, among which the layers are distributed; all else is computed on the
+CPU.
 
-Nearly all operations of a model are products with weights. Each product transfers one row of activations per token in
-each direction. All values shown by a view are therefore on the CPU, and views do not depend on the device. Layers that
-fit on no device remain on the CPU. Weights that remain in their files are copied from there for each product.
+Products with weights are nearly all operations of a model. Each transfers one row of activations per token in each
+direction. All values shown by a view are therefore on the CPU, and views do not depend on the device. Layers that fit
+on no device remain on the CPU. Weights that remain in their files are copied from there for each product.
 """
 
 import contextlib
@@ -18,24 +19,24 @@ from model.loading.halves import HalfLinear, halved
 from model.loading.stored import StoredLinear, leave_stored
 
 KINDS = ("cpu", "cuda", "mps")
-SPARE = 10  # percent of a device's free memory that is left for activations
+SPARE = 10  # percentage of a device's free memory that is left for activations
 
 
 def available() -> tuple[str, ...]:
-    """Return the members of KINDS that torch supports on this machine."""
+    """Return those of KINDS that torch supports on this machine."""
     supported = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     return tuple(kind for kind in KINDS if supported[kind])
 
 
 def check(kind: str) -> None:
-    """Raise InputError for an unavailable device."""
+    """Raise InputError for a kind of device that is not available."""
     if kind not in available():
         hint = say("Choose one of: {}.", ", ".join(available()))
         raise InputError("torch does not find this device on this machine.", f"device: {shown(kind)}", hint)
 
 
 def free(kind: str) -> dict[str, int]:
-    """Return the free bytes of each device of a kind, by its name; empty for the CPU."""
+    """Return the free bytes of each device of a kind by name; empty for the CPU."""
     if kind == "cuda":
         return {f"cuda:{n}": torch.cuda.mem_get_info(n)[0] for n in range(torch.cuda.device_count())}
     if kind == "mps":
@@ -44,10 +45,9 @@ def free(kind: str) -> dict[str, int]:
 
 
 def places(sizes: Sequence[int], room: Mapping[str, int]) -> list[str]:
-    """Assign a device to each of several consecutive parts with these sizes in bytes, filling one device after the
-    other.
+    """Assign a device to each of several consecutive parts with these sizes in bytes, filling one device after another.
 
-    SPARE percent of each device remain free. Parts that fit on no device are assigned to "cpu".
+    SPARE percent of each device's free memory is left unused. Parts that fit on no device are assigned to "cpu".
     """
     left = {name: space - space * SPARE // 100 for name, space in room.items()}
     names, chosen = list(left), []
@@ -61,10 +61,10 @@ def places(sizes: Sequence[int], room: Mapping[str, int]) -> list[str]:
 
 
 def placed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transformer, str]:
-    """Return the model with its products in a type on devices of a kind, and the names of the devices. Its weights are
-    copied there.
+    """Copy the model's weights to devices of a kind, and return the model with its products in a type there, and the
+    devices' names.
 
-    Raises InputError for an unavailable kind, CheckpointError if a device has less room than it reported.
+    Raises InputError for an unavailable kind, and CheckpointError if a device has less memory than it reported.
     """
     chosen = _layers(model, kind, dtype)
     with _memory_errors(kind):
@@ -74,11 +74,11 @@ def placed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transform
 
 @torch.no_grad()
 def streamed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transformer, str]:
-    """Move the products of a model with stored weights to devices; `dtype` is float32 or the weights' own. Changes the
-    model.
+    """Move the products of a model with stored weights to devices, in place, and return the model and the devices'
+    names.
 
-    Returns the model and the names of the devices. Layers that fit on a device are copied there once. The matrices of
-    all others are copied at each product, some rows at a time. Raises the errors of `placed`.
+    `dtype` is float32 or the weights' own type. Layers that fit on a device are copied there once. The matrices of all
+    others are copied for each product, a slice of rows at a time. Raises the errors of `placed`.
     """
     chosen = _layers(model, kind, dtype)
     names = list(free(kind)) or ["cpu"]
@@ -94,7 +94,9 @@ def streamed(model: Transformer, kind: str, dtype: torch.dtype) -> tuple[Transfo
 
 
 def _layers(model: Transformer, kind: str, dtype: torch.dtype) -> dict[str, str]:
-    """Choose a device for each layer, by the prefix of its modules' paths; sums there are float32, as on the CPU."""
+    """Select a device for each layer, by the prefix of its modules' paths, and make CUDA accumulate in float32, as on
+    the CPU.
+    """
     check(kind)
     if kind == "cuda":
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
@@ -113,13 +115,13 @@ def _layers(model: Transformer, kind: str, dtype: torch.dtype) -> dict[str, str]
 
 
 def _of(path: str, chosen: Mapping[str, str]) -> str:
-    """Return the device of a module by its path."""
+    """Return the device of a module, given its path."""
     return next(device for part, device in chosen.items() if path.startswith(part))
 
 
 @contextlib.contextmanager
 def _memory_errors(kind: str) -> Iterator[None]:
-    """Translate an out-of-memory error of a device into a CheckpointError with advice."""
+    """Convert an out-of-memory error of a device to a CheckpointError with advice."""
     try:
         yield
     except torch.OutOfMemoryError as error:

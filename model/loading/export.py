@@ -1,4 +1,4 @@
-"""Export of a model of GPT-2's shape for other programs: config.json, model.safetensors, tokenizer.json."""
+"""Export of a model with GPT-2's architecture for other programs: config.json, model.safetensors, tokenizer.json."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ _GPT2 = {
 
 
 def gpt2_config(config: ModelConfig, end_of_text: int) -> dict:
-    """Return a GPT-2 config.json. Raises UnsupportedModel for a model of another shape."""
+    """Return the config.json of a GPT-2. Raises UnsupportedModel for a model with another architecture."""
     other = [name for name, value in _GPT2.items() if getattr(config, name) != value]
     activation = next((theirs for theirs, ours in ACTIVATIONS.items() if ours == config.mlp), None)
     shared = config.n_kv_head != config.n_head or config.d_head * config.n_head != config.d_model
@@ -58,7 +58,7 @@ def gpt2_config(config: ModelConfig, end_of_text: int) -> dict:
 
 
 def gpt2_state(model: Transformer) -> dict[str, Tensor]:
-    """Return the parameters under GPT-2's names; its Conv1D keeps [in, out], and q, k and v in one tensor."""
+    """Return the parameters under GPT-2's names. Its Conv1D stores [in, out], and q, k and v in one tensor."""
     state = {
         "wte.weight": model.embed.weight,
         "wpe.weight": model.pos_embed.weight,
@@ -84,7 +84,7 @@ def gpt2_state(model: Transformer) -> dict[str, Tensor]:
 
 
 def save_gpt2(path: Path, model: Transformer, tokenizer_json: str, end_of_text: int, dtype: torch.dtype) -> None:
-    """Write the folder. Raises UnsupportedModel for a model of another shape."""
+    """Write the model and its tokenizer to a folder. Raises UnsupportedModel for a model with another architecture."""
     values = gpt2_config(model.config, end_of_text)
     path.mkdir(parents=True, exist_ok=True)
     state = {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in gpt2_state(model).items()}

@@ -1,4 +1,4 @@
-"""The matrices of a GGUF file as its stored integers, under this project's names."""
+"""The quantized matrices of a GGUF file as stored integers, under this project's names."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,13 +18,13 @@ from model.loading.convert import Change, expected_shapes, plan
 from model.loading.gguf_file import GgufFile, read_gguf
 
 Named = Callable[[str], Coded | None]
-Parts = tuple[np.ndarray, np.ndarray, np.ndarray]  # integers [N, size], scale [N, 1] and offset [N, 1] of N blocks
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray]  # integers [N, size], scales [N, 1] and offsets [N, 1] of N blocks
 
 
 def codes_of(path: Path, model: Transformer) -> Codes | None:
-    """Return the codes of a joined model that was loaded from a GGUF file; None for a file of another kind.
+    """Return the codes of a joined model that was loaded from a GGUF file; None for another file format.
 
-    The codes are read on request, as far as memory allows. A request raises CheckpointError for a file that has changed
+    The codes are read on request, if there is enough memory. A request raises CheckpointError if the file has changed
     since.
     """
     try:
@@ -32,7 +32,7 @@ def codes_of(path: Path, model: Transformer) -> Codes | None:
     except (OSError, CheckpointError, UnsupportedModel):
         return None
     weights, matrices = weights_of(model), parts_of(model)
-    # Bytes: one integer per number, and two float32 per 32 numbers.
+    # In bytes: one 8-bit integer per number, and two float32 per 32 numbers.
     size = sum(weight.size for weight in weights) * 5 // 4
 
     def strips() -> dict[str, Strips]:
@@ -48,8 +48,8 @@ def codes_of(path: Path, model: Transformer) -> Codes | None:
 
 
 def _strips(codes: Named, layers: Sequence[str]) -> Strips | None:
-    """Return the strips of several layers joined into one; None if one layer has no codes, or the codes
-    make no strips.
+    """Return the strips of several layers joined into one; None if a layer has no codes, or if they cannot be arranged
+    in strips.
     """
     parts = [codes(f"{layer}.weight") for layer in layers]
     joined = None if None in parts else below(parts)
@@ -57,7 +57,7 @@ def _strips(codes: Named, layers: Sequence[str]) -> Strips | None:
 
 
 def _codes_in(path: Path) -> Named:
-    """Return a function from this project's name of a matrix to its codes in a file. Raises the errors of
+    """Return a function that maps this project's name of a matrix to its codes in a file. Raises the errors of
     `load_gguf`.
     """
     file = read_gguf(path)
@@ -67,7 +67,7 @@ def _codes_in(path: Path) -> Named:
     source = {name: (theirs, at, change) for theirs, (ours, change) in names.items() for at, name in enumerate(ours)}
     if config.tie_embeddings:
         source["unembed.weight"] = source["embed.weight"]
-    file = replace(file, metadata={})  # a vocabulary takes memory
+    file = replace(file, metadata={})  # frees the memory of the vocabulary
 
     def codes(name: str) -> Coded | None:
         theirs, at, change = source[name]
@@ -87,7 +87,7 @@ def _read(file: GgufFile, name: str) -> Coded | None:
 
 
 def _changed(coded: Coded, change: Change, config: ModelConfig, at: int) -> Coded:
-    """Apply a conversion to codes. A conversion only moves rows."""
+    """Apply a conversion to codes, which is possible because conversions only move rows."""
     parts = (torch.from_numpy(part) for part in (coded.code, coded.scale, coded.offset))
     return Coded(*(change(part, config)[at].contiguous().numpy() for part in parts))
 
@@ -96,12 +96,12 @@ def _changed(coded: Coded, change: Change, config: ModelConfig, at: int) -> Code
 
 
 def _halves(blocks: np.ndarray, at: int) -> np.ndarray:
-    """Return the float16 at a byte of each block. [N, 1]"""
+    """Return the float16 at byte `at` of each block, as float32. [N, 1]"""
     return np.ascontiguousarray(blocks[:, at : at + 2]).view("<f2").astype(np.float32)
 
 
 def _nibbles(packed: np.ndarray) -> np.ndarray:
-    """Return the low halves of the bytes of each row, then the high halves. [N, n] -> [N, 2 n]"""
+    """Return the low 4 bits of the bytes of each row, then the high 4 bits. [N, n] -> [N, 2 n]"""
     return np.concatenate((packed & 15, packed >> 4), 1).view(np.int8)
 
 
@@ -121,8 +121,9 @@ def _q4_1(data: np.ndarray) -> Parts:
 
 
 def _q4_k(data: np.ndarray) -> Parts:
-    """Decode blocks of 256 numbers: float16 scale d and m, eight 6-bit scales and minima, 128 bytes; value d scale q -
-    m minimum.
+    """Decode blocks of 256 numbers with the value d scale q - m minimum.
+
+    A block consists of d and m in float16, eight 6-bit scales and minima, and 128 bytes of 4-bit integers q.
     """
     blocks = data.reshape(-1, 144)
     packed = blocks[:, 4:16].reshape(-1, 3, 4)
@@ -134,8 +135,10 @@ def _q4_k(data: np.ndarray) -> Parts:
 
 
 def _q6_k(data: np.ndarray) -> Parts:
-    """Decode blocks of 256 numbers: 128 bytes of low 4 bits, 64 of high 2, 16 8-bit scales, float16 d; value d scale (q
-    - 32).
+    """Decode blocks of 256 numbers with the value d scale (q - 32).
+
+    A block consists of 128 bytes with the low 4 bits of q, 64 bytes with the high 2 bits, 16 8-bit scales, and d in
+    float16.
     """
     blocks = data.reshape(-1, 210)
     low = _nibbles(blocks[:, :128].reshape(-1, 64)).reshape(-1, 2, 4, 32)

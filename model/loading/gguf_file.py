@@ -1,7 +1,7 @@
 """Reader of GGUF files: metadata, tensor table and dequantized tensors.
 
-Layout (little-endian): magic, version, tensor count, metadata count, the metadata, the tensor table, padding up to the
-alignment, the tensors. Specification: ggml/docs/gguf.md in the ggml project.
+Layout (little-endian): magic, version, tensor count, metadata count, metadata, tensor table, padding to the alignment,
+tensors. Specification: ggml/docs/gguf.md in the ggml project.
 """
 
 import math
@@ -26,7 +26,7 @@ VERSIONS = (2, 3)
 MAX_DIMS = 4
 DEFAULT_ALIGNMENT = 32
 STRING, ARRAY = 8, 9
-# Value type number of the file: (struct format, numpy dtype).
+# Number of a value type in the file: (struct format, numpy dtype).
 NUMBERS = {
     0: ("<B", "<u1"),
     1: ("<b", "<i1"),
@@ -45,7 +45,7 @@ _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 
 @dataclass(frozen=True)
 class GgufTensor:
-    """Location of one tensor in the file; `shape` is in torch order, [out, in] for a matrix."""
+    """Location of one tensor in the file. `shape` is in torch order, [out, in] for a matrix."""
 
     shape: tuple[int, ...]
     type: GGMLQuantizationType
@@ -55,38 +55,39 @@ class GgufTensor:
 
 @dataclass(frozen=True, eq=False)
 class GgufFile:
-    """A parsed GGUF file; arrays of numbers in the metadata are numpy arrays, arrays of strings are lists."""
+    """A parsed GGUF file. In the metadata, arrays of numbers are numpy arrays, and arrays of strings are lists."""
 
     path: Path
     metadata: dict[str, Value]
     tensors: dict[str, GgufTensor]
 
     def read(self, name: str) -> Tensor:
-        """Return the named tensor dequantized to float32, contiguous, with `tensors[name].shape`.
+        """Return the named tensor dequantized to float32, contiguous, with the shape `tensors[name].shape`.
 
-        Raises UnsupportedModel for an unsupported quantization, CheckpointError if the file was truncated after
-        parsing.
+        Raises UnsupportedModel for an unsupported quantization, and CheckpointError if the file has been truncated
+        since it was parsed.
         """
         info = self.tensors[name]
         return dequantize(self.stored(name), info.type, info.shape)
 
     def stored(self, name: str) -> np.ndarray:
-        """Return the named tensor's bytes, mapped from the file. [n_bytes] uint8. Raises CheckpointError if the file
-        was truncated.
+        """Return the named tensor's bytes, mapped from the file. [n_bytes] uint8
+
+        Raises CheckpointError if the file has been truncated since it was parsed.
         """
         info = self.tensors[name]
         try:
-            # Copy-on-write, not read-only: torch warns about arrays that cannot be written to.
+            # Copy-on-write instead of read-only, since torch warns about arrays that are not writable.
             return np.memmap(self.path, np.uint8, "c", info.offset, (info.n_bytes,))
         except (OSError, ValueError) as error:
             raise _broken(self.path, f"tensor {name} cannot be read: {error}") from error
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Parse metadata and tensor table without reading a tensor.
+    """Parse the metadata and the tensor table without reading tensors.
 
-    Raises CheckpointError for a file that is missing, truncated or inconsistent, UnsupportedModel for an unsupported
-    version or byte order.
+    Raises CheckpointError for a file that is missing, truncated or inconsistent, and UnsupportedModel for an
+    unsupported version or byte order.
     """
     path = Path(path)
     try:
@@ -112,7 +113,7 @@ def _parse(path: Path, data: mmap.mmap) -> GgufFile:
         raise UnsupportedModel("This version of the GGUF format is not supported.", str(version), "Use version 2 or 3.")
     (n_tensors,), (n_values,) = _U64.unpack_from(data, 8), _U64.unpack_from(data, 16)
     position, metadata = 24, {}
-    # Every entry takes at least this many bytes, so an absurd count is refused before anything is allocated for it.
+    # A value has at least 13 bytes and a tensor entry 24, so absurd counts are rejected before any allocation.
     if n_values * 13 + n_tensors * 24 > len(data):
         raise _broken(path, f"it claims {n_values} values and {n_tensors} tensors in {len(data)} bytes")
     for _ in range(n_values):
@@ -126,7 +127,7 @@ def _parse(path: Path, data: mmap.mmap) -> GgufFile:
         raise _broken(path, f"general.alignment {alignment!r} is not a power of two")
     start = -(-position // alignment) * alignment
     tensors = {name: _located(path, name, info, start, len(data)) for name, info in infos.items()}
-    # Otherwise a small file of tensors sharing the same bytes could fill any memory.
+    # Otherwise a small file whose tensors share the same bytes could exhaust the memory.
     for (a, first), (b, second) in pairwise(sorted(tensors.items(), key=lambda item: item[1].offset)):
         if first.offset + first.n_bytes > second.offset:
             raise _broken(path, f"the tensors {a} and {b} overlap")
@@ -170,7 +171,7 @@ def _array(path: Path, data: mmap.mmap, position: int) -> tuple[Value, int]:
 
 
 def _strings(path: Path, data: mmap.mmap, position: int, count: int) -> tuple[list[str], int]:
-    """Read `count` strings; the vocabulary and merges of a tokenizer have 98,000, so the loop is minimal."""
+    """Read `count` strings. A tokenizer's vocabulary and merges have 98,000, so the loop is minimal."""
     if position + 8 * count > len(data):
         raise _broken(path, f"an array of {count} strings at offset {position} reaches past its end")
     unpack, strings = _U64.unpack_from, []
@@ -178,7 +179,7 @@ def _strings(path: Path, data: mmap.mmap, position: int, count: int) -> tuple[li
         start = position + 8
         position = start + unpack(data, position)[0]
         strings.append(data[start:position].decode())
-    # A slice past the end is shorter, and the next unpack fails; only the last string needs its own check.
+    # After a slice beyond the end, the next unpack fails, so only the last string needs a check.
     if position > len(data):
         raise _broken(path, "a string reaches past its end")
     return strings, position
@@ -205,7 +206,7 @@ def _tensor_infos(
 
 
 def _located(path: Path, name: str, info: tuple[tuple[int, ...], int, int], start: int, size: int) -> GgufTensor:
-    """Return the tensor's location in the file, checked to lie inside it."""
+    """Return the tensor's location in the file. Raises CheckpointError if it is not inside the file."""
     shape, kind, offset = info
     if kind not in GGML_QUANT_SIZES:
         raise UnsupportedModel(
@@ -225,10 +226,10 @@ def _located(path: Path, name: str, info: tuple[tuple[int, ...], int, int], star
 
 
 def dequantize(data: np.ndarray, kind: GGMLQuantizationType, shape: tuple[int, ...]) -> Tensor:
-    """Dequantize stored bytes to float32, bit for bit like gguf.quants.dequantize.
+    """Dequantize stored bytes to float32, bit-identically to gguf.quants.dequantize.
 
-    data [n_bytes] uint8, writable -> [*shape], never a view of `data`. Raises UnsupportedModel for a type without
-    dequantization.
+    data [n_bytes] uint8, writable -> [*shape], never a view of `data`. Raises UnsupportedModel for a type whose
+    dequantization is not supported.
     """
     if kind in FAST:
         return FAST[kind](data).reshape(shape)
@@ -255,20 +256,21 @@ def _bf16(data: np.ndarray) -> Tensor:
 
 
 def _q8_0(data: np.ndarray) -> Tensor:
-    """Dequantize blocks of a float16 scale d and 32 signed bytes q; value d q."""
+    """Dequantize blocks of a float16 scale d and 32 signed bytes q, with the value d q."""
     blocks = torch.from_numpy(data.reshape(-1, 34))  # [N, 34]
     return blocks[:, 2:].view(torch.int8).float().mul_(_halves(data, 34, 0))
 
 
 def _q4_0(data: np.ndarray) -> Tensor:
-    """Dequantize blocks of a float16 scale d and 16 bytes; value d (q - 8)."""
+    """Dequantize blocks of a float16 scale d and 32 4-bit integers q in 16 bytes, with the value d (q - 8)."""
     out = _nibbles(data, 18, 2)  # [N, 32]
     return out.sub_(8.0).mul_(_halves(data, 18, 0))
 
 
 def _q4_1(data: np.ndarray) -> Tensor:
-    """Dequantize blocks of a float16 scale d, a float16 minimum m and 16 bytes; value d q + m, rounded
-    after each step.
+    """Dequantize blocks of a float16 scale d, a float16 minimum m and 32 4-bit integers q, with the value d q + m.
+
+    The value is rounded after each operation.
     """
     out = _nibbles(data, 20, 4)  # [N, 32]
     return out.mul_(_halves(data, 20, 0)).add_(_halves(data, 20, 2))
@@ -280,7 +282,7 @@ def _halves(data: np.ndarray, block_bytes: int, at: int) -> Tensor:
 
 
 def _nibbles(data: np.ndarray, block_bytes: int, at: int) -> Tensor:
-    """Return the low halves of the 16 bytes from `at` on, then the high halves, as float32. [N, 32]"""
+    """Return the low 4 bits of the 16 bytes from `at`, then the high 4 bits, as float32. [N, 32]"""
     packed = torch.from_numpy(data.reshape(-1, block_bytes)[:, at:])  # [N, 16]
     out = torch.empty(len(packed), 32)
     out[:, :16] = packed & 15

@@ -1,4 +1,4 @@
-"""The architectures that can be loaded from GGUF: their metadata and tensor names."""
+"""The supported GGUF architectures: their metadata and tensor names."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from model.loading.gguf_file import GgufFile
 
 @dataclass(frozen=True)
 class Architecture:
-    """One value of general.architecture: the config fields it implies, and its tensor names."""
+    """One value of general.architecture, with the config fields that it implies and its tensor names."""
 
     label: str
     fields: dict[str, Any]
@@ -43,14 +43,14 @@ KNOWN = {
     "attention.layer_norm_rms_epsilon",
     "use_parallel_residual",
     "attention.value_length",
-    "rope.scaling.finetuned",  # a note; llama.cpp prints it
-    "rope.scaling.original_context_length",  # read for YaRN, whose type is refused
+    "rope.scaling.finetuned",  # informational; llama.cpp prints it
+    "rope.scaling.original_context_length",  # used for YaRN, whose type is rejected
 }
 ACCEPTED = {
     "rope.scaling.type": ("none",),
     "rope.scaling.factor": (1.0,),
     "rope.scaling.attn_factor": (1.0,),
-    "rope.scale_linear": (1.0,),  # the factor's name of 2023
+    "rope.scale_linear": (1.0,),  # name of the factor in 2023
     "expert_count": (0,),
     "expert_used_count": (0,),
     "expert_shared_count": (0,),
@@ -61,17 +61,17 @@ ACCEPTED = {
     "attention.clamp_kqv": (0.0,),
     "attn_logit_softcapping": (0.0,),
     "final_logit_softcapping": (0.0,),
-    # The supported order of the rows of q and k in files of the llama architecture.
+    # The supported row order of q and k for the llama architecture.
     "tensor_data_layout": ("Meta AI original pth",),
 }
 ROPE_FACTORS = "rope_freqs.weight"
-# Published Llama 3.x models differ only in the factor; GGUF stores only the factors that follow from these.
+# Published Llama 3.x models differ only in `factor`; GGUF stores only the resulting factor of each frequency.
 LLAMA3_LOW, LLAMA3_HIGH, LLAMA3_N_CTX = 1.0, 4.0, 8192
 
 
 def to_config(file: GgufFile) -> ModelConfig:
-    """Return a ModelConfig from the metadata of a GGUF file; raises CheckpointError or UnsupportedModel
-    naming the key.
+    """Return a ModelConfig from the metadata of a GGUF file. Raises CheckpointError or UnsupportedModel with the name
+    of the key.
     """
     name, architecture = architecture_of(file)
     meta = {key.removeprefix(f"{name}."): value for key, value in file.metadata.items() if key.startswith(f"{name}.")}
@@ -100,8 +100,9 @@ def to_config(file: GgufFile) -> ModelConfig:
 
 
 def architecture_of(file: GgufFile) -> tuple[str, Architecture]:
-    """Return general.architecture and its entry in ARCHITECTURES. Raises UnsupportedModel for others and for split
-    files.
+    """Return general.architecture and its entry in ARCHITECTURES.
+
+    Raises UnsupportedModel for other architectures and for split files.
     """
     name = file.metadata.get("general.architecture")
     if not isinstance(name, str) or name not in ARCHITECTURES:
@@ -113,7 +114,7 @@ def architecture_of(file: GgufFile) -> tuple[str, Architecture]:
 
 
 def _biases(file: GgufFile) -> dict[str, bool]:
-    """Infer which projections have a bias from the first block's tensors; the metadata of GGUF does not list them."""
+    """Infer from the first block's tensors which projections have a bias, since GGUF metadata does not list them."""
     fused = "blk.0.attn_qkv.bias" in file.tensors
     names = {"q_bias": "attn_q", "k_bias": "attn_k", "v_bias": "attn_v", "o_bias": "attn_output", "mlp_bias": "ffn_up"}
     present = {field: f"blk.0.{name}.bias" in file.tensors for field, name in names.items()}
@@ -121,7 +122,7 @@ def _biases(file: GgufFile) -> dict[str, bool]:
 
 
 def _as_written(value: float) -> float:
-    """Return the shortest decimal of a float32: 1e-05 is stored as 9.999999747378752e-06."""
+    """Return the shortest decimal number that rounds to the same float32: 9.999999747378752e-06 -> 1e-05."""
     return float(str(np.float32(value)))
 
 
@@ -131,7 +132,7 @@ def _with_rope(file: GgufFile, meta: dict, fields: dict) -> ModelConfig:
     if ROPE_FACTORS not in file.tensors:
         return make_config(fields)
     factors = file.read(ROPE_FACTORS)
-    # Only the factors are stored; the guessed rule must reproduce them.
+    # Only the factors of the frequencies are stored; the assumed scaling must reproduce them.
     scaling = RopeScaling(
         factor=_as_written(factors.max().item()),
         low_freq_factor=LLAMA3_LOW,
@@ -151,7 +152,7 @@ def _with_rope(file: GgufFile, meta: dict, fields: dict) -> ModelConfig:
 
 
 def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """Split q, k and v stacked along the outputs. [3 D, ...] -> three of [D, ...]"""
+    """Split q, k and v, concatenated along the outputs. [3 D, ...] -> three of [D, ...]"""
     return tensor.unflatten(0, (3, -1)).unbind(0)
 
 
@@ -166,8 +167,9 @@ def unpermute_k(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
 
 
 def unpermute(tensor: Tensor, n_head: int) -> Tensor:
-    """Convert each head's rows from interleaved pairs to half-split order: row 2 i + s becomes row s E / 2 + i. [n * E,
-    ...]
+    """Convert each head's rows from interleaved pairs to half-split order. [n * E, ...] -> [n * E, ...]
+
+    Row 2 i + s becomes row s E / 2 + i.
     """
     pairs = tensor.unflatten(0, (n_head, -1, 2))  # [n, E / 2, 2, ...]
     return pairs.transpose(1, 2).flatten(0, 2)
@@ -196,7 +198,7 @@ NAMES: Names = {
     "output.weight": "unembed.weight",
     ROPE_FACTORS: None,
 }
-# Only the llama architecture stores q and k for a rotation of interleaved pairs.
+# Only the llama architecture stores q and k for rotation in interleaved pairs.
 LLAMA_NAMES = NAMES | {
     **_changed("blk.{i}.attn_q", ("blocks.{i}.attn.q",), unpermute_q),
     **_changed("blk.{i}.attn_k", ("blocks.{i}.attn.k",), unpermute_k),
@@ -218,7 +220,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "gpt2": Architecture(
         "GPT-2", {"norm": "layernorm", "positions": "learned", "mlp": "gelu_tanh"}, Layout(FUSED_NAMES)
     ),
-    # GGUF does not store the activation; every published GPT-NeoX model has GELU by erf.
+    # GGUF does not store the activation; all published GPT-NeoX models have exact GELU.
     "gptneox": Architecture(
         "GPT-NeoX (Pythia)",
         {"norm": "layernorm", "positions": "rope", "mlp": "gelu", "parallel_residual": True},

@@ -1,8 +1,8 @@
 """Matrix products in 16-bit types, as usual in deployment: half the memory, and on some CPUs half the time.
 
-Each matrix is stored in bfloat16 or float16. A product rounds its input to that type, adds up in float32 and rounds its
-result to the type. All else is float32: sums of the residual stream, norms, rotations, scores, softmax and weighted
-sums of values, and the matrices of experts. `torch.autocast` makes nearly the same choice.
+Each matrix is stored in bfloat16 or float16. A product rounds its input to that type, accumulates in float32 and rounds
+its result to the type. All else is float32: residual additions, norms, rotations, scores, softmax and weighted sums of
+values, and the matrices of experts. `torch.autocast` makes nearly the same choice.
 
 A matrix may be on another device (model.loading.devices): the product is computed there, all else on the CPU.
 """
@@ -19,15 +19,14 @@ from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
 from model.loading.stored import StoredEmbedding, StoredLinear, leave_stored
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}  # of products
-UNIT = 2.0**-24  # u of float32: half the spacing of its numbers at 1, the largest relative error of one rounding
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}  # types of the products
+UNIT = 2.0**-24  # unit roundoff u of float32: half the spacing at 1, the largest relative error of one rounding
 
 
 class HalfLinear(StoredLinear):
-    """A linear layer y = x W^T + b in the matrix's own type, on its device. x [..., in] -> [..., out], both float32, on
-    the CPU.
+    """A linear layer y = x W^T + b, computed in the matrix's own type on its device.
 
-    The bias is added in float32.
+    x [..., in] -> [..., out], both float32 on the CPU. The bias is added in float32.
     """
 
     def __init__(self, weight: nn.Parameter, bias: Tensor | None) -> None:
@@ -36,11 +35,11 @@ class HalfLinear(StoredLinear):
 
     @property
     def weight(self) -> Tensor:
-        """The matrix in float32 on the CPU, converted at each access. [out, in]"""
+        """The matrix in float32 on the CPU, converted on each access. [out, in]"""
         return cast(Tensor, self._parameters["weight"]).to("cpu", torch.float32)
 
     def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
-        """Copy a matrix from another device to the CPU, where users of the state dict expect it."""
+        """Copy a matrix from another device to the CPU, where code that uses the state dict expects it."""
         super()._save_to_state_dict(destination, prefix, keep_vars)
         destination[f"{prefix}weight"] = destination[f"{prefix}weight"].to("cpu")
 
@@ -50,17 +49,17 @@ class HalfLinear(StoredLinear):
 
 
 class HalfEmbedding(StoredEmbedding):
-    """An embedding table of 16-bit numbers in memory; requested rows are converted to float32."""
+    """An embedding table in a 16-bit type in memory; requested rows are converted to float32."""
 
 
 @torch.no_grad()
 def halved(model: Transformer, dtype: torch.dtype, place: Callable[[str], str] = lambda path: "cpu") -> Transformer:
-    """Return the model with the matrices of its linear layers, and its tables, in a 16-bit type.
+    """Return the model with its linear layers' matrices and its embedding tables in a 16-bit type.
 
-    They are copied one at a time, each linear layer's to its device by `place`, and layers with the same input are
-    joined. Raises CheckpointError for a weight that is too large for the type.
+    They are copied one at a time, the matrix of each linear layer to its device as given by `place`, and layers with
+    the same input are joined. Raises CheckpointError for a weight that is too large for the type.
     """
-    kept: dict[tuple[int, str], nn.Parameter] = {}  # a tied head stays tied, on the same device
+    kept: dict[tuple[int, str], nn.Parameter] = {}  # a tied head stays tied if it is on the same device
     for path, module in model.named_modules():
         if isinstance(module, Linear | nn.Embedding):
             weight, device = module.weight, place(path) if isinstance(module, Linear) else "cpu"
@@ -81,7 +80,7 @@ def _rounded(weight: Tensor, dtype: torch.dtype, path: str) -> Tensor:
 
 
 def in_float32(model: Transformer) -> Transformer:
-    """Return the model with float32 products and the same, shared weights; a model without 16-bit products is returned
+    """Return the model with float32 products and the same, shared weights. A model without 16-bit products is returned
     unchanged.
     """
     if unit(model) == UNIT:
@@ -90,7 +89,7 @@ def in_float32(model: Transformer) -> Transformer:
 
 
 def unit(model: nn.Module) -> float:
-    """Return the largest relative error of rounding a product's inputs and results: 2^-8 for bfloat16, 2^-11 for
+    """Return the largest relative error from rounding a product's inputs and results: 2^-8 for bfloat16, 2^-11 for
     float16.
     """
     types = {module.dtype for module in model.modules() if isinstance(module, StoredLinear)}

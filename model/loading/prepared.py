@@ -1,10 +1,10 @@
-"""A cache of prepared GGUF files beside the downloads: float32 weights in memory order, their codes in the order in
-which decode steps read them, and the vocabulary.
+"""A cache of prepared GGUF files beside the downloads.
 
-Dequantizing and ranking a vocabulary take seconds and are deterministic. The next load maps the weights into memory
-(safetensors) and reads each from the disk when a forward pass first needs it. A cache entry belongs to one file and to
-one version of the code that reads it. It is used while both files are unchanged, and is rebuilt otherwise. If the disk
-is full or not writable, loading is only slower.
+An entry holds the float32 weights in memory order, their codes in the order in which decode steps read them, and the
+vocabulary. Dequantization and the ranking of a vocabulary take seconds and are deterministic. The next load maps the
+weights into memory (safetensors), and each is read from disk when a forward pass first needs it. An entry belongs to
+one file and to one version of the code that reads it. It is used as long as both files are unchanged, and rebuilt
+otherwise. If the disk is full or not writable, loading is only slower.
 """
 
 import contextlib
@@ -35,10 +35,10 @@ from model.private_folder import distrust, make_private
 from model.text.tokenizer import Tokenizer, from_vocabulary
 from model.text.vocabulary import AddedToken, Vocabulary
 
-LEAST, MOST = 64 << 20, 1 << 30  # bytes of weights: smaller files load fast anyway, larger ones would fill a disk
-ROOM = 4  # free space on the disk, in copies of the weights
-_SPAN = 1 << 20  # bytes of a file hashed at once
-# Whose results are kept.
+LEAST, MOST = 64 << 20, 1 << 30  # bytes of weights: smaller files load fast, larger ones would fill a disk
+ROOM = 4  # minimum free disk space as a multiple of the size of the weights
+_SPAN = 1 << 20  # number of bytes hashed at once
+# Code that determines the cached results.
 _CODE = (
     "loading",
     "text",
@@ -51,20 +51,20 @@ Opened = tuple[Transformer, Tokenizer, Codes | None]
 
 
 def opened(source: Path, make: Callable[[], tuple[Transformer, Tokenizer]]) -> Opened:
-    """Return the joined model, vocabulary and codes of a file from the cache, or build them by `make` and store them.
+    """Return the joined model, tokenizer and codes of a file from the cache, or create them with `make` and store them.
 
-    Cached weights are bit for bit the same, and those of joined layers are adjacent. Errors of `make` pass through; the
-    cache itself raises none.
+    Cached weights are bit-identical, and those of joined layers are adjacent. Errors of `make` propagate; the cache
+    itself raises none.
     """
     try:
         path = kept_at(source)
-    except (OSError, RuntimeError):  # a link to itself: reading the file raises the error
+    except (OSError, RuntimeError):  # for example a link to itself; reading the file then raises the error
         return *make(), None
     reason = next(filter(None, (distrust(each, path.parent) for each in (path, _seal_of(path)))), None)
     if reason:
         log.warning("Prepared weights in %s are not used: %s.", path.parent, reason)
     else:
-        with contextlib.suppress(Exception):  # any broken cache entry is rebuilt
+        with contextlib.suppress(Exception):  # a broken cache entry is rebuilt
             return _read(source)
     model, vocabulary = make()
     model.join()
@@ -76,7 +76,7 @@ def opened(source: Path, make: Callable[[], tuple[Transformer, Tokenizer]]) -> O
 
 
 def kept_at(source: Path) -> Path:
-    """Return the cache path of a file for the running version of the code."""
+    """Return the cache path of a file for the current version of the code."""
     place = hashlib.sha256(str(source.resolve()).encode()).hexdigest()[:12]
     return cache_dir() / f"{source.stem}.{place}.{_version()}.prepared.safetensors"
 
@@ -85,12 +85,12 @@ def kept_at(source: Path) -> Path:
 
 
 def _read(source: Path) -> Opened:
-    """Read a cache entry. Raises an error of any kind if it is missing, or either file has changed."""
+    """Read a cache entry. Raises an exception of any type if it is missing, or if either file has changed."""
     path = kept_at(source)
     seal = json.loads(_seal_of(path).read_text(encoding="utf-8"))
     if seal["kept"] != _state(path):
         raise ValueError("it was changed")
-    if seal["source"] != _state(source):  # perhaps only touched: compare its content
+    if seal["source"] != _state(source):  # it may only have been touched, so its content is compared
         if seal["sha256"] != _sha256(source):
             raise ValueError("it belongs to another file")
         _write_seal(path, seal | {"source": _state(source)})
@@ -126,7 +126,9 @@ def _vocabulary(entry: dict) -> Vocabulary:
 
 
 def _write(source: Path, model: Transformer, tokenizer: Tokenizer, codes: Codes | None) -> None:
-    """Store a model and its vocabulary. Raises OSError if the disk refuses them."""
+    """Store a model and its vocabulary, if their size and the disk allow it.
+    Raises OSError if they cannot be written.
+    """
     state = {name: tensor.detach() for name, tensor in model.state_dict().items()}
     storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in state.values()}
     size = sum(tensor.untyped_storage().nbytes() for tensor in storages.values())
@@ -175,12 +177,12 @@ def _code_names(name: str) -> tuple[str, str]:
 
 
 def _flat(tensor: Tensor) -> Tensor:
-    """Return a tensor's complete storage. [numbers]"""
+    """Return a tensor's complete storage as a vector."""
     return tensor.as_strided((tensor.untyped_storage().nbytes() // 4,), (1,), 0)
 
 
 def _remove_others(path: Path) -> None:
-    """Delete the cache entries of the same file by other versions of the code."""
+    """Delete the cache entries of the same file for other versions of the code."""
     same = path.name.removesuffix(".prepared.safetensors").rpartition(".")[0]
     for old in path.parent.glob(f"{_literal(same)}.*.prepared.safetensors*"):
         if not old.name.startswith(path.name):
@@ -207,7 +209,7 @@ def _write_seal(path: Path, seal: dict) -> None:
 
 
 def _state(path: Path) -> list[int]:
-    """Return the size and modification time of a file; a file with both unchanged was not written to."""
+    """Return the size and modification time of a file. If both are unchanged, the file has not been written to."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns]
 
@@ -222,7 +224,7 @@ def _sha256(path: Path) -> str:
 
 @functools.cache
 def _version() -> str:
-    """Return the version of the code behind the cached results: a hash of its files."""
+    """Return the version of the code that determines the cached results: a hash of its files."""
     root, digest = Path(__file__).parents[1], hashlib.sha256(torch.__version__.encode())
     for name in _CODE:
         for path in sorted((root / name).rglob("*.py")) if (root / name).is_dir() else [root / name]:

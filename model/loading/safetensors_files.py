@@ -1,4 +1,4 @@
-"""Reader of a folder of safetensors: one model.safetensors, or shards listed in model.safetensors.index.json."""
+"""Reader of a folder with safetensors: one model.safetensors, or shards listed in model.safetensors.index.json."""
 
 import re
 from dataclasses import dataclass
@@ -12,31 +12,32 @@ from model.errors import CheckpointError, UnsupportedModel, say
 from model.strict_json import parse
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-MAX_JSON_BYTES = 64 << 20  # an index of a million tensors; anything larger is not an index
-# A plain name in the same folder: no separator, no drive, no leading dot.
+MAX_JSON_BYTES = 64 << 20  # maximum size, that of an index of a million tensors
+# A plain file name in the same folder, without a separator, drive or leading dot.
 SHARD_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.safetensors")
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True, eq=False)
 class TensorFolder:
-    """The tensors of a folder, and the file of each."""
+    """The tensors of a folder, and the file that contains each."""
 
     path: Path
     files: dict[str, str]  # tensor name: file name
 
     def read(self, name: str) -> Tensor:
-        """Return the named tensor as float32, contiguous, in memory of its own.
+        """Return a copy of the named tensor in memory, as contiguous float32.
 
-        Raises UnsupportedModel for a tensor that is not stored as floats, CheckpointError for a broken file.
+        Raises UnsupportedModel for a tensor that is not stored as floats, and CheckpointError for a broken file.
         """
-        # A copy: the result of safe_open is mapped from the file, and overwriting the file later would crash the
-        # process.
+        # A copy, since the result of safe_open is mapped from the file, and overwriting the file later would crash
+        # the process.
         return self.mapped(name).to(torch.float32, copy=True, memory_format=torch.contiguous_format)
 
     def mapped(self, name: str) -> Tensor:
-        """Return the named tensor mapped from its file, in its stored type; pages are read on access. Raises the errors
-        of `read`.
+        """Return the named tensor mapped from its file, in its stored type; pages are read on access.
+
+        Raises the errors of `read`.
         """
         file = self.files[name]
         try:
@@ -51,9 +52,9 @@ class TensorFolder:
 
 
 def open_folder(path: Path) -> TensorFolder:
-    """List the tensors of a checkpoint folder without reading one.
+    """List the tensors of a checkpoint folder without reading them.
 
-    Raises CheckpointError if there are no safetensors, a file is broken, or index and shards disagree.
+    Raises CheckpointError if there are no safetensors, a file is broken, or the index and the shards disagree.
     """
     path = Path(path)
     if (path / INDEX).is_file():
@@ -66,9 +67,9 @@ def open_folder(path: Path) -> TensorFolder:
 
 
 def read_json(path: Path, most: int = MAX_JSON_BYTES, *, constants: bool = False) -> dict:
-    """Return the object in a JSON file of at most `most` bytes; raises CheckpointError, naming the file.
+    """Return the object in a JSON file of at most `most` bytes. Raises CheckpointError with the file's name on failure.
 
-    With `constants` NaN and Infinity are numbers, as Python and transformers write them.
+    With `constants`, NaN and Infinity are accepted as numbers, as Python and transformers write them.
     """
     try:
         if (size := path.stat().st_size) > most:
@@ -87,7 +88,7 @@ def _broken(file: str, error: Exception) -> CheckpointError:
 
 
 def _names(path: Path, file: str) -> list[str]:
-    """Return the names of the tensors in one file; its header is checked against the file's length."""
+    """Return the names of the tensors in one file. Raises CheckpointError if its header does not match its length."""
     try:
         with safe_open(path / file, framework="pt") as tensors:
             return list(tensors.keys())
@@ -96,7 +97,7 @@ def _names(path: Path, file: str) -> list[str]:
 
 
 def _indexed(path: Path) -> dict[str, str]:
-    """Return {tensor: shard} of the index, checked against the contents of every shard."""
+    """Return {tensor: shard} from the index, verified against the contents of every shard."""
     index = read_json(path / INDEX).get("weight_map")
     if not (isinstance(index, dict) and index and all(isinstance(shard, str) for shard in index.values())):
         raise CheckpointError("The index of the weights has no weight_map.", INDEX, "Fetch the file again.")

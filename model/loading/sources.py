@@ -1,4 +1,4 @@
-"""Sources of weights: the repository, the user's cache, the Hub, or a path on the command line."""
+"""Sources of weights: the repository, the user's cache, the Hub, or a path from the command line."""
 
 import re
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ HUB_PREFIX = "hub:"
 
 @dataclass(frozen=True)
 class BuiltIn:
-    """A model in the default list of the picker."""
+    """A model in the default list of the model picker."""
 
     id: str
     label: str
     line: str  # a one-sentence description
     download_bytes: int  # 0 if it is part of the repository
     n_params: int
-    n_ctx: int  # tokens
-    chat: bool  # True if it was trained on conversations and has a chat template
+    n_ctx: int  # context length in tokens
+    chat: bool  # whether it was trained on conversations and has a chat template
     languages: tuple[str, ...] = ("en",)  # languages of the training text
 
 
@@ -70,10 +70,11 @@ def available() -> tuple[str, ...]:
 def resolve(
     model_id: str, progress: Progress | None = None, *, offline: bool = False, allow_paths: bool = False
 ) -> Resolved:
-    """Find the weights of a model id, downloaded if necessary: a built-in id, "hub:OWNER/NAME", or a path if allowed.
+    """Find the weights of a model id, and download them if necessary.
 
-    Raises InputError for an unknown id, DownloadError if the weights cannot be downloaded, CheckpointError for a path
-    without weights.
+    The id is that of a built-in model, "hub:OWNER/NAME", or, with `allow_paths`, a path. Raises InputError for an
+    unknown id, DownloadError if the weights cannot be downloaded, and CheckpointError if the bundled model is missing
+    or a repository has no safetensors.
     """
     labels = {model.id: model.label for model in BUILT_IN}
     if model_id == "tinygpt":
@@ -94,15 +95,17 @@ def resolve(
 
 
 def _local(model_id: str) -> Resolved | None:
-    """Return an existing folder or .gguf file; its id is the full path, so that two names of one file are one model."""
+    """Return an existing folder or .gguf file. Its id is the resolved path, so that two names of one file are one
+    model.
+    """
     try:
         path = Path(model_id).expanduser().resolve()
         kind = "folder" if path.is_dir() else "gguf" if path.is_file() and path.suffix.lower() == ".gguf" else None
-    except (OSError, ValueError, RuntimeError):  # too long, a NUL byte, an unknown home directory
+    except (OSError, ValueError, RuntimeError):  # e.g. too long, with a NUL byte or an unknown home directory
         return None
     return Resolved(kind, path, str(path), plain(path.name)) if kind else None
 
 
 def _short(text: str) -> str:
-    """Shorten a text to at most 80 characters on one line, for an error message."""
+    """Shorten a string to at most 80 characters on one line, for an error message."""
     return re.sub(r"\s+", " ", text)[:80]

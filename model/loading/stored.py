@@ -1,12 +1,11 @@
-"""Linear layers and embeddings with weights in their files, for models larger than memory, in float32 or the stored
-type.
+"""Linear layers and embeddings whose weights stay in their files, for models larger than memory.
 
-Each matrix is mapped from its safetensors file in its stored type. A float32 product converts some rows, multiplies,
-and discards them. 16-bit numbers are exact in float32, so the results equal those of a float32 model in memory, to the
-rounding of sums. A product in the matrix's own type needs no copy; see model.loading.halves for its rounding. If
-another device computes the product, the rows are first copied there. The files must not be written to while the model
-is used. GPT-NeoX's fused queries, keys and values are interleaved by head. They are therefore sorted in memory, in the
-file's type.
+Each matrix is mapped from its safetensors file in its stored type. A float32 product converts a slice of rows,
+multiplies, and discards it. 16-bit numbers are exact in float32, so the results equal those of a float32 model in
+memory, up to the rounding of sums. A product in the matrix's own type needs no copy; see model.loading.halves for its
+rounding. If another device computes the product, the rows are first copied there. The files must not be written to
+while the model is in use. GPT-NeoX's fused queries, keys and values are interleaved by head, so they are reordered in
+memory, in the file's type.
 """
 
 import torch
@@ -17,13 +16,14 @@ from model.gpt.linear import Linear, held_by
 from model.gpt.transformer import Transformer
 from model.kernels.half_products import chosen
 
-SLICE = 1 << 24  # weights converted to float32 at a time: 64 MB
+SLICE = 1 << 24  # number of weights converted to float32 at a time, 64 MB
 
 
 class StoredLinear(Linear):
-    """A linear layer y = x W^T + b with its matrix in a file. x [..., in] -> [..., out], both float32, on the CPU.
+    """A linear layer y = x W^T + b with its matrix in a file. x [..., in] -> [..., out], both float32 on the CPU.
 
-    `dtype` is the type of the product, float32 or the matrix's own; `device` computes it. The bias is added in float32.
+    `dtype` is the type of the product, float32 or the matrix's own; `device` is where it is computed. The bias is added
+    in float32.
     """
 
     stored = True
@@ -38,7 +38,7 @@ class StoredLinear(Linear):
 
     @property
     def weight(self) -> Tensor:
-        """The matrix in float32, converted at each access. [out, in]"""
+        """The matrix in float32, converted on each access. [out, in]"""
         return self._parameters["weight"].float()
 
     def tensors(self) -> tuple[Tensor | None, ...]:
@@ -56,14 +56,14 @@ class StoredLinear(Linear):
         return chosen(weight, x.numel() // x.shape[-1])(x, weight, None)
 
     def part(self, x: Tensor, rows: slice) -> Tensor:
-        """Compute some of the outputs, from these rows of the weights. x [..., in] -> [..., rows]"""
+        """Compute the outputs for a slice of the rows of the weight. x [..., in] -> [..., rows]"""
         some = type(self)(self._parameters["weight"][rows], None if self.bias is None else self.bias[rows])
         some.dtype, some.device = self.dtype, self.device
         return some(x)
 
 
 class StoredEmbedding(nn.Embedding):
-    """An embedding table in a file; requested rows are converted to float32."""
+    """An embedding table whose weights stay in their file; requested rows are converted to float32."""
 
     def __init__(self, weight: nn.Parameter) -> None:
         nn.Module.__init__(self)
@@ -74,7 +74,7 @@ class StoredEmbedding(nn.Embedding):
 
     @property
     def weight(self) -> Tensor:
-        """The table in float32, converted at each access. [rows, width]"""
+        """The table in float32, converted on each access. [rows, width]"""
         return self._parameters["weight"].float()
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -88,7 +88,8 @@ STORED = (StoredLinear, StoredEmbedding)
 def leave_stored(
     model: Transformer, linear: type[StoredLinear] = StoredLinear, table: type[StoredEmbedding] = StoredEmbedding
 ) -> Transformer:
-    """Replace the matrices and tables of a model by modules of these kinds that leave them in their files.
+    """Replace the linear layers and embeddings of a model by modules of the given classes that leave the weights in
+    their files.
 
     All other parameters become float32.
     """
@@ -108,18 +109,18 @@ def leave_stored(
 
 
 def stored_bytes(model: nn.Module) -> int:
-    """Return the bytes of the weights in files, with shared ones counted once."""
+    """Return the bytes of the weights in files, counting shared ones once."""
     weights = [module._parameters["weight"] for module in model.modules() if type(module) in STORED]
     return sum({weight.data_ptr(): weight.nbytes for weight in weights}.values())
 
 
 def are_of(model: Transformer, dtype: torch.dtype) -> bool:
-    """Return True if all matrices and tables of the model have this type."""
+    """Return True if all linear layers and embedding tables of the model have this type."""
     kept = [module.weight.dtype for module in model.modules() if isinstance(module, Linear | nn.Embedding)]
     return set(kept) == {dtype}
 
 
 def stored_dtype(model: nn.Module) -> str:
-    """Return the types of the weights in files, such as "bfloat16"; several names if they differ."""
+    """Return the type of the weights in files, such as "bfloat16", or several comma-separated types if they differ."""
     dtypes = {module._parameters["weight"].dtype for module in model.modules() if type(module) in STORED}
     return ", ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))

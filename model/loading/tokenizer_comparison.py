@@ -1,4 +1,4 @@
-"""Comparison of vocabularies on one text: its number of tokens in each, and bytes per token."""
+"""Comparison of vocabularies on one text: the number of tokens in each, and the bytes per token."""
 
 import functools
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from model.loading.sources import WEIGHTS, available, smollm2_path
 from model.public import one_of, public
 from model.text.tokenizer import Tokenizer, from_folder, from_gguf
 
-BYTES, CHARACTERS = "bytes", "characters"  # the two without a vocabulary
+BYTES, CHARACTERS = "bytes", "characters"  # names of the two tokenizations without a vocabulary
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A text as tokens of one vocabulary: the bytes and the id of each token, None for a token without an id."""
+    """A text tokenized with one vocabulary: the bytes and the id of each token, None for a token without an id."""
 
     name: str
     size: int  # vocabulary size
@@ -23,19 +23,19 @@ class Cut:
 
 @dataclass(frozen=True)
 class Counted:
-    """Statistics of a text in one vocabulary."""
+    """Statistics of a text tokenized with one vocabulary."""
 
     tokens: int
     bytes_per_token: float
     characters_per_token: float
-    single: float  # share of the bytes in one-byte tokens that are part of a longer character
+    single: float  # fraction of the bytes that are single-byte tokens within a multi-byte character
 
 
 @public()
 def cut(name: str, tokenizer: Tokenizer | None, text: str) -> Cut:
-    """Tokenize a text; without a tokenizer, split it into UTF-8 bytes or characters, depending on `name`.
+    """Tokenize a text. Without a tokenizer, split it into UTF-8 bytes or characters, depending on `name`.
 
-    No BOS is added. Raises InputError for a text that the tokenizer refuses.
+    No BOS is added. Raises InputError for a text that the tokenizer rejects.
     """
     if tokenizer is not None:
         tokens = tokenizer.encode(text)
@@ -48,9 +48,10 @@ def cut(name: str, tokenizer: Tokenizer | None, text: str) -> Cut:
 
 @public()
 def counted(tokens: Cut) -> Counted:
-    """Count tokens, bytes and characters per token, and the share of the bytes that fell back to single bytes.
+    """Count tokens, bytes and characters per token, and the fraction of the bytes that fell back to single-byte tokens.
 
-    For an empty text every number is 0. Bytes are those of UTF-8; a normalizing vocabulary (NFC) may have fewer.
+    For an empty text all values are 0. Bytes are those of the tokens in UTF-8; a vocabulary with NFC normalization may
+    have fewer than the text.
     """
     text, n = b"".join(tokens.raw), len(tokens.raw)
     if not n:
@@ -62,7 +63,7 @@ def counted(tokens: Cut) -> Counted:
 @public(name=one_of(("tinygpt", "smollm2-135m")))
 @functools.lru_cache(maxsize=4)
 def built_in(name: str) -> Tokenizer:
-    """Return the tokenizer of a built-in model on this computer; no weight is read, and nothing is downloaded."""
+    """Return the tokenizer of a built-in model on this computer. No weights are read, and nothing is downloaded."""
     if name == "tinygpt":
         return from_folder(WEIGHTS / "tinygpt")
     return from_gguf(read_gguf(smollm2_path(offline=True)).metadata)

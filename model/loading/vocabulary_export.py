@@ -1,4 +1,4 @@
-"""Export of a model's vocabulary as files of a model folder, also from a GGUF file."""
+"""Export of a model's vocabulary, from a folder or a GGUF file, to the tokenizer files of a model folder."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,9 @@ NAMES = (
 
 
 def vocabulary_files(source: Resolved) -> dict[str, str]:
-    """Return {file name: text} of the vocabulary of a model: copied from a folder, or generated from a GGUF file.
+    """Return {file name: text} of the vocabulary of a model, copied from a folder or generated from a GGUF file.
 
-    Some file names include a folder. End tokens that only the folder's config.json names are written into a
+    A file name may include a subfolder. End tokens that only the folder's config.json names are written to a
     generation_config.json, since the model's new config.json does not name them.
     """
     if source.kind == "gguf":
@@ -40,7 +40,7 @@ def vocabulary_files(source: Resolved) -> dict[str, str]:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the files from `vocabulary_files` into a folder."""
+    """Write the files returned by `vocabulary_files` to a folder."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,16 +48,15 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _ends(ids: Sequence[int]) -> dict[str, str]:
-    """Return a generation_config.json with the tokens that end a text; no file if there are no ids."""
+    """Return a generation_config.json with the tokens that end a text, or no file if there are no ids."""
     return {GENERATION_CONFIG: json.dumps({"eos_token_id": list(ids)}, indent=2)} if ids else {}
 
 
 def from_metadata(metadata: dict) -> dict[str, str]:
     """Convert GGUF metadata to tokenizer.json, tokenizer_config.json and, for end tokens, generation_config.json.
 
-    They give the same tokens as the metadata.
-
-    Raises UnsupportedModel for a pre-tokenizer without a tokenizer.json counterpart.
+    The files give the same tokens as the metadata. Raises UnsupportedModel for a pre-tokenizer without a tokenizer.json
+    equivalent.
     """
     vocabulary = vocabulary_of(metadata)
     tokens = list(metadata["tokenizer.ggml.tokens"])
@@ -91,7 +90,7 @@ def from_metadata(metadata: dict) -> dict[str, str]:
 
 
 def _begin(vocabulary: Vocabulary, tokens: list[str]) -> dict:
-    """Return the post-processor that puts the beginning-of-text token first."""
+    """Return the post-processor that prepends the beginning-of-text token."""
     number = vocabulary.bos_id
     text = tokens[number]
     begin, sequence = {"SpecialToken": {"id": text, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}

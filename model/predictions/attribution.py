@@ -1,11 +1,12 @@
-"""Direct logit attribution: the parts of the model whose outputs add up to a logit.
+"""Direct logit attribution: decomposes a logit into the contributions of the model's components.
 
-A logit is a dot product u.x with the stream that leaves the last block, and the stream is a sum of the parts' outputs.
-Norms on the way divide by a number that depends on the stream itself; with that number frozen at its value in the run,
-a norm is linear, and the direction u can be carried back through it to every part. Elhage et al. 2021, "A Mathematical
-Framework for Transformer Circuits", section "Zero-layer transformers" and on; nostalgebraist 2020.
+A logit is a dot product u.x with the residual stream that leaves the last block, and the stream is a sum of the
+outputs of all components. Each norm in between divides by a number that depends on the stream itself. With that number
+frozen at its value in the run, a norm is linear, and the direction u can be carried back through it to every
+component. Sources: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", from the section "Zero-
+layer transformers" on; nostalgebraist 2020.
 
-Only the direct path counts: a part's effect through later layers belongs to those layers.
+Only direct effects count: what a component changes through later layers is attributed to those layers.
 """
 
 from collections.abc import Iterator
@@ -32,22 +33,24 @@ from model.tracing.one_token import single_token_pass
 from model.tracing.trace import Trace
 
 _SITES = ("z", "mlp_post", "norm1_scale", "norm2_scale")
-_EDITED = ("resid_mid", "mlp_out", "norm2_out", "resid_post")  # what edits of MLPs and of the stream are seen by
+# sites at which edits of MLPs and of the stream are visible
+_EDITED = ("resid_mid", "mlp_out", "norm2_out", "resid_post")
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """Output of every part at one position of a run; all that `attribute` needs, for any token. float32."""
+    """Outputs of all components at one position of a run, float32: all that `attribute` needs, for any token."""
 
-    position: int  # not negative
+    position: int  # nonnegative
     embed: Tensor  # [D], scaled where the config requires it
-    pos_embed: Tensor | None  # [D]; None for RoPE and none
-    z: tuple[Tensor, ...]  # every head's output before o, a tensor a layer, [H, E] each (ModelConfig.z_width)
-    mlp: Tensor  # every MLP's output, without its bias but in the layers of `whole`, [L, D]
+    pos_embed: Tensor | None  # [D]; None for RoPE and for models without position encoding
+    z: tuple[Tensor, ...]  # every head's output before o: one tensor [H, E] per layer (ModelConfig.z_width)
+    mlp: Tensor  # every MLP's output, [L, D]; includes the bias only in the layers of `whole`
     scales: dict[tuple[str, int], float]  # divisor of each norm: ("norm1", layer), ("norm2", layer), ("final", L)
-    logits: Tensor  # of the model, [V]
-    whole: tuple[int, ...] = ()  # layers with an edited output of the MLP, which is one part with its bias
-    added: dict[int, Tensor] = field(default_factory=dict)  # layer: what edits added to the stream leaving it, [D]
+    logits: Tensor  # the model's own, [V]
+    whole: tuple[int, ...] = ()  # layers with an edited MLP output, where output and bias are one component
+    # layer -> what edits added to the stream that leaves it, [D]
+    added: dict[int, Tensor] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -58,7 +61,9 @@ class Components:
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """The parts of one logit, or of the difference of two. In logits, float64; None for parts the model lacks."""
+    """Direct contributions to one logit, or to the difference of two. In logits, float64; a field is None if the model
+    has no such component.
+    """
 
     position: int
     token: int
@@ -72,14 +77,16 @@ class Attribution:
     final_bias: float | None
     embed: float
     pos_embed: float | None
-    logit: float  # of the model
-    directions: np.ndarray  # direction that each layer's attention output is multiplied with, [L, D]
-    edits: np.ndarray | None = None  # what edits added to the stream leaving each layer, [L]; None without such edits
+    logit: float  # the model's own
+    directions: np.ndarray  # direction whose dot product is taken with each layer's attention output, [L, D]
+    # contribution of what edits added to the stream that leaves each layer, [L]; None without such edits
+    edits: np.ndarray | None = None
 
     def parts(self) -> pd.DataFrame:
-        """Return every part as a row, in the order of the computation: kind, layer, head, value.
+        """Return one row for each contribution, in the order of the computation, with columns kind, layer, head and
+        value.
 
-        Layer is -1 for embeddings and n_layer for the final norm's bias; head is -1 for all but heads.
+        Layer is -1 for embeddings and `n_layer` for the final norm's bias; head is -1 for everything but heads.
         """
         L, H = self.heads.shape
         rows = [("embedding", -1, -1, self.embed), ("position", -1, -1, self.pos_embed)]
@@ -94,37 +101,37 @@ class Attribution:
 
     @property
     def total(self) -> float:
-        """The sum of the parts."""
+        """The sum of all contributions."""
         return float(self.parts()["value"].sum())
 
     @property
     def gap(self) -> float:
-        """total - logit: only the rounding of float32."""
+        """total - logit, which is nothing but the rounding error of float32."""
         return self.total - self.logit
 
 
 @dataclass(frozen=True, eq=False)
 class Promoted:
-    """The tokens whose logits one part raises most and least. In logits, float32."""
+    """The tokens whose logits one component raises most, and those whose logits it raises least. In logits, float32."""
 
-    ids: np.ndarray  # largest first, [n] int64
+    ids: np.ndarray  # in decreasing order of value, [n] int64
     values: np.ndarray  # [n]
-    low_ids: np.ndarray  # smallest first, [n] int64
+    low_ids: np.ndarray  # in increasing order of value, [n] int64
     low_values: np.ndarray  # [n]
     mean: float  # over the vocabulary; a constant shift changes no probability
 
 
-# --- output of every part ---------------------------------------------------------------------------
+# --- outputs of all components ----------------------------------------------------------------------
 
 
 @public()
 @torch.inference_mode()
 def components(run: Trace, position: int = -1) -> Components:
-    """Return the output of every part at a position; negative positions count from the end.
+    """Return the outputs of all components at a position; negative positions count from the end.
 
-    In layers without edits only keys and values are computed for earlier tokens. Raises InputError for a position out
-    of range and for a model with experts, ValueError for a run with a tap that is not made of edits: it may add
-    something that belongs to no part.
+    In layers without edits, only keys and values are computed for earlier tokens. Raises InputError if the position is
+    out of range or the model has experts. Raises ValueError if the run has a tap that is not made of edits, because it
+    may add something that belongs to no component.
     """
     run.require_key()
     require_dense(run.config)
@@ -165,7 +172,7 @@ def components(run: Trace, position: int = -1) -> Components:
 
 
 def _one_token(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
-    """Return the sites of a block without edits, for one token alone."""
+    """Compute the sites of an unedited block for a single token."""
     store: dict[tuple[str, int], Tensor] = {}
     each = single_token_pass(run.model, run.residuals[layer], layer, at, record(_SITES, store))
     run.model.blocks[layer](run.residuals[layer][None, at : at + 1], layer, each)
@@ -173,7 +180,7 @@ def _one_token(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
 
 
 def _edited(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
-    """Return the sites of a block with edits, which may need all earlier tokens."""
+    """Compute the sites of an edited block, which may need all earlier tokens."""
     store: dict[tuple[str, int], Tensor] = {}
     each = run.prepare(layer, at + 1, record((*_SITES, *_EDITED), store))
     run.model.blocks[layer](run.residuals[layer][None, : at + 1], layer, each)
@@ -181,7 +188,7 @@ def _edited(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
 
 
 def _last(store: dict[tuple[str, int], Tensor]) -> dict[str, Tensor]:
-    """Return each site of the last token: z [H, E], mlp_post [M], scales [1], others [D]."""
+    """Select each site at the last token: z [H, E], mlp_post [M], scales [1], others [D]."""
     return {name: (tensor[0, :, -1] if name == "z" else tensor[0, -1]) for (name, _), tensor in store.items()}
 
 
@@ -189,13 +196,13 @@ def _last(store: dict[tuple[str, int], Tensor]) -> dict[str, Tensor]:
 
 
 def through(norm: Norm, scale: float, x: Tensor) -> Tensor:
-    """Return a norm without its bias and with its divisor frozen, which makes it linear. [..., D] -> [..., D]"""
+    """Apply a norm without its bias and with its divisor frozen, which makes it linear. [..., D] -> [..., D]"""
     x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
     return x * (norm.weight.detach() / scale).to(x.dtype)
 
 
 def _back(norm: Norm, scale: float, u: Tensor) -> Tensor:
-    """Return its transpose: u.through(x) = back(u).x for every x. [D] float64 -> [D]"""
+    """Apply the transpose of `through`: u.through(x) = back(u).x for every x. [D] float64 -> [D]"""
     u = u * norm.weight.detach().double() / scale
     return u - u.mean() if norm.kind == "layernorm" else u
 
@@ -211,18 +218,19 @@ def on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iter
         yield "final", len(model.blocks), model.final_norm
 
 
-# --- the parts of a logit ---------------------------------------------------------------------------
+# --- contributions to a logit -----------------------------------------------------------------------
 
 
 @public(distractor=unchecked)
 @torch.inference_mode()
 def attribute(outputs: Components, model: Transformer, token: int, distractor: int | None = None) -> Attribution:
-    """Return the parts of a token's logit, or of that minus a distractor's, every norm's divisor frozen at its value.
+    """Compute the direct contributions to a token's logit, or to its difference from a distractor's, with frozen
+    norms.
 
-    Each part is its output times the direction u = W_U[token] - W_U[distractor], carried back through the norms between
-    the part and the logits: one in a pre-norm model; in a post-norm model one after every sublayer, each with its bias
-    as a part. The parts add up to the logit, to the rounding of float32. Dot products in float64. Raises InputError for
-    a token out of range.
+    A contribution is the component's output times the direction u = W_U[token] - W_U[distractor], carried back through
+    the norms between the component and the logits. A pre-norm model has one such norm. A post-norm model has one after
+    every sublayer, and the bias of each is a component too. The contributions add up to the logit, up to the rounding
+    error of float32; dot products are in float64. Raises InputError if a token is out of range.
     """
     check_token(token, model.config.vocab_size)
     _check_tokens(model.config.vocab_size, token, distractor)
@@ -274,18 +282,18 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
 
 
 def _dot(vector: Tensor | None, u: Tensor) -> float | None:
-    """Compute vector.u; None without a vector. [D] each"""
+    """Compute vector.u, or return None if the vector is None. [D] each"""
     return None if vector is None else float(vector.detach().double() @ u)
 
 
 @public(u=array("D"))
 @torch.inference_mode()
 def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -> np.ndarray:
-    """Return a head's part token by token: A[position, s] (v_s W_O).u for every source token s. float64 [T]
+    """Split a head's contribution by source token: A[position, s] (v_s W_O).u for every source token s. float64 [T]
 
-    `u` [D] is `attribute(...).directions[layer]`; the result adds up to `attribute(...).heads[layer, head]` and is 0
-    after the position. Edits of scores and patterns are respected. Raises InputError for a head with an edited output,
-    or without attention: it is then not a sum over tokens.
+    `u` [D] is `attribute(...).directions[layer]`. The result adds up to `attribute(...).heads[layer, head]` and is 0
+    after the position. Edits of scores and patterns are respected. Raises InputError if the head's output is edited or
+    the head has no attention pattern, because its output is then not a sum over tokens.
     """
     need_scores(run.config, layer)
     run.require_key()
@@ -307,11 +315,11 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
 def promoted(
     outputs: Components, model: Transformer, layer: int, head: int | None, top: int = 10, vocab: int | None = None
 ) -> Promoted:
-    """Return the tokens that one part's output promotes and suppresses most, through the frozen norms and W_U.
+    """Find the tokens that one component promotes and suppresses most, through the frozen norms and W_U.
 
-    The part is a head, or the layer's MLP if head is None. A token's value is that part of its logit, as in
-    `attribute`, to float32 rounding. Ids from `vocab` on have no token and are excluded. Raises InputError for a layer
-    or head out of range.
+    The component is a head, or the layer's MLP if `head` is None. A token's value is the component's contribution to
+    its logit, as in `attribute`, up to the rounding error of float32. Ids from `vocab` on have no token and are
+    excluded. Raises InputError if the layer or head is out of range.
     """
     check_layer(layer, model.config.n_layer)
     if head is not None:

@@ -1,8 +1,8 @@
 """Fit a tuned lens: `python -m model.predictions.fit_lens tinygpt story.txt more.txt`.
 
-Two steps. First the least-squares affine map from each layer's stream to the last one's, truncated to a low rank
-(reduced rank regression; compare the linear shortcuts of Din et al. 2023). Then Adam, for all layers at once, on the
-KL divergence of the lens from the model's own prediction (Belrose et al. 2023, section 3).
+The fit has two stages. The first is the least-squares affine map from each layer's stream to the last one's, truncated
+to a low rank (reduced-rank regression; compare the linear shortcuts of Din et al. 2023). In the second, Adam minimizes
+the KL divergence of the lens from the model's own prediction, for all layers at once (Belrose et al. 2023, section 3).
 """
 
 import argparse
@@ -26,21 +26,21 @@ from model.loading.sources import WEIGHTS
 from model.predictions.tuned_lens import FILE, TunedLens, save_lens
 
 EVERY = 50  # steps between two checkpoints
-CHUNK = 1 << 16  # characters per chunk of a text: one chunk in ten is held out
-MOST = 20_000_000  # characters read of one text
-RIDGE = 1e-4  # ridge of the least squares, relative to the mean square of the stream
+CHUNK = 1 << 16  # characters per chunk of a text; one chunk in ten is held out
+MOST = 20_000_000  # maximum number of characters read from one text
+RIDGE = 1e-4  # ridge penalty of the least squares, relative to the mean square of the stream
 
 
 @dataclass(frozen=True)
 class FitSettings:
-    """Settings of a fit."""
+    """Hyperparameters of a fit."""
 
     rank: int = 64
     steps: int = 300
-    rows: int = 4  # sequences per step
-    length: int = 128  # tokens each
+    rows: int = 4  # batch size in sequences
+    length: int = 128  # tokens per sequence
     first: int = 100  # batches for the least squares
-    rate: float = 1e-3  # of Adam, falling to 0 along a cosine
+    rate: float = 1e-3  # initial learning rate of Adam, decayed to 0 along a cosine
     seed: int = 0
 
 
@@ -55,14 +55,14 @@ def streams(model: Transformer, ids: Tensor) -> Tensor:
 
 
 def batches(lm: LanguageModel, texts: Sequence[str], settings: FitSettings, *, held_out: bool) -> Iterator[Tensor]:
-    """Yield an endless stream of windows of the texts, each text equally often. [rows, length] ids
+    """Yield endless batches of windows of the texts, each text equally often. Each batch is ids [rows, length].
 
     Raises InputError if no text is long enough.
     """
     rng = np.random.default_rng((settings.seed, held_out))
     parts = [[t[i : i + CHUNK] for i in range(0, len(t), CHUNK)] for t in texts]
     parts = [[p for n, p in enumerate(each) if (n % 10 == 9) == held_out] for each in parts]
-    wide = 8 * settings.length  # characters with certainly enough tokens
+    wide = 8 * settings.length  # characters that certainly contain enough tokens
     parts = [long_enough for each in parts if (long_enough := [p for p in each if len(p) > wide])]
     if not parts:
         raise InputError(
@@ -81,9 +81,10 @@ def batches(lm: LanguageModel, texts: Sequence[str], settings: FitSettings, *, h
 
 
 def least_squares(lm: LanguageModel, source: Iterator[Tensor], settings: FitSettings) -> TunedLens:
-    """Return the best affine maps of a rank, by the squared error of the last stream scaled to length 1.
+    """Compute the best affine maps of the given rank, by the squared error of the last stream scaled to norm 1.
 
-    The first token of each sequence is excluded: its stream is often hundreds of times as long as the others'.
+    The first token of each sequence is excluded, because its stream often has hundreds of times the norm of the
+    others.
     """
     config, L = lm.config, lm.config.n_layer
     D = config.d_model
@@ -116,11 +117,11 @@ def _norm(model: Transformer, x: Tensor) -> Tensor:
 
 
 def step(model: Transformer, lens: TunedLens, h: Tensor, target: Tensor, tell: bool = True) -> list[float]:
-    """Add the gradient of every layer's KL(target || lens) to the lens's tensors; returns the KLs in nats if `tell`.
+    """Add the gradient of every layer's KL(target || lens) to the lens's tensors; return the KLs in nats if `tell`.
 
-    h [L + 1, N, D], target [N, V] probabilities. The gradient with respect to the logits is softmax - target, so that
-    no graph of that size is stored; the two large products are in 16 bits, a rounding error far below the sampling
-    noise.
+    h [L + 1, N, D], target [N, V] probabilities. The gradient with respect to the logits is softmax - target, so no
+    autograd graph of the logits is stored. The two large products are in bfloat16, whose rounding error is far below
+    the sampling noise.
     """
     W = model.unembed.weight.detach().bfloat16()  # [V, D]
     divergences = []
@@ -136,7 +137,7 @@ def step(model: Transformer, lens: TunedLens, h: Tensor, target: Tensor, tell: b
 
 
 def fit(lm: LanguageModel, texts: Sequence[str], settings: FitSettings, checkpoint: Path | None = None) -> TunedLens:
-    """Return a lens for a model; with a checkpoint file, an interrupted fit is continued from there.
+    """Fit a lens for a model; with a checkpoint file, resume an interrupted fit.
 
     The model's own weights stay frozen.
     """
@@ -168,12 +169,13 @@ def fit(lm: LanguageModel, texts: Sequence[str], settings: FitSettings, checkpoi
             print(f"step {n + 1} kl {np.mean(kl):.4f} {time.monotonic() - began:.0f} s", flush=True)
         if checkpoint and (n + 1) % EVERY == 0:
             torch.save({"lens": [t.detach() for t in tensors], "adam": adam.state_dict(), "step": n + 1}, checkpoint)
-    return TunedLens(*(t.detach().half().float() for t in tensors[:2]), tensors[2].detach(), {})  # as in the file
+    # rounded as in the file
+    return TunedLens(*(t.detach().half().float() for t in tensors[:2]), tensors[2].detach(), {})
 
 
 @torch.inference_mode()
 def divergence(lm: LanguageModel, lens: TunedLens, source: Iterator[Tensor], n: int) -> dict[str, list[float]]:
-    """Return the mean KL(final || lens) by layer in nats, of the plain and of the tuned lens, over n batches."""
+    """Compute the mean KL(final || lens) by layer in nats, of the plain and of the tuned lens, over `n` batches."""
     model, L = lm.model, lm.config.n_layer
     means = {"plain": np.zeros(L), "tuned": np.zeros(L)}
     for _ in range(n):
@@ -187,7 +189,7 @@ def divergence(lm: LanguageModel, lens: TunedLens, source: Iterator[Tensor], n: 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Return the command line; 1 for invalid arguments."""
+    """Run the command line and return its exit status: 1 for invalid arguments."""
     parser = argparse.ArgumentParser(
         prog="python -m model.predictions.fit_lens", description="Fit a tuned lens to a model."
     )

@@ -1,7 +1,7 @@
 """Gradient attribution of a logit to tokens: gradient x activation and integrated gradients on the embeddings.
 
-For comparison with model.predictions.attribution: a gradient follows every path through the model, not just the direct
-one, but for an infinitely small change; integrated gradients add it up from a baseline to the prompt.
+In contrast to model.predictions.attribution, a gradient follows every path through the model, not only the direct one,
+but holds only for an infinitesimal change. Integrated gradients integrate it from a baseline to the prompt.
 """
 
 import math
@@ -19,23 +19,24 @@ from model.progress import Progress, silent
 from model.public import public, unchecked, whole
 from model.tracing.trace import Trace
 
-MOST = 128  # gradients taken along a path
-MOST_GIVEN = 1 << 16  # that a caller may ask for
-_BUDGET = 4096  # tokens run forward and back along a path, by which long prompts take fewer gradients
-_ENOUGH = 0.02  # tolerated sum of the steps' errors, as a share of f(x) - f(b), or of a logit where that is more
-_TOKENS = 1024  # tokens of a batch: several places of the path at once for a short prompt
-_HALVED = 4  # steps halved before errors are compared again
-_ROUGH = 0.1  # a gap above this share of what the logit moved, or of a logit where that is more, is large
+MOST = 128  # default maximum number of gradients computed along a path
+MOST_GIVEN = 1 << 16  # largest maximum that a caller may request
+# maximum number of tokens in all passes along a path, which limits the number of gradients for long prompts
+_BUDGET = 4096
+_ENOUGH = 0.02  # tolerated sum of the steps' errors, as a fraction of |f(x) - f(b)|, or in logits if that is below 1
+_TOKENS = 1024  # maximum number of tokens per batch: a short prompt runs at several points of the path at once
+_HALVED = 4  # maximum number of steps halved before errors are compared again
+_ROUGH = 0.1  # largest gap not called large, as a fraction of |f(x) - f(b)|, or in logits if that is below 1
 
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """Contribution of each token up to the position to the target. In logits, float64."""
+    """Attribution of the target to each token up to the position. In logits, float64."""
 
     gradient_x_activation: np.ndarray  # e_s . df/de_s, [position + 1]
     integrated: np.ndarray  # [position + 1]
-    value: float  # f: the target in this run
-    baseline: float  # f where every token embedding is the baseline
+    value: float  # f(x): the target in this run
+    baseline: float  # f(b): the target with every token embedding replaced by the baseline
     taken: int  # gradients computed along the path
 
     @property
@@ -45,12 +46,12 @@ class Gradients:
 
     @property
     def moved(self) -> float:
-        """The sum of the integrated gradients without the gap: f(x) - f(baseline)."""
+        """What the integrated gradients should add up to: f(x) - f(baseline)."""
         return self.value - self.baseline
 
     @property
     def rough(self) -> bool:
-        """True if the gap is too large to trust any single number of the integrated gradients."""
+        """True if the gap is too large for any single integrated gradient to be trusted."""
         return abs(self.gap) > _ROUGH * max(1.0, abs(self.moved))
 
     @property
@@ -61,30 +62,30 @@ class Gradients:
 
 @dataclass(frozen=True, eq=False)
 class _Path:
-    """The straight line from the baseline to the prompt's embeddings, and the target along it."""
+    """The straight line from the baseline to the prompt's embeddings, and the target function on it."""
 
     run: Trace
     x: Tensor  # [t, D]
     base: Tensor  # [D]
     u: Tensor  # direction of the target after the last norm, [D] float64
-    tell: Callable[[int], None]  # reports the places of the path for which another block is done
+    tell: Callable[[int], None]  # called with the number of points of the path for which another block is done
 
     def batches(self, shares: Sequence[float]) -> list[Tensor]:
-        """Return the embeddings at some fractions of the path, in batches of suitable size. Each [B, t, D]"""
+        """Interpolate the embeddings at the given fractions of the path, in batches of limited size. Each [B, t, D]"""
         each = torch.tensor(shares, dtype=self.x.dtype)[:, None, None].split(max(1, _TOKENS // len(self.x)))
         return [self.base + share * (self.x - self.base) for share in each]
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One step of the path, from share a to share b, with the gradient at its middle."""
+    """One step of the path, from fraction a to fraction b, with the gradient at its midpoint."""
 
     a: float
     b: float
     f_a: float
     f_b: float
     f_middle: float
-    slope: Tensor  # (x_s - base) . df/dx_s at the middle, [t] float64
+    slope: Tensor  # (x_s - base) . df/dx_s at the midpoint, [t] float64
 
     @property
     def middle(self) -> float:
@@ -92,21 +93,21 @@ class _Step:
 
     @property
     def miss(self) -> float:
-        """Difference between the middle's slope and the change of f over the step."""
+        """Absolute difference between the midpoint estimate of the change of f over the step and the actual change."""
         return abs(float(self.slope.sum()) * (self.b - self.a) - (self.f_b - self.f_a))
 
 
 @dataclass(eq=False)
 class _Tried:
-    """A step of the path and, once it is split, its halves. A midpoint on a spike can make the halves worse than the
-    step.
+    """A step of the path and, once it is split, its halves. If the midpoint of a half falls on a spike of the
+    gradient, the halves can have a larger error than the step.
     """
 
     step: _Step
     halves: "list[_Tried]" = field(default_factory=list)
 
     def best(self) -> tuple[float, "list[_Tried]"]:
-        """Return the partition of the step with the least total miss among those that were computed, and that miss."""
+        """Return the least total error of any partition computed so far, and that partition."""
         finer = [each.best() for each in self.halves]
         miss = sum(each for each, _ in finer)
         if not finer or self.step.miss <= miss:
@@ -114,19 +115,19 @@ class _Tried:
         return miss, [part for _, parts in finer for part in parts]
 
     def worst(self) -> "_Tried":
-        """Return the step below that was not halved yet, with the largest miss."""
+        """Return the step of the subtree with the largest error among those not halved yet."""
         return max((each.worst() for each in self.halves), key=lambda each: each.step.miss) if self.halves else self
 
 
 def affordable(tokens: int) -> int:
-    """Return the largest number of gradients along the path for a prompt of this length: fewer for a long prompt, whose
-    gradients take longer.
+    """Return the maximum number of gradients along the path for a prompt of this length; it is smaller for a long
+    prompt, whose gradients take longer.
     """
     return min(MOST, max(16, _BUDGET // tokens))
 
 
 def forwards(most: int) -> int:
-    """Estimate the work of at most `most` gradients in forward passes: one pass with its gradient takes as long as
+    """Estimate the cost of at most `most` gradients in forward passes: a forward and backward pass costs as much as
     four.
     """
     return 4 * (most + 1) + most // 4 + 1
@@ -136,23 +137,27 @@ def forwards(most: int) -> int:
 def gradients(
     run: Trace, position: int, token: int, distractor: int | None = None, most: int = MOST, progress: Progress = silent
 ) -> Gradients:
-    """Return the gradient x activation and integrated gradients of a logit, or of a difference of two, on the token
+    """Compute gradient x activation and integrated gradients of a logit, or of a difference of two, on the token
     embeddings.
 
-    With x_s the embedding of token s and b the baseline, integrated_s = (x_s - b) . (mean over a of df/dx_s at b + a (x
-    - b)); summed over s that is f(x) - f(b). The mean is taken by the midpoint rule, first over a quarter of `most`
-    equal steps; then the steps with the largest errors are halved, until the sum of errors is small or `most` gradients
-    were computed: f can jump within a thousandth of the path. A middle on such a jump can make the halves worse than
-    the whole step, so the steps with the least sum of errors count, of all that were computed. `gap` is the remaining
-    error. Position embeddings stay, edits of the run stay in force, and the weights get no gradient.
+    With x_s the embedding of token s and b the baseline, integrated_s = (x_s - b) . (mean over `a` of df/dx_s at b +
+    a (x
+    - b)); summed over s, that is f(x) - f(b). The mean is approximated by the midpoint rule, first with a quarter of
+    `most` equal steps. Then the steps with the largest errors are halved until the sum of errors is small or `most`
+    gradients have been computed, because f can jump within a thousandth of the path. If a midpoint falls on such a
+    jump,
+    the halves can have a larger error than the whole step, so the result uses the partition with the least sum of
+    errors
+    of all that were computed. `gap` is the remaining error. Position embeddings are not interpolated, the edits of the
+    run stay in force, and no gradient of the weights is computed.
 
     The baseline is the mean embedding of the vocabulary, not zero. The slope of an RMSNorm at 0 is 1 / sqrt(eps), and
-    that of a stack of them multiplies: without position embeddings, slopes near zero exceed 10^7 in a model of 30
-    layers, and no affordable number of steps adds up.
+    the slopes of stacked norms multiply: without position embeddings, slopes near zero exceed 10^7 in a model of 30
+    layers, and no affordable number of steps makes the sum converge.
 
-    `progress(done, at most, "Computing gradients")`, called after every block, may raise to cancel; at most one block's
-    graph is in memory. Raises InputError for a position or token out of range, for fewer than 4 gradients and for more
-    than MOST_GIVEN. Source: Sundararajan et al. 2017, section 3; gradient x activation: Shrikumar et al. 2016.
+    `progress(done, at most, "Computing gradients")`, called after every block, may raise to cancel. At most one
+    block's graph is in memory. Raises InputError if a position or token is out of range, or if `most` is below 4 or
+    above MOST_GIVEN. Source: Sundararajan et al. 2017, section 3; gradient x activation: Shrikumar et al. 2016.
     """
     run.require_key()
     at = _checked(run, position, token, distractor)
@@ -178,12 +183,14 @@ def gradients(
 
 
 def _nothing() -> _Step:
-    """Return the whole path as one step that is never chosen, because it has no gradient at its middle."""
+    """Return a placeholder step for the whole path, which is never selected because it has no gradient at its
+    midpoint.
+    """
     return _Step(0.0, 1.0, 0.0, 0.0, 0.0, torch.tensor([math.inf]))
 
 
 def _first_steps(path: _Path, count: int) -> list[_Tried]:
-    """Return the path in equal steps."""
+    """Partition the path into equal steps."""
     ends = [n / count for n in range(count + 1)]
     f = _values(path, ends)
     middles, slopes = _slopes(path, [(n + 0.5) / count for n in range(count)], path.x - path.base)
@@ -191,7 +198,7 @@ def _first_steps(path: _Path, count: int) -> list[_Tried]:
 
 
 def _halve(path: _Path, tried: Sequence[_Tried]) -> None:
-    """Split each step in two."""
+    """Split each step into two halves."""
     steps = [each.step for each in tried]
     halves = [half for s in steps for half in ((s.a, s.middle, s.f_a, s.f_middle), (s.middle, s.b, s.f_middle, s.f_b))]
     middles, slopes = _slopes(path, [(a + b) / 2 for a, b, _, _ in halves], path.x - path.base)
@@ -200,11 +207,11 @@ def _halve(path: _Path, tried: Sequence[_Tried]) -> None:
         each.halves = refined[2 * n : 2 * n + 2]
 
 
-# --- f and its gradient at places of the path -------------------------------------------------------
+# --- f and its gradient at points of the path -------------------------------------------------------
 
 
 def _values(path: _Path, shares: Sequence[float]) -> list[float]:
-    """Return f at some fractions of the path."""
+    """Evaluate f at the given fractions of the path."""
     values: list[float] = []
     with torch.no_grad():
         for x in path.batches(shares):
@@ -213,9 +220,11 @@ def _values(path: _Path, shares: Sequence[float]) -> list[float]:
 
 
 def _slopes(path: _Path, shares: Sequence[float], along: Tensor) -> tuple[list[float], Tensor]:
-    """Return f at some fractions of the path, and along_s . df/dx_s of every token. along [t, D] -> [B], [B, t] float64
+    """Compute f at the given fractions of the path, and along_s . df/dx_s of every token. along [t, D] -> [B], [B, t]
+    float64
 
-    A forward without a graph, then backward block by block, each recomputed: one block's graph at a time.
+    Runs a forward pass without a graph, then backpropagates block by block and recomputes each, so that only one
+    block's graph is in memory at a time.
     """
     run, values, slopes = path.run, [], []
     for x in path.batches(shares):
@@ -237,7 +246,7 @@ def _slopes(path: _Path, shares: Sequence[float], along: Tensor) -> tuple[list[f
 
 
 def _streams(path: _Path, x: Tensor) -> list[Tensor]:
-    """Return the stream entering each block and leaving the last one, from token embeddings [B, t, D]."""
+    """Compute the stream entering each block and leaving the last one, from token embeddings [B, t, D]."""
     run = path.run
     replaced = Pass(None, attend_fused, None, lambda site, layer, old: x if site == "embed" else old)
     streams = [run.model.embed_tokens(_ids(run, x.shape[1] - 1), 0, replaced)]
@@ -248,13 +257,13 @@ def _streams(path: _Path, x: Tensor) -> list[Tensor]:
 
 
 def _target(path: _Path, x: Tensor) -> Tensor:
-    """Return the logit or difference, from the stream of the last token. [B, D] -> [B] float64"""
+    """Compute the target logit or difference from the last token's stream. [B, D] -> [B] float64"""
     norm = path.run.model.final_norm
     return (x if norm is None else norm(x)).double() @ path.u
 
 
 def _counter(progress: Progress, total: int) -> Callable[[int], None]:
-    """Return a counter that reports its sum."""
+    """Return a function that adds to a counter and reports the sum as progress."""
     done = 0
 
     def tell(count: int) -> None:
@@ -277,13 +286,13 @@ def _embedded(run: Trace, at: int) -> Tensor:
 
 
 def _baseline(run: Trace) -> Tensor:
-    """Return the mean of all rows of the embedding, scaled in the same way. [D]"""
+    """Compute the mean of all rows of the embedding matrix, scaled in the same way. [D]"""
     mean = run.model.embed.weight.detach().mean(0)
     return mean * math.sqrt(run.config.d_model) if run.config.embed_scale else mean
 
 
 def _direction(run: Trace, token: int, distractor: int | None) -> Tensor:
-    """Return the direction of the target after the last norm. [D] float64"""
+    """Compute the direction of the target after the last norm. [D] float64"""
     weight = run.model.unembed.weight.detach()
     return weight[token].double() - (0 if distractor is None else weight[distractor].double())
 
@@ -293,7 +302,7 @@ def _ids(run: Trace, at: int) -> Tensor:
 
 
 def _checked(run: Trace, position: int, token: int, distractor: int | None) -> int:
-    """Return the position, not negative. Raises InputError for an invalid position or token."""
+    """Return the position as a nonnegative index. Raises InputError for an invalid position or token."""
     T, vocab = len(run.tokens), run.config.vocab_size
     check_position(position, T, from_end=True)
     check_token(token, vocab)

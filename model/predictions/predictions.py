@@ -19,29 +19,31 @@ from model.records import Tokens
 from model.tracing.ranking import ranks_of, top_ids
 from model.tracing.trace import Trace
 
-_LOGIT_BYTES = 16 << 20  # float32 logits in memory at once; their several copies should stay in the cache
+# maximum size of the float32 logits in memory at once; their several copies should fit into the cache
+_LOGIT_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """The next-token distribution of every position of a run, in a few numbers.
+    """Statistics of the next-token distribution at every position of a run.
 
-    Probabilities are those of the softmax over all V rows of the model, including rows without a token.
+    Probabilities are those of the softmax over all V rows of W_U, including rows without a token.
     """
 
-    normalizer: np.ndarray  # [T] log sum exp of the logits, float64
-    entropy: np.ndarray  # [T] -sum p ln p, nats, float64
-    ids: np.ndarray  # [T, top] the most likely first, ties by the smaller id
+    normalizer: np.ndarray  # [T] log of the sum of exp(logits), float64
+    entropy: np.ndarray  # [T] -sum p ln p in nats, float64
+    ids: np.ndarray  # [T, top] in decreasing order of probability, ties by the smaller id
     logits: np.ndarray  # [T, top] float32
     probabilities: np.ndarray  # [T, top] float64
-    # Of the actual next token; entry t is position t's prediction of token t + 1, the last position has none.
+    # These describe the actual next token: entry t is position t's prediction of token t + 1; the last position has
+    # none.
     next_logit: np.ndarray  # [T - 1] float32
     next_log_probability: np.ndarray  # [T - 1] natural logarithm, float64
-    rank: np.ndarray  # [T - 1] 1 is the most likely; ties are broken by the smaller id
+    rank: np.ndarray  # [T - 1] 1 for the most likely token; ties are broken by the smaller id
 
     @property
     def surprisal(self) -> np.ndarray:
-        """-log2 p of each next token, in bits. float64 [T - 1]"""
+        """-log2 p of each actual next token, in bits. float64 [T - 1]"""
         return self.next_log_probability / -math.log(2)
 
     @property
@@ -52,14 +54,14 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Summary:
-    """A run's likelihood of its own prompt; the first token is not scored."""
+    """The likelihood of a run's own prompt under the model; the first token is not scored."""
 
-    scored: int  # tokens 1 .. T - 1
-    bytes: int  # of these tokens
+    scored: int  # number of scored tokens, which are 1 .. T - 1
+    bytes: int  # total length of the scored tokens
     nats: float  # mean -ln p per token: the loss
     perplexity: float  # exp(nats)
-    bits: float  # mean surprisal per token
-    bits_per_byte: float  # bits of all scored tokens / their bytes; NaN where they have none
+    bits: float  # mean surprisal per token, in bits
+    bits_per_byte: float  # total surprisal in bits / `bytes`; NaN if `bytes` is 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,7 @@ class Followed:
 
     logit: np.ndarray  # [T] float32
     probability: np.ndarray  # [T] float64
-    rank: np.ndarray  # [T] 1 is the most likely; ties are broken by the smaller id
+    rank: np.ndarray  # [T] 1 for the most likely token; ties are broken by the smaller id
 
     @property
     def nbytes(self) -> int:
@@ -79,12 +81,12 @@ class Followed:
 @public(top=whole(1))
 @torch.inference_mode()
 def predict(run: Trace, top: int = 10) -> Predictions:
-    """Return every position's prediction, from the stream that leaves the last block; [T, V] is never in memory at
+    """Compute every position's prediction from the stream that leaves the last block; [T, V] is never in memory at
     once.
 
     surprisal = -log2 softmax(logits)[next]; entropy = -sum p ln p = normalizer - sum p logit, in nats. The logits are
-    those of the run, its edits included, and sums over V are in float64. Raises ValueError for `top` below 1. Source:
-    Shannon 1948, sections 6 and 7; Levy 2008 for surprisal.
+    those of the run, its edits included, and sums over V are in float64. Raises ValueError if `top` is below 1.
+    Source: Shannon 1948, sections 6 and 7; Levy 2008 for surprisal.
     """
     targets = _ids(run)[1:]  # [T - 1]
     rows = [_reduce(logits, targets[start : start + len(logits)], top) for start, logits in _chunks(run)]
@@ -95,7 +97,9 @@ def predict(run: Trace, top: int = 10) -> Predictions:
 
 
 def _reduce(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
-    """Return the fields of some rows. logits [c, V]; targets, the next ids, [c], one less at the last position"""
+    """Reduce rows of logits [c, V] to the fields of Predictions. `targets` holds the next ids, [c], one fewer at the
+    end.
+    """
     normalizer, entropy = _spread(logits)
     ids, scored = top_ids(logits, top), logits[: len(targets)]
     return {
@@ -110,7 +114,7 @@ def _reduce(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
 
 @public()
 def summarize(predictions: Predictions, tokens: Tokens) -> Summary:
-    """Compute perplexity, bits per byte and mean surprisal of tokens 1 .. T - 1; raises InputError for a single token.
+    """Compute perplexity, bits per byte and mean surprisal of tokens 1 .. T - 1. Raises InputError for a single token.
 
     perplexity = exp(mean -ln p) = 2^(mean surprisal). Bits per byte do not depend on the tokenization. Source: Jelinek
     et al. 1977 for perplexity; Graves 2013, section 3.1, for bits per character.
@@ -128,9 +132,9 @@ def summarize(predictions: Predictions, tokens: Tokens) -> Summary:
 
 @public()
 def follow(run: Trace, token: int) -> Followed:
-    """Return the logit, probability and rank of one token id after every position; raises InputError for an unknown id.
+    """Compute the logit, probability and rank of one token id at every position. Raises InputError for an unknown id.
 
-    They are a column of the logits and of their softmax, the edits of the run included.
+    These are a column of the logits and of their softmax, edits of the run included.
     """
     return follow_all(run, [token])[0]
 
@@ -138,7 +142,7 @@ def follow(run: Trace, token: int) -> Followed:
 @public(tokens=listed)
 @torch.inference_mode()
 def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)) -> list[Followed]:
-    """Do `follow` for several tokens at little more than the cost of one; optionally after some positions only."""
+    """Compute `follow` for several tokens at little more than the cost of one, at the given positions."""
     V = run.config.vocab_size
     for token in tokens:
         check_token(token, V)
@@ -157,7 +161,7 @@ def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)
 
 
 def _ids(run: Trace) -> Tensor:
-    """Return the prompt's tokens. [T]"""
+    """Return the token ids of the prompt. [T]"""
     return torch.from_numpy(np.ascontiguousarray(run.tokens.ids, dtype=np.int64))
 
 

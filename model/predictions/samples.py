@@ -1,4 +1,4 @@
-"""Many texts of the same prompt: repeated runs of each strategy."""
+"""Repeated samples: many texts generated from the same prompt with each strategy."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from model.progress import Progress, silent
 from model.public import MOST_SEED, nonempty, public, unchecked, whole
 from model.sampling.warps import values_of
 
-# Settings that leave one token.
+# Settings that leave a single token.
 _ALONE = {"temperature": (("temperature", 0),), "top_k": (("k", 1),), "top_p": (("p", 0),)}
-MOST_SEEDS = 1000  # batches per seed: another seed has other random numbers
+MOST_SEEDS = 1000  # maximum number of batches per seed, so that no two seeds share random numbers
 
 
 @public(count=whole(1, 4096), max_new_tokens=whole(1, MOST_TOKENS), seed=whole(0, MOST_SEED))
 @dataclass(frozen=True)
 class Many:
-    """Number of texts per strategy, and the settings that they share."""
+    """The number of texts per strategy, and the settings that all strategies share."""
 
     count: int = 16
     max_new_tokens: int = 40
@@ -31,11 +31,11 @@ class Many:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """One text and its numbers, without the alternatives."""
+    """One generated text and its statistics, without the alternative tokens."""
 
     ids: np.ndarray  # [n] int32
-    text: str  # without the token that ended it
-    entropies: np.ndarray  # [n] float32, of the model before each token, nats
+    text: str  # without the token that ended the generation
+    entropies: np.ndarray  # [n] float32, entropy of the model's distribution before each token, in nats
     ended: str  # "end", "stop", "length", "context"
     measured: TextStatistics
 
@@ -46,7 +46,7 @@ class Sample:
 
 
 def certain(strategy: Strategy) -> bool:
-    """Return whether the strategy is deterministic: a search, or one that leaves a single token at each step."""
+    """Return whether the strategy is deterministic: a search, or sampling with only one token left at each step."""
     if strategy.method != "sample":
         return True
     return any(values_of(step)[name] == value for step in strategy.steps for name, value in _ALONE.get(step.warp, ()))
@@ -60,10 +60,10 @@ def take_samples(
     many: Many,
     progress: Progress = silent,
 ) -> list[list[Sample]]:
-    """Write `many.count` texts with each strategy, one for a deterministic strategy.
+    """Generate `many.count` texts with each strategy, or one if it is deterministic.
 
-    Sample i of all strategies has the same random numbers, which differ from those of sample j. Raises InputError as
-    LanguageModel.generate does. `progress` counts steps of batches, as if none ended early.
+    Sample i of every strategy uses the same random numbers, and different samples use different ones. Raises
+    InputError as LanguageModel.generate does. `progress` counts the steps of all batches, as if no text ended early.
     """
     batches = batches_of(strategies, many.count)
     steps = many.max_new_tokens
@@ -82,7 +82,7 @@ def take_samples(
 
 
 def batches_of(strategies: Sequence[Strategy], count: int) -> list[tuple[int, int, int]]:
-    """Return the batches to run: (index of the strategy, first sample, end)."""
+    """Split the samples into batches: (index of the strategy, first sample, end)."""
     return [
         (at, start, min(start + MOST_STRATEGIES, total))
         for at, strategy in enumerate(strategies)

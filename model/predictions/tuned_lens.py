@@ -2,7 +2,7 @@
 
 Belrose et al. 2023 (arXiv:2303.08112): lens_l(h) = logits(h + A_l h + b_l), with A_l and b_l fitted so that the KL
 divergence from the model's own prediction is small. Here A_l = down_l up_l has low rank, which keeps the file small.
-`python -m model.predictions.fit_lens` fits one; those of the bundled models are stored beside their weights.
+`python -m model.predictions.fit_lens` fits a lens; those of the bundled models are stored beside their weights.
 """
 
 import functools
@@ -26,16 +26,16 @@ _NAMES = ("down", "up", "bias")
 
 @dataclass(frozen=True, eq=False)
 class TunedLens:
-    """Translators of the residual streams that enter blocks 0 .. L - 1."""
+    """Affine translators for the residual streams that enter blocks 0 .. L - 1."""
 
     down: Tensor  # float32 [L, D, R]
     up: Tensor  # float32 [L, R, D]
     bias: Tensor  # float32 [L, D]
-    about: dict  # settings of the fit, and per layer the KL of the plain and the tuned lens on held-out text, nats
+    about: dict  # settings of the fit, and the KL of the plain and the tuned lens on held-out text by layer, in nats
 
     def translate(self, layer: int, x: Tensor) -> Tensor:
-        """Return the stream entering block `layer` in the basis of the last one; layer L is the last. [..., D] -> [...,
-        D]
+        """Translate the stream entering block `layer` to the basis of the last stream, which is layer L. [..., D] ->
+        [..., D]
 
         Raises IndexError for a layer beyond L.
         """
@@ -46,16 +46,18 @@ class TunedLens:
 
 @public()
 def load_lens(model_id: str, config: ModelConfig) -> TunedLens | None:
-    """Return the bundled lens of a model, or None. Raises CheckpointError if it does not fit the model."""
+    """Read the bundled lens of a model, or return None if it has none. Raises CheckpointError if it does not fit the
+    model.
+    """
     if not model_id or Path(model_id).name != model_id:
-        return None  # only built-in ids are names of folders here
+        return None  # only built-in ids are folder names here
     path = WEIGHTS / model_id / FILE
     return read_lens(path, config) if path.is_file() else None
 
 
 @functools.lru_cache(maxsize=4)
 def read_lens(path: Path, config: ModelConfig) -> TunedLens:
-    """Return a lens from a file; raises CheckpointError for a broken file or other shapes."""
+    """Read a lens from a file. Raises CheckpointError if the file is broken or its shapes do not fit the config."""
     try:
         with safe_open(path, "pt") as file:
             down, up, bias = (file.get_tensor(name).float() for name in _NAMES)
@@ -75,7 +77,7 @@ def read_lens(path: Path, config: ModelConfig) -> TunedLens:
 
 
 def save_lens(lens: TunedLens, path: Path) -> None:
-    """Write a lens; its maps in 16 bits."""
+    """Write a lens to a file, with its maps in float16."""
     path.parent.mkdir(parents=True, exist_ok=True)
     tensors = {"down": lens.down.half(), "up": lens.up.half(), "bias": lens.bias.float()}
     save_file({name: t.contiguous() for name, t in tensors.items()}, path, {"about": json.dumps(lens.about)})

@@ -8,15 +8,13 @@ from typing import Literal
 
 from model.prompting.question_sets import Question
 
-ANSWER_IS = "The answer is"  # ends every chain of thought in the examples of the sets
+ANSWER_IS = "The answer is"  # precedes the answer at the end of every chain of thought in the examples of the sets
 _NUMBER = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?")
 _ARTICLES = ("the ", "a ", "an ")
 
 
 def plain_answer(text: str) -> str:
-    """Normalize a text for comparing answers: lower case, no leading article, no surrounding punctuation, single
-    spaces.
-    """
+    """Normalize an answer for comparison: lower case, no leading article, no surrounding punctuation, single spaces."""
     small = " ".join(text.casefold().split()).strip(" .,;:!?\"'*`“”‘’()")
     return next((small.removeprefix(each) for each in _ARTICLES if small.startswith(each)), small)
 
@@ -24,9 +22,9 @@ def plain_answer(text: str) -> str:
 def read_answer(text: str, kind: Literal["word", "number"], known: Sequence[str], *, chain: bool = False) -> str:
     """Extract the answer from a generated text; "" if it contains none.
 
-    In a chain of thought the answer follows the first ANSWER_IS; otherwise it is in the first non-empty line. A number
-    is the first one after ANSWER_IS, or the last one of a line ("27 + 48 = 75"). A word is the first of `known`
-    (answers and choices) that is mentioned, or else the line up to its first punctuation mark.
+    In a chain of thought, the answer follows the first ANSWER_IS; otherwise it is in the first nonempty line. A
+    numeric answer is the first number after ANSWER_IS, or the last one of a line ("27 + 48 = 75"). A word is the first
+    of `known` (answers and choices) that is mentioned, or else the line up to its first punctuation mark.
     """
     if chain:
         _, mark, text = text.partition(ANSWER_IS)
@@ -51,18 +49,16 @@ def is_right(text: str, question: Question) -> bool:
 
 @dataclass(frozen=True)
 class Vote:
-    """The answers of several samples: the most frequent one wins; ties go to the one that came first."""
+    """The majority vote over the answers of several samples; ties go to the answer that came first."""
 
     answer: str  # "" if no sample had an answer
-    counts: tuple[tuple[str, int], ...]  # from the most to the least frequent; samples without an answer do not vote
+    counts: tuple[tuple[str, int], ...]  # in decreasing order of frequency; samples without an answer do not vote
     tied: bool  # whether another answer has as many votes
 
 
 def vote(answers: Sequence[str]) -> Vote:
-    """Return the majority of the extracted answers (self-consistency, Wang et al. 2022). "" does not count
-    as a vote.
-    """
-    counts = Counter(each for each in answers if each).most_common()  # ties in order of first appearance
+    """Take the majority of the extracted answers (self-consistency, Wang et al. 2022). "" does not count as a vote."""
+    counts = Counter(each for each in answers if each).most_common()  # ties are in the order of first appearance
     if not counts:
         return Vote("", (), False)
     return Vote(counts[0][0], tuple(counts), len(counts) > 1 and counts[1][1] == counts[0][1])

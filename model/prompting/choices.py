@@ -1,6 +1,7 @@
 """Log-probabilities of multiple-choice answers, for many prompts at once over one cached prefix.
 
-Axis letters of this folder: N rows of a batch, P tokens of the prefix that all rows share, n choices.
+Axis letters of this folder: N is the batch size, P the length of the prefix shared by all rows, n the number of
+choices.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from model.public import nonempty, public, whole
 from model.sampling.pipeline import usable
 from model.tracing.trace import check_length
 
-MOST_CACHE = 1 << 28  # bytes of keys and values of one batch
+MOST_CACHE = 1 << 28  # maximum size of a batch's KV cache in bytes
 MOST_ROWS = 32
 
 
@@ -28,7 +29,7 @@ class Asked:
     """A prompt and its multiple-choice answers, as token ids."""
 
     prompt: tuple[int, ...]  # [T]
-    choices: tuple[tuple[int, ...], ...]  # at least one token each
+    choices: tuple[tuple[int, ...], ...]  # each with at least one token
 
 
 @public(asked=nonempty, size=whole(1))
@@ -38,14 +39,14 @@ def choice_log_probs(
 ) -> list[list[list[float]]]:
     """Compute ln p of each token of each choice after its prompt, in nats, as nested lists: prompts, choices, tokens.
 
-    The sum over a choice's tokens is ln p(choice | prompt). The common prefix of all prompts is read once, and so are
-    rows with the same tokens, such as those of single-token choices. Rows are padded at the end, where causal attention
-    ignores the padding. `size` is the vocabulary size; `progress` counts rows. Raises InputError for an empty prompt or
-    choice, for one that exceeds the context, and for ids outside the vocabulary.
+    The sum over a choice's tokens is ln p(choice | prompt). The longest common prefix of all prompts is processed
+    once, and so are rows with the same tokens, such as those of single-token choices. Rows are padded at the end,
+    where causal attention ignores the padding. `size` is the vocabulary size; `progress` counts rows. Raises
+    InputError if a prompt or choice is empty or exceeds the context, or if an id is outside the vocabulary.
     """
     rows = _rows(model, asked, min(size, model.config.vocab_size))
     read = sorted(rows, key=len)
-    shared = min(common_prefix(read), *(len(each.prompt) - 1 for each in asked))  # keep a prompt's last token unread
+    shared = min(common_prefix(read), *(len(each.prompt) - 1 for each in asked))  # exclude each prompt's last token
     before = prefilled(model, read[0][:shared])
     log_probs: dict[tuple[int, ...], dict[tuple[int, int], float]] = {}
     done = 0
@@ -63,7 +64,7 @@ def choice_log_probs(
 
 
 def common_prefix(rows: Sequence[Sequence[int]]) -> int:
-    """Return the length of the prefix that all rows share, leaving at least the last token of each row unread."""
+    """Return the length of the longest common prefix of all rows, excluding at least the last token of each row."""
     most = min(map(len, rows)) - 1
     first = rows[0]
     return next((at for at in range(most) if any(row[at] != first[at] for row in rows)), most)
@@ -91,7 +92,8 @@ def spread(model: Transformer, before: KVCache | None, n: int, room: int) -> KVC
 
 def batches(rows: Sequence[Sequence[int]], config: ModelConfig) -> Iterator[list]:
     """Yield the rows in order, in batches within the limits MOST_ROWS and MOST_CACHE."""
-    token = 8 * config.n_layer * config.n_kv_head * config.d_head  # bytes of keys and values of one position
+    # size of the keys and values of one position in bytes
+    token = 8 * config.n_layer * config.n_kv_head * config.d_head
     batch: list = []
     for row in rows:
         if batch and (len(batch) == MOST_ROWS or (len(batch) + 1) * len(row) * token > MOST_CACHE):
@@ -126,7 +128,7 @@ def _read(
     rows: dict[tuple[int, ...], set[tuple[int, int]]],
     size: int,
 ) -> dict[tuple[int, ...], dict[tuple[int, int], float]]:
-    """Run one batch and return, for every row, the log-probability of each (position, token) pair in `rows`."""
+    """Run one batch and return the log-probability of each (position, token) pair in `rows`, by row."""
     longest = max(map(len, batch))
     ids = torch.zeros(len(batch), longest - shared, dtype=torch.long)
     for at, row in enumerate(batch):

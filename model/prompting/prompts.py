@@ -1,7 +1,7 @@
 """Construction of prompts from a question: examples, their order and labels, chains of thought, tool calls, chat
 messages.
 
-A prompt is a program for the model that reads it. Everything here maps text to text; no model runs.
+A prompt is a program for the model that processes it. Everything here maps text to text; no model runs.
 """
 
 import random
@@ -13,7 +13,7 @@ from model.prompting.question_sets import Question, QuestionGroup, QuestionSet, 
 from model.prompting.tools import Tool, observe, parse_call
 from model.public import MOST_SEED, public, whole
 
-STEP_BY_STEP = " Let's think step by step."  # a chain of thought without examples: Kojima et al. 2022
+STEP_BY_STEP = " Let's think step by step."  # chain of thought without examples; Kojima et al. 2022
 MOST_EXAMPLES = 64
 STRATEGIES = ("zero", "few", "chain", "votes", "react", "chat", "system")
 
@@ -24,7 +24,7 @@ class Shots:
     """The selection of examples that precede a question."""
 
     count: int = 4
-    order: int = 0  # 0: as in the set; any other number is the seed of a random selection and order
+    order: int = 0  # 0 keeps the set's order; any other number is the seed of a random selection and order
     shuffled: bool = False  # True to permute the answers among the examples (Min et al. 2022)
 
 
@@ -46,16 +46,16 @@ def chosen_examples(group: QuestionGroup, shots: Shots) -> tuple[WorkedQuestion,
 
 
 def few_shot(question_set: QuestionSet, examples: Sequence[WorkedQuestion], question: Question) -> str:
-    """Build a few-shot prompt: instruction, examples with their answers, and the question. Without examples it is
-    zero-shot.
+    """Build a few-shot prompt: instruction, examples with their answers, and the question; zero-shot if there are no
+    examples.
     """
     solved = [f"{_framed(question_set, each.text)} {each.answer}" for each in examples]
     return _with_instruction(question_set, [*solved, _framed(question_set, question.text)])
 
 
 def chain_of_thought(question_set: QuestionSet, examples: Sequence[WorkedQuestion], question: Question) -> str:
-    """Build a few-shot prompt with worked solutions (Wei et al. 2022); without examples, ask the model to think step by
-    step.
+    """Build a few-shot prompt with worked solutions (Wei et al. 2022), or one that asks the model to think step by
+    step if there are no examples.
     """
     solved = [f"{_framed(question_set, each.text)} {each.worked} {ANSWER_IS} {each.answer}." for each in examples]
     last = _framed(question_set, question.text)
@@ -65,8 +65,8 @@ def chain_of_thought(question_set: QuestionSet, examples: Sequence[WorkedQuestio
 def react(
     question_set: QuestionSet, examples: Sequence[WorkedQuestion], question: Question, tools: Mapping[str, Tool]
 ) -> str:
-    """Build a prompt that alternates thoughts, actions and observations (Yao et al. 2022). The examples' observations
-    are computed by the tools.
+    """Build a prompt that alternates thoughts, actions and observations (Yao et al. 2022). The tools compute the
+    observations of the examples.
     """
     solved = []
     for each in examples:
@@ -80,9 +80,9 @@ def react(
 
 
 def messages(question_set: QuestionSet, question: Question, system: str = "") -> list[dict[str, str]]:
-    """Build the chat messages for a question; without `system`, the set's instruction precedes the question.
+    """Build the chat messages for a question; if `system` is empty, the set's instruction precedes the question.
 
-    With `system`, that text is the system message and the user's message is the question by itself.
+    Otherwise `system` is the system message, and the user's message is only the question.
     """
     if system:
         return [{"role": "system", "content": system}, {"role": "user", "content": question.text}]

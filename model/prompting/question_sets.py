@@ -1,4 +1,4 @@
-"""The bundled question sets, written for this project, one file each in `sets`."""
+"""The bundled question sets, written for this project; `sets` contains one file for each."""
 
 import functools
 import tomllib
@@ -20,11 +20,11 @@ class Question:
     text: str
     answer: str
     choices: tuple[str, ...] = ()
-    accepted: tuple[str, ...] = ()  # other ways to write the answer
+    accepted: tuple[str, ...] = ()  # alternative spellings of the answer
 
     @property
     def right(self) -> tuple[str, ...]:
-        """Every text that counts as a correct answer."""
+        """All strings that count as a correct answer."""
         return self.answer, *self.accepted
 
 
@@ -34,14 +34,14 @@ class WorkedQuestion:
 
     text: str
     answer: str
-    worked: str = ""  # the worked solution in words, for a chain of thought
+    worked: str = ""  # the worked solution as text, for a chain of thought
     thought: str = ""  # the thought before a tool call
     call: str = ""  # a tool call such as "calculate[2 + 3]"; its observation is computed
 
 
 @dataclass(frozen=True)
 class QuestionGroup:
-    """Questions that share their examples."""
+    """Questions that share the same examples."""
 
     examples: tuple[WorkedQuestion, ...]
     questions: tuple[Question, ...]
@@ -49,14 +49,14 @@ class QuestionGroup:
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """Questions of one kind, with the format of their prompts."""
+    """Questions of one kind and the format of their prompts."""
 
     key: str
-    model: str  # id of the model that the set is meant for
-    kind: Literal["word", "number"]  # type of the answer extracted from a text
-    instruction: str  # "" for none
+    model: str  # id of the model for which the set was written
+    kind: Literal["word", "number"]  # type of the answer to extract from a generated text
+    instruction: str  # "" if the set has no instruction
     frame: str  # contains "{question}"; the answer follows after a space
-    join: str  # separator between two examples
+    join: str  # separator between examples
     groups: tuple[QuestionGroup, ...]
     table: tuple[tuple[str, str], ...] = ()  # entries of the lookup tool
 
@@ -117,5 +117,5 @@ def question_set(key: str) -> QuestionSet:
 
 
 def _question(read: dict, choices: list[str]) -> Question:
-    """Build a question from its entry in a file; `choices` are those of the whole set."""
+    """Build a question from its entry in a file; `choices` are the shared choices of the set."""
     return Question(read["text"], read["answer"], tuple(read.get("choices", choices)), tuple(read.get("accepted", ())))

@@ -1,4 +1,4 @@
-"""The ReAct loop: the model writes a thought and an action, the tool runs, and the model reads its output.
+"""The ReAct loop: the model generates a thought and an action, the tool runs, and its output is appended to the text.
 
 Yao et al. 2022, "ReAct: Synergizing Reasoning and Acting in Language Models".
 """
@@ -9,7 +9,7 @@ from typing import Literal
 
 from model.prompting.tools import CALL, Tool, observe, parse_call
 
-MOST_STEPS = 4  # tool calls per question
+MOST_STEPS = 4  # maximum number of tool calls per question
 OBSERVATION = "\nObservation:"  # where generation stops and the tool's output is inserted
 STOPS = (OBSERVATION, "\nQuestion:", "\n\n")
 
@@ -18,7 +18,7 @@ Write = Callable[[Sequence[str], Sequence[int]], list[str]]  # (prompts, indices
 
 @dataclass(frozen=True)
 class TranscriptStep:
-    """A section of a transcript, with its author."""
+    """A section of a transcript and its author."""
 
     by: Literal["model", "tool"]
     text: str
@@ -26,9 +26,9 @@ class TranscriptStep:
 
 @dataclass(frozen=True)
 class Episode:
-    """The transcript and answer of one question."""
+    """The transcript of one question and its answer."""
 
-    answer: str  # "" if it did not finish
+    answer: str  # "" if the episode did not finish
     steps: tuple[TranscriptStep, ...]
     ended: Literal["finished", "no action", "too many steps"]
 
@@ -39,11 +39,11 @@ class Episode:
 
 
 def run(prompts: Sequence[str], write: Write, tools: Mapping[str, Tool], most: int = MOST_STEPS) -> list[Episode]:
-    """Work on all questions side by side; each prompt ends where the first thought begins.
+    """Answer all questions in parallel; each prompt ends where the first thought begins.
 
-    In each round `write` continues all unfinished texts in one call. Only the first tool call of a continuation counts:
-    everything the model wrote after it, such as an invented observation, is discarded. The tool's actual observation is
-    appended before the next round. An episode ends after `most` calls.
+    In each round, `write` continues all unfinished texts in one call. Only the first tool call of a continuation
+    counts: everything the model generated after it, such as an invented observation, is discarded. The tool's actual
+    observation is appended before the next round. An episode ends after `most` calls.
     """
     texts = list(prompts)
     steps: list[list[TranscriptStep]] = [[] for _ in prompts]
@@ -67,8 +67,8 @@ def run(prompts: Sequence[str], write: Write, tools: Mapping[str, Tool], most: i
 
 
 def first_call(text: str) -> tuple[str, tuple[str, str] | None]:
-    """Return a text up to the closing bracket of its first tool call, and that call; the complete text and None without
-    one.
+    """Return a text up to the closing bracket of its first tool call, and that call. If there is no call, return the
+    complete text and None.
     """
     text = text.partition(OBSERVATION)[0]
     match = CALL.search(text)

@@ -1,6 +1,6 @@
-"""The tools that a model may call: a calculator and a lookup in a small table. Both answer with one line of text.
+"""The tools that a model can call: a calculator and a lookup in a small table. Both return one line of text.
 
-Generated text is never executed: an expression is parsed, and only numbers and the four operations are computed.
+Generated text is never executed: an expression is parsed, and only numbers and the four operations are evaluated.
 """
 
 import ast
@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-MOST_EXPRESSION = 100  # characters
+MOST_EXPRESSION = 100  # maximum length of an expression in characters
 MOST_NUMBER = 10**15
-MOST_ANSWER = 200  # characters of a table's entry
+MOST_ANSWER = 200  # maximum length of a table entry in characters
 NO_RESULT = "no result"  # the observation of an invalid calculation
 NOT_FOUND = "not found"
 NO_TOOL = "no such tool"
@@ -28,10 +28,11 @@ Tool = Callable[[str], str]
 
 
 def calculate(expression: str) -> str:
-    """Compute the exact value of an expression of numbers, + - * / and parentheses; NO_RESULT for anything else.
+    """Compute the exact value of an expression of numbers, + - * / and parentheses; return NO_RESULT for anything
+    else.
 
-    Integers are written as such, other values as decimals with up to six digits after the point. Names, calls, powers
-    and numbers beyond MOST_NUMBER have no result.
+    Integers are written without a decimal point, other values with up to six decimal places. Names, calls, powers and
+    numbers beyond MOST_NUMBER are unsupported.
     """
     text = expression.strip().replace("×", "*").replace("÷", "/").replace("−", "-")
     if not text or len(text) > MOST_EXPRESSION or not text.isascii():
@@ -60,7 +61,7 @@ def _value(node: ast.expr) -> Fraction:
 
 
 def look_up(table: Mapping[str, str], name: str) -> str:
-    """Return the table's entry for a name, ignoring case and spaces; NOT_FOUND for an unknown name."""
+    """Return the table's entry for a name, ignoring case and spaces, or NOT_FOUND for an unknown name."""
     known = {_plain(key): value for key, value in table.items()}
     return known.get(_plain(name), NOT_FOUND)[:MOST_ANSWER]
 
@@ -70,20 +71,20 @@ def _plain(name: str) -> str:
 
 
 def toolbox(table: Mapping[str, str]) -> dict[str, Tool]:
-    """Return the tools by the names under which a model calls them; the lookup is included only if there is a table."""
+    """Return the tools by the names under which a model calls them; the lookup is included only if the table has
+    entries.
+    """
     tools: dict[str, Tool] = {"calculate": calculate}
     return tools | ({"lookup": lambda name: look_up(table, name)} if table else {})
 
 
 def parse_call(text: str) -> tuple[str, str] | None:
-    """Parse the first call in a text, such as "calculate[2 + 3]", into its lower-case name and its
-    bracketed argument.
-    """
+    """Parse the first call in a text, such as "calculate[2 + 3]", into its lower-case name and bracketed argument."""
     match = CALL.search(text)
     return (match[1].lower(), match[2].strip()) if match else None
 
 
 def observe(tools: Mapping[str, Tool], call: tuple[str, str]) -> str:
-    """Run the called tool and return its output; NO_TOOL for an unknown name."""
+    """Run the called tool and return its output, or NO_TOOL for an unknown name."""
     name, argument = call
     return tools[name](argument) if name in tools else NO_TOOL

@@ -1,4 +1,4 @@
-"""Accuracy of prompt variants: one question set, answered under several strategies."""
+"""Accuracy of prompt variants: several strategies answer the same question set."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from model.public import MOST_SEED, between, nonempty, one_of, public, whole
 from model.shares import wilson
 
 SCORES = ("sum", "mean", "text")
-BY_CHOICE = ("zero", "few")  # strategies whose choices can be scored; the others need generated text
+BY_CHOICE = ("zero", "few")  # strategies whose answers can be chosen by log-probability; all others need generated text
 TOKENS = {
     "zero": 12,
     "few": 12,
@@ -30,7 +30,7 @@ TOKENS = {
     "react": 64,
     "chat": 24,
     "system": 24,
-}  # generated per answer
+}  # maximum number of generated tokens per answer
 
 
 @public(
@@ -42,69 +42,69 @@ TOKENS = {
 )
 @dataclass(frozen=True)
 class Variant:
-    """A prompting strategy with its settings. Raises InputError for an unknown strategy and for numbers out
-    of range.
+    """A prompting strategy with its settings. Raises InputError if the strategy is unknown or a number is out of
+    range.
     """
 
     strategy: str
     shots: Shots = field(default_factory=Shots)
-    score: Literal["sum", "mean", "text"] = "sum"  # of zero-shot and few-shot prompts with choices
-    samples: int = 5  # of self-consistency
-    temperature: float = 0.7  # of self-consistency
-    system: str = ""  # the system message; "" for the set's own
+    score: Literal["sum", "mean", "text"] = "sum"  # how zero-shot and few-shot prompts score their choices
+    samples: int = 5  # number of samples for self-consistency
+    temperature: float = 0.7  # sampling temperature for self-consistency
+    system: str = ""  # the system message; "" for the set's default
     seed: int = 0
 
     @property
     def examples(self) -> int:
-        """The number of examples in its prompt."""
+        """The number of examples in the variant's prompts."""
         return 0 if self.strategy in ("zero", "chat", "system") else self.shots.count
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The model's answer to one question, with everything that led to it."""
+    """The model's answer to one question, and the data it was derived from."""
 
     question: Question
     prompt: str
-    said: str  # the extracted or selected answer; "" without one
+    said: str  # the extracted or selected answer; "" if there is no answer
     right: bool
     written: str = ""  # the generated text
-    scores: tuple[float, ...] = ()  # of the choices, in nats or nats per token
-    samples: tuple[str, ...] = ()  # texts of self-consistency
+    scores: tuple[float, ...] = ()  # log-probability of each choice, in nats or nats per token
+    samples: tuple[str, ...] = ()  # sampled texts of self-consistency
     votes: Vote | None = None
     episode: react.Episode | None = None
 
 
 @dataclass(frozen=True)
 class VariantRow:
-    """One variant on all questions."""
+    """The answers of one variant to all questions."""
 
     variant: Variant
     answers: tuple[Answered, ...]
 
     @property
     def right(self) -> tuple[bool, ...]:
-        """For each question, True if its answer is correct."""
+        """Whether each answer is correct, one entry per question."""
         return tuple(each.right for each in self.answers)
 
     @property
     def share(self) -> float:
-        """The accuracy."""
+        """The accuracy: the fraction of correct answers."""
         return sum(self.right) / len(self.right)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95% interval of the accuracy: Wilson 1927."""
+        """The 95% confidence interval of the accuracy: Wilson 1927."""
         return wilson(self.share, len(self.right))
 
 
 @dataclass(frozen=True, eq=False)
 class AccuracyCurve:
-    """Accuracy of few-shot prompts against the number of examples."""
+    """Accuracy of few-shot prompts as a function of the number of examples."""
 
     counts: tuple[int, ...]
     questions: int
-    shares: np.ndarray  # [labels (right, shuffled), counts, orders] float64
+    shares: np.ndarray  # [2 for right and shuffled answers, counts, orders] float64
 
 
 def answered(
@@ -139,7 +139,7 @@ def trial(
     most: int = 1000,
     progress: Progress = silent,
 ) -> list[VariantRow]:
-    """Run `answered` for several variants; `progress` counts the questions of all variants together."""
+    """Run `answered` for several variants; `progress` counts the total number of questions."""
     rows: list[VariantRow] = []
     total = min(most, len(asked.questions))
     for variant in variants:
@@ -161,9 +161,10 @@ def curve(
     most: int = 1000,
     progress: Progress = silent,
 ) -> AccuracyCurve:
-    """Measure accuracy against the number of examples, in several orders, with correct and with shuffled answers.
+    """Measure accuracy as a function of the number of examples, in several orders, with correct and with shuffled
+    answers.
 
-    Without examples there is nothing to shuffle, so that prompt runs only once. `progress` counts questions.
+    The prompt without examples runs only once, because it has no answers to shuffle. `progress` counts questions.
     """
     n = min(most, len(asked.questions))
     shots = [
@@ -184,7 +185,7 @@ def curve(
         if not count:
             shares[:, at] = shares[0, at, 0]
         elif count == 1:
-            shares[1, at] = np.nan  # one answer cannot be shuffled
+            shares[1, at] = np.nan  # a single answer cannot be shuffled
     return AccuracyCurve(tuple(counts), n, shares)
 
 
@@ -220,14 +221,14 @@ def _ids(lm: LanguageModel, text: str) -> list[int]:
 
 
 def _stops(question_set: QuestionSet, variant: Variant) -> tuple[str, ...]:
-    """Return the texts that end an answer: the end of its line; for a chain of thought, the next question."""
+    """Return the strings that end an answer: a line break or, in a chain of thought, the next question."""
     return ("\n",) if variant.strategy in BY_CHOICE else ("\n\n", "\n" + question_set.frame.partition("{")[0])
 
 
 def _chosen(
     lm: LanguageModel, questions: Sequence[Question], texts: Sequence[str], variant: Variant, progress: Progress
 ) -> list[Answered]:
-    """Answer each question with the choice of highest log-probability, summed or per token; ties go to the first
+    """Answer each question with the choice of highest log-probability, in total or per token; ties go to the first
     choice.
     """
     rows = [

@@ -1,7 +1,8 @@
 """Generation for many prompts at once: the most likely token at each step, or samples at a temperature.
 
-All rows advance together over one cache, whose common prefix is read once. A row with a longer prompt keeps reading
-while the others already generate, as in model.alignment.reinforcement.rollouts, which shares the sampling of a token.
+All rows advance together over one cache, and their common prefix is processed once. A row with a longer prompt is
+still in its prompt while the others already generate, as in model.alignment.reinforcement.rollouts, which shares the
+code that samples a token.
 """
 
 from collections.abc import Sequence
@@ -22,11 +23,11 @@ from model.text.chat import ending
 
 @dataclass(frozen=True)
 class WritingSettings:
-    """Settings of generation. Raises InputError for a number out of range."""
+    """Settings of generation. Raises InputError if a number is out of range."""
 
     new_tokens: int = 32
-    stop: tuple[str, ...] = ()  # a text ends before the first of these
-    temperature: float = 0.0  # 0: the most likely token
+    stop: tuple[str, ...] = ()  # a text ends before the first occurrence of any of these
+    temperature: float = 0.0  # 0 selects the most likely token
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -38,10 +39,11 @@ class WritingSettings:
 def write(
     lm: LanguageModel, prompts: Sequence[Sequence[int]], writing: WritingSettings, progress: Progress = silent
 ) -> list[str]:
-    """Generate a text after each prompt, returned in the prompts' order. `progress` counts finished texts.
+    """Generate a text after each prompt and return the texts in the order of the prompts. `progress` counts finished
+    texts.
 
     The random numbers of a text depend only on the seed and on its index among the prompts, not on the other texts.
-    Raises InputError for an empty prompt and for one that leaves no room in the context.
+    Raises InputError if a prompt is empty or leaves no room in the context.
     """
     most = lm.config.n_ctx - writing.new_tokens
     for prompt in prompts:
@@ -54,7 +56,8 @@ def write(
             )
     order = sorted(range(len(prompts)), key=lambda at: len(prompts[at]))
     texts, done = [""] * len(prompts), 0
-    room = [range(len(prompts[at]) + writing.new_tokens) for at in order]  # positions that each row needs in total
+    # total number of positions that each row needs
+    room = [range(len(prompts[at]) + writing.new_tokens) for at in order]
     start = 0
     for batch in batches(room, lm.config):
         chosen, start = order[start : start + len(batch)], start + len(batch)
@@ -107,7 +110,7 @@ def _write(
 
 
 def _next(lm: LanguageModel, stream: Tensor, writing: WritingSettings, numbers: np.ndarray) -> Tensor:
-    """Choose the next token of each row from the stream after the last block. [N, D], random numbers [N] -> [N]"""
+    """Select the next token of each row from the stream after the last block. [N, D], random numbers [N] -> [N]"""
     log_p = next_log_probs(lm.model, stream, lm.tokenizer.vocab_size)
     if not writing.temperature:
         return log_p.argmax(-1)
@@ -115,7 +118,7 @@ def _next(lm: LanguageModel, stream: Tensor, writing: WritingSettings, numbers: 
 
 
 def _ended(lm: LanguageModel, written: list[int], writing: WritingSettings, closing: frozenset[int]) -> str | None:
-    """Return the generated text if it is finished; None if it continues."""
+    """Return the generated text if it is finished, otherwise None."""
     if written[-1] in closing:
         return lm.decode(written[:-1])
     text = lm.decode(written)

@@ -1,7 +1,7 @@
-"""Effect of fewer bits on a model: weight errors, and changes of output and attention on real text.
+"""The effect of quantization on a model: weight errors, and changes of its output and attention on real text.
 
-Weights are rounded one block at a time and put into blocks that share everything else with the model, which is not
-changed. Values are float32 in every format, so that all formats run the same arithmetic.
+Weights are quantized one block at a time, in new blocks that share all other tensors with the model, which is not
+changed. Values are dequantized to float32 in every format, so all formats run the same arithmetic.
 """
 
 import functools
@@ -24,23 +24,24 @@ from model.public import nonempty, one_of, public
 from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
 from model.tracing.divergence import PredictionDivergence, StreamSample, read, sample
 
-KINDS = ("q", "k", "v", "o", "gate", "up", "down")  # the matrices of a block; gate only where the MLP is SwiGLU
-MAP, MAPS = 48, 12 << 20  # most tokens of a stored attention map, and bytes of all maps together
+KINDS = ("q", "k", "v", "o", "gate", "up", "down")  # the matrices of a block; "gate" exists only in a SwiGLU MLP
+# maximum number of tokens of a stored attention map, and maximum size of all maps together in bytes
+MAP, MAPS = 48, 12 << 20
 
 Change = Callable[[int, str, Tensor], Tensor | None]  # (layer, kind, weight [out, in]) -> its new values, or None
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """One format, measured."""
+    """Weight error, predictions, attention and speed measured for one format."""
 
     key: str
-    error: WeightError  # over all rounded matrices
+    error: WeightError  # total over all quantized matrices
     kept16: int  # number of matrices that stay float16 because their rows do not fit
     prompt: PredictionDivergence
     text: PredictionDivergence
-    moved: np.ndarray  # mean total variation distance of each head's rows on the prompt, [L, H]
-    speed: float | None = None  # measured tokens per second, of the formats that really run
+    moved: np.ndarray  # mean total variation distance of each head's attention rows on the prompt, [L, H]
+    speed: float | None = None  # measured tokens per second; None for simulated formats
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,22 +57,22 @@ class Maps:
 
 
 def layer_of(block: Block, kind: str) -> Linear | None:
-    """Return one of the seven matrices of a block; None for one that the block does not have."""
+    """Return one of the seven matrices of a block, or None if the block does not have it."""
     return getattr(block.attn if kind in "qkvo" else block.mlp, kind, None)
 
 
 def kinds_of(model: Transformer) -> tuple[str, ...]:
-    """Return the matrices in every block of the model."""
+    """Return the names of the matrices that every block of the model has."""
     return tuple(kind for kind in KINDS if all(layer_of(block, kind) is not None for block in model.blocks))
 
 
 def matrices(
     model: Transformer, layers: Sequence[int] | None = None, *, head: bool = False
 ) -> list[tuple[str, Tensor]]:
-    """Return the weights to round, by name: the linear layers of the blocks, with `head` also embedding and output
-    head.
+    """Return the weights to quantize, by name: the linear layers of the blocks and, if `head`, the embedding and the
+    output head.
 
-    Positions, norms and biases are never rounded. A tied head is listed once.
+    Position embeddings, norms and biases are never quantized. A tied head is listed once.
     """
     need_attention(model.config)
     places = range(len(model.blocks)) if layers is None else layers
@@ -86,7 +87,9 @@ def matrices(
 
 
 def total_bytes(model: Transformer, kind: Format, *, head: bool = False) -> tuple[int, int]:
-    """Return the bytes of all rounded matrices in a format, and their number of weights; nothing is rounded."""
+    """Compute the size of all quantized matrices in a format in bytes, and their number of weights, without
+    quantizing.
+    """
     shapes = [tuple(weight.shape) for _, weight in matrices(model, head=head)]
     return sum(stored_bytes(shape, kind) for shape in shapes), sum(out * width for out, width in shapes)
 
@@ -100,7 +103,7 @@ def errors(
     head: bool = False,
     report: Callable[[], None] = lambda: None,
 ) -> WeightError:
-    """Return the total error of the weights of some layers, or of all; `report` is called after every matrix."""
+    """Compute the total weight error of the given layers, or of all if None; `report` is called after every matrix."""
     total = WeightError()
     for _, weight in matrices(model, layers, head=head):
         total += weight_error(weight, *stored(weight, kind))
@@ -108,11 +111,11 @@ def errors(
     return total
 
 
-# --- changed models ----------------------------------------------------------------------------------
+# --- models with replaced weights --------------------------------------------------------------------
 
 
 def changed_block(model: Transformer, layer: int, change: Change) -> Block:
-    """Return a block with some matrices replaced; norms, biases and all other matrices are the model's own tensors."""
+    """Build a block with some matrices replaced; norms, biases and all other matrices are the model's own tensors."""
     need_attention(model.config)
     theirs = model.blocks[layer]
     with torch.device("meta"):
@@ -128,8 +131,8 @@ def changed_block(model: Transformer, layer: int, change: Change) -> Block:
 
 
 def _with_weight(layer: Linear, values: Tensor) -> Linear:
-    """Return the layer with another weight of the same shape and the same products, except one that holds the old
-    weight.
+    """Build a layer with the given weight and the old one's product function; a layer whose product holds the old
+    weight gets a new product.
     """
     linear = Linear(1, 1, False)
     linear.weight, linear.bias = nn.Parameter(values, requires_grad=False), layer.bias
@@ -138,7 +141,7 @@ def _with_weight(layer: Linear, values: Tensor) -> Linear:
 
 
 def changed(model: Transformer, blocks: Mapping[int, Block], head: Change = lambda *_: None) -> Transformer:
-    """Return the model with some blocks replaced; `head` may return other values for "embed" and "unembed" (layer -1).
+    """Build a model with some blocks replaced; `head` may return other values for "embed" and "unembed" (layer -1).
 
     A tied head stays tied.
     """
@@ -167,7 +170,7 @@ def changed(model: Transformer, blocks: Mapping[int, Block], head: Change = lamb
 @public()
 @torch.inference_mode()
 def with_format(model: Transformer, kind: Format, *, head: bool = False) -> Transformer:
-    """Return a float32 copy of the model, quantized to a format and dequantized."""
+    """Build a float32 copy of the model, quantized to a format and dequantized."""
 
     def change(layer: int, name: str, weight: Tensor) -> Tensor:
         return stored(weight, kind)[0]
@@ -189,11 +192,10 @@ def outcome(
     size: int = MAP,
     report: Callable[[], None] = lambda: None,
 ) -> tuple[Outcome, np.ndarray]:
-    """Measure one format on two texts, the prompt (with all its streams) and another; each block is freed after its
-    use.
+    """Measure one format on two texts, the prompt (with all its streams) and another; each block is freed after use.
 
-    Also returns the patterns of the prompt's first `size` tokens, float16 [L, H, t, t]. `report` is called after every
-    block.
+    Also returns the attention patterns of the prompt's first `size` tokens, float16 [L, H, t, t]. `report` is called
+    after every block.
     """
     prompt, t = texts[0], size
     total, kept16 = WeightError(), 0
@@ -225,7 +227,7 @@ def outcome(
 
 
 def _recording_attention(weights: list[Tensor]) -> Attend:
-    """Return an explicit attention kernel that appends the pattern of its single text to `weights`, [H, T, T]."""
+    """Return an eager attention kernel that appends the pattern of its single sequence to `weights`, [H, T, T]."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         pattern = attention_pattern(attention_scores(q, k))
@@ -236,7 +238,7 @@ def _recording_attention(weights: list[Tensor]) -> Attend:
 
 
 def patterns(model: Transformer, layer: int, x: Tensor) -> Tensor:
-    """Return all heads' attention weights of a layer from its input stream, [1, T, D]. [H, T, T]"""
+    """Compute the attention weights of all heads of a layer from its input stream, [1, T, D]. [H, T, T]"""
     block = model.blocks[layer]
     q, k, _ = block.attn.project(x if block.post_norm else block.norm1(x), layer, model.prepare(0, x.shape[1]))
     return attention_pattern(attention_scores(q, k))[0]
@@ -255,9 +257,9 @@ def measure(
     head: bool = False,
     progress: Progress = silent,
 ) -> tuple[list[Outcome], Maps]:
-    """Measure several formats of FORMATS on a prompt and another text, one after the other; the model is not changed.
+    """Measure the formats of FORMATS with the given keys on a prompt and another text; the model is not changed.
 
-    A format that none of the model's matrices fits is skipped.
+    A format that fits none of the model's matrices is skipped.
     """
     need_attention(model.config)
     formats = [FORMATS[key] for key in keys if usable(model, FORMATS[key])]

@@ -1,10 +1,10 @@
-"""Weights in fewer bits: integers times a scale, the formats of GGUF files, and shorter floating point.
+"""Weight quantization: integers times a scale, the formats of GGUF files, and shorter floating-point types.
 
-Everything here is weight-only: a matrix is rounded, and its restored values are float32 again. A symmetric scheme has
-integers from -m to m, m = 2^(bits - 1) - 1, and no zero point; an affine one has 0 .. 2^bits - 1 and an integer zero
-point, so that a weight of 0 stays exactly 0. Jacob et al. 2018, "Quantization and Training of Neural Networks for
-Efficient Integer-Arithmetic-Only Inference", section 2.1. Groups of a row: Dettmers & Zettlemoyer 2022, "The case for
-4-bit precision", section 2.
+All quantization here is weight-only: a matrix is quantized and dequantized to float32. A symmetric scheme has integers
+from -m to m, m = 2^(bits - 1) - 1, and no zero point. An affine one has integers from 0 to 2^bits - 1 and an integer
+zero point, so that a weight of 0 stays exactly 0. Jacob et al. 2018, "Quantization and Training of Neural Networks for
+Efficient Integer-Arithmetic-Only Inference", section 2.1. Groups within a row: Dettmers & Zettlemoyer 2022, "The case
+for 4-bit precision", section 2.
 """
 
 import math
@@ -24,13 +24,15 @@ from model.public import array, one_of, public, whole
 @public(bits=whole(2, 8), per=one_of(("tensor", "channel", "group")), group=whole(0))
 @dataclass(frozen=True)
 class Scheme:
-    """Integers of `bits` bits that share a scale: per tensor, per row (an output channel), or per `group` of a row."""
+    """Integers of `bits` bits that share a scale per tensor, per row (an output channel), or per `group` of inputs of
+    a row.
+    """
 
     key: str
     bits: int  # 2 to 8
     symmetric: bool
     per: Literal["tensor", "channel", "group"]
-    group: int = 0  # inputs per scale where per is "group"; the last group of a row may be shorter
+    group: int = 0  # inputs per scale if `per` is "group"; the last group of a row may be shorter
 
     def __post_init__(self) -> None:
         if (self.per == "group") != (self.group > 0):
@@ -39,20 +41,20 @@ class Scheme:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """A matrix as stored by a scheme, before packing of its integers: value = (whole - zero) * scale.
+    """A quantized matrix before its integers are packed: value = (whole - zero) * scale.
 
-    N groups per row of P numbers each, padded with zeros: N P >= in. A channel is one group; a tensor is one row of
+    Each row has N groups of P numbers, padded with zeros, so N P >= in. A channel is one group; a tensor is one row of
     one group.
     """
 
     whole: Tensor  # [out, N, P] int16
-    scale: Tensor  # [out, N] float32; of groups rounded up to float16, as in files
-    zero: Tensor  # [out, N] int16; 0 where the scheme is symmetric
+    scale: Tensor  # [out, N] float32; for groups, rounded up to float16 as in files
+    zero: Tensor  # [out, N] int16; 0 for a symmetric scheme
     shape: tuple[int, int]  # [out, in]
 
     @property
     def values(self) -> Tensor:
-        """The restored matrix. float32 [out, in]"""
+        """The dequantized matrix. float32 [out, in]"""
         padded = (self.whole - self.zero[..., None]).float() * self.scale[..., None]
         return self._cut(padded)
 
@@ -63,24 +65,24 @@ class Levels:
 
     def _cut(self, x: Tensor) -> Tensor:
         out, width = self.shape
-        if x.shape[0] != out:  # one scale for the whole matrix
+        if x.shape[0] != out:  # a single scale for the whole matrix
             return x.reshape(out, width)
         return x.reshape(out, -1)[:, :width].contiguous()  # products of a strided view are a hundred times slower
 
 
 def check_finite(weight: Tensor) -> None:
-    """Raise InputError for a matrix with NaN or an infinite number: no scale fits it."""
-    if weight.numel() and not all(each.isfinite() for each in weight.detach().aminmax()):  # NaN passes through both
+    """Raise InputError if a matrix contains NaN or an infinite value, because no scale fits it."""
+    if weight.numel() and not all(each.isfinite() for each in weight.detach().aminmax()):  # aminmax propagates NaN
         hint = "Check the weights, or download the model again."
         raise InputError("A weight is not finite, so it cannot be rounded.", "", hint)
 
 
 def levels(weight: Tensor, scheme: Scheme) -> Levels:
-    """Return the integers, scales and zero points of a matrix, [out, in]; rounding half to even.
+    """Quantize a matrix [out, in] to integers, scales and zero points, rounding half to even.
 
     Symmetric: scale = max |w| / m. Affine: the range from min to max is widened to include 0, scale = (max - min) /
-    (2^bits - 1), zero = round(-min / scale). No weight is off by more than scale / 2. Raises ValueError for a weight
-    that is not a matrix, InputError for one with a number that is not finite.
+    (2^bits - 1), zero = round(-min / scale). The error of every weight is at most scale / 2. Raises ValueError if the
+    weight is not a matrix, InputError if it contains a nonfinite number.
     """
     if weight.ndim != 2:
         raise ValueError(f"weight must be [out, in], got {tuple(weight.shape)}")
@@ -109,12 +111,12 @@ def _grouped(weight: Tensor, scheme: Scheme) -> Tensor:
 
 
 def _safe(scale: Tensor) -> Tensor:
-    """Return the scale as a divisor: 1 for a group of zeros, which stays zeros."""
+    """Return the scale as a divisor: 1 for a group of zeros, whose weights remain zero."""
     return torch.where(scale > 0, scale, torch.ones_like(scale))
 
 
 def _stored_scale(scale: Tensor, scheme: Scheme) -> Tensor:
-    """Return the scale as stored: float32, or for groups float16, rounded up so that nothing is clipped."""
+    """Round the scale as it is stored: to float32 or, for groups, up to float16, so that nothing is clipped."""
     if scheme.per != "group":
         return scale
     half = scale.half()
@@ -123,8 +125,8 @@ def _stored_scale(scale: Tensor, scheme: Scheme) -> Tensor:
 
 
 def scheme_bytes(shape: tuple[int, int], scheme: Scheme) -> int:
-    """Return the bytes of a matrix: packed integers, a scale per group (float16; float32 per channel or tensor), zero
-    points.
+    """Compute the size of a matrix in bytes: packed integers, scales (float16 per group; float32 per channel or
+    tensor) and zero points.
     """
     out, width = shape
     groups = {"tensor": 1, "channel": out, "group": out * math.ceil(width / max(scheme.group, 1))}[scheme.per]
@@ -134,10 +136,11 @@ def scheme_bytes(shape: tuple[int, int], scheme: Scheme) -> int:
 
 
 def rounded(weight: Tensor, scheme: Scheme) -> tuple[Tensor, int]:
-    """Return a matrix as restored from an integer format, and its bytes in it. [out, in] -> float32 [out, in]
+    """Quantize a matrix to an integer format and dequantize it; also return its size in bytes. [out, in] -> float32
+    [out, in]
 
-    8 bits, symmetric, per channel is the format of model.quantization.int8. Rounding twice equals rounding once where
-    the scheme is symmetric.
+    The 8-bit symmetric per-channel scheme is the format of model.quantization.int8. For a symmetric scheme, quantizing
+    twice equals quantizing once.
     """
     return levels(weight, scheme).values, scheme_bytes(tuple(weight.shape), scheme)
 
@@ -147,20 +150,20 @@ def rounded(weight: Tensor, scheme: Scheme) -> tuple[Tensor, int]:
 
 @dataclass(frozen=True)
 class Format:
-    """A storage format of a matrix: a floating point type, a scheme of integers, or a type of GGUF files."""
+    """A storage format of a matrix: a floating-point type, an integer scheme, or a GGUF type."""
 
     key: str
     dtype: torch.dtype | None = None
     scheme: Scheme | None = None
-    gguf: str = ""  # a name of GGMLQuantizationType
+    gguf: str = ""  # name of a GGMLQuantizationType
 
     @property
     def block(self) -> int:
-        """Inputs stored together; the row length must be a multiple of it."""
+        """The number of consecutive inputs stored together; the row length must be a multiple of it."""
         return GGML_QUANT_SIZES[GGMLQuantizationType[self.gguf]][0] if self.gguf else 1
 
     def fits(self, width: int) -> bool:
-        """Return whether rows of that length can be stored; others stay float16, as in llama.cpp."""
+        """Return whether rows of length `width` can be stored; others stay float16, as in llama.cpp."""
         return width % self.block == 0
 
 
@@ -174,7 +177,7 @@ def _per(bits: int, per: Literal["tensor", "channel"], symmetric: bool = True) -
     return Format(key, scheme=Scheme(key, bits, symmetric, per))
 
 
-# From many bits to few. The K-quants of GGUF are missing: the gguf package can read them, but not write them.
+# In decreasing order of bits. The K-quants of GGUF are missing, because the gguf package can read but not write them.
 FORMATS: dict[str, Format] = {
     each.key: each
     for each in (
@@ -205,7 +208,7 @@ FORMATS: dict[str, Format] = {
         Format("TQ1_0", gguf="TQ1_0"),
     )
 }
-# The default selection: floating point types, 8 bits, 4 bits with larger and smaller groups, GGUF.
+# The default selection: floating-point types, 8 bits, 4 bits with larger and smaller groups, and GGUF types.
 USUAL = (
     "float32",
     "bf16",
@@ -222,10 +225,10 @@ USUAL = (
 
 @public(weight=array("out in", finite=False))
 def stored(weight: Tensor, kind: Format) -> tuple[Tensor, int]:
-    """Return a matrix as restored from a format, and its bytes in it. [out, in] -> float32 [out, in]
+    """Quantize a matrix to a format and dequantize it; also return its size in bytes. [out, in] -> float32 [out, in]
 
-    A row that is not a multiple of the format's block stays float16. Raises InputError for a weight with a number that
-    is not finite.
+    A matrix whose row length is not a multiple of the format's block stays float16. Raises InputError if a weight is
+    not finite.
     """
     check_finite(weight)
     weight = weight.detach().float()
@@ -243,7 +246,7 @@ def stored(weight: Tensor, kind: Format) -> tuple[Tensor, int]:
 
 
 def stored_bytes(shape: tuple[int, int], kind: Format) -> int:
-    """Return the bytes of a matrix in a format, without computing it; equal to those of `stored`."""
+    """Compute the size of a matrix in a format in bytes, without quantizing; equal to that returned by `stored`."""
     out, width = shape
     if kind.scheme is not None:
         return scheme_bytes(shape, kind.scheme)
@@ -258,13 +261,15 @@ def stored_bytes(shape: tuple[int, int], kind: Format) -> int:
 
 @dataclass(frozen=True)
 class WeightError:
-    """Error of matrices restored from a format, and their bytes. All fields are sums, so that matrices add up."""
+    """Error of dequantized matrices, and their size in bytes. All fields are sums, so the errors of matrices can be
+    added.
+    """
 
     weights: int = 0
     nbytes: int = 0
     squares: float = 0.0  # sum of w^2
     missed: float = 0.0  # sum of (w - w')^2
-    largest: float = 0.0  # |w - w'|
+    largest: float = 0.0  # maximum |w - w'|
 
     @property
     def relative(self) -> float:
@@ -273,7 +278,7 @@ class WeightError:
 
     @property
     def snr(self) -> float | None:
-        """Signal-to-noise ratio in decibels, 10 log10(sum w^2 / sum (w - w')^2); None for no error."""
+        """Signal-to-noise ratio in decibels, 10 log10(sum w^2 / sum (w - w')^2); None if there is no error."""
         return -20 * math.log10(self.relative) if self.relative else None
 
     @property
@@ -293,8 +298,8 @@ class WeightError:
 
 @public(weight=array("out in"), values=array("out in"), nbytes=whole(0, 1 << 50))
 def weight_error(weight: Tensor, values: Tensor, nbytes: int) -> WeightError:
-    """Return the error of one matrix. weight and values [out, in]; sums in float64. Raises ValueError for
-    other shapes.
+    """Compute the error of one matrix. weight and values [out, in]; sums in float64. Raises ValueError if the shapes
+    differ.
     """
     if weight.shape != values.shape:
         raise ValueError(f"weight {tuple(weight.shape)} and values {tuple(values.shape)} must have one shape")

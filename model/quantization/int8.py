@@ -1,7 +1,7 @@
 """A model with 8-bit weights: a quarter of the bytes to read per token, with nearly the same predictions.
 
-Weight-only: every row of a matrix is integers from -127 to 127 times one float32 scale; everything else stays float32.
-`effect` measures the resulting change on the prompt.
+The quantization is weight-only: every row of a matrix is integers from -127 to 127 times one float32 scale, and
+everything else stays float32. `effect` measures the resulting change on the prompt.
 """
 
 import dataclasses
@@ -23,19 +23,19 @@ from model.kernels import ready
 from model.kernels.products import ROW_CLASSES, Product, row_class
 from model.public import public
 
-_SLICE = 1 << 21  # weights that are float32 at a time: 8 MB
+_SLICE = 1 << 21  # number of weights converted to float32 at a time: 8 MB
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Difference of the 8-bit model's predictions from the float32 model's, over the positions of a prompt."""
+    """Divergence of the 8-bit model's predictions from the float32 model's, over the positions of a prompt."""
 
-    positions: int  # compared positions
+    positions: int  # number of positions compared
     kl: float  # mean KL(float32 || int8), nats
-    agree: float  # share of positions with the same most likely token
-    largest: float  # largest difference of a log-probability among each position's ten most likely tokens
-    nbytes: int  # of the 8-bit weights and their scales
-    full: int  # of the same weights in float32
+    agree: float  # fraction of positions with the same most likely token
+    largest: float  # largest absolute difference of a log-probability among each position's ten most likely tokens
+    nbytes: int  # size of the 8-bit weights and their scales in bytes
+    full: int  # size of the same weights in float32 in bytes
 
 
 class Int8Linear(nn.Module):
@@ -45,22 +45,23 @@ class Int8Linear(nn.Module):
         super().__init__()
         self.whole = nn.Parameter(integers, requires_grad=False)  # int8 [out, in]
         self.bias = bias
-        self.products = products or (F.linear,) * len(ROW_CLASSES)  # of float32 matrices of this shape, see `tune`
+        self.products = products or (F.linear,) * len(ROW_CLASSES)  # for float32 matrices of this shape, see `tune`
         self.register_buffer("scale", scale)  # [out]
-        self.held: tuple = ()  # of a joint layer: where it and its parts had their numbers when it was made
+        # in a joint layer: the memory addresses of its tensors and of its parts' when it was built
+        self.held: tuple = ()
 
     @property
     def width(self) -> int:
-        """Number of inputs."""
+        """The number of input features."""
         return self.whole.shape[1]
 
     @property
     def weight(self) -> Tensor:
-        """The restored matrix in float32. [out, in]"""
+        """The dequantized matrix in float32. [out, in]"""
         return self.whole.float() * self.scale[:, None]
 
     def tensors(self) -> tuple[Tensor | None, ...]:
-        """Return the tensors that its product is computed from, as they are stored."""
+        """Return the stored tensors from which the product is computed."""
         return self.whole, self.scale, self.bias
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -83,19 +84,21 @@ class Int8Linear(nn.Module):
 
 
 def rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Return integers [out, in] and a scale per row [out]: w is about scale * whole, off by at most scale / 2.
+    """Quantize a matrix to integers [out, in] and a scale per row [out]: w is about scale * whole, with an error of at
+    most scale / 2.
 
-    Symmetric, one scale per output channel: scale = max |w| / 127. Jacob et al. 2018, section 2.1, with zero point 0.
+    The scheme is symmetric, with one scale per output channel: scale = max |w| / 127. Jacob et al. 2018, section 2.1,
+    with zero point 0.
     """
     scale = weight.detach().abs().amax(1).float() / 127
-    safe = torch.where(scale > 0, scale, torch.ones_like(scale))  # a row of zeros stays zeros
+    safe = torch.where(scale > 0, scale, torch.ones_like(scale))  # keeps a row of zeros
     return (weight.detach() / safe[:, None]).round().clamp(-127, 127).to(torch.int8), scale
 
 
 @torch.inference_mode()
 def quantized(model: Transformer) -> Transformer:
-    """Return the same model with 8-bit matrices; norms, embeddings, biases and positions are the model's
-    own tensors.
+    """Build a model with 8-bit matrices; norms, embeddings, biases and position embeddings are the model's own
+    tensors.
     """
     need_attention(model.config)
     with torch.device("meta"):
@@ -120,8 +123,8 @@ def _linear(layer: nn.Module) -> Int8Linear:
 
 
 def _joined(layers: Sequence[nn.Module], joint: Sequence[nn.Module]) -> tuple[list[Int8Linear], tuple[Int8Linear]]:
-    """Return the layers of the same input, and one layer that computes them all, with shared memory;
-    `joint` is theirs.
+    """Quantize layers with the same input, and build one layer that computes them all and shares their memory; `joint`
+    is that of the float32 model.
     """
     integers, scale = rounded(torch.cat([layer.weight.detach() for layer in layers]))
     bias = None
@@ -139,22 +142,22 @@ def _joined(layers: Sequence[nn.Module], joint: Sequence[nn.Module]) -> tuple[li
 
 @public()
 def int8(lm: LanguageModel) -> LanguageModel:
-    """Return the language model with 8-bit weights, with its own id and dtype."""
+    """Build a language model with 8-bit weights and with its own id and dtype."""
     model = quantized(lm.model)
     remember(model)
     return dataclasses.replace(lm, id=f"{lm.id} int8", model=model, dtype="int8 weights")
 
 
 def layers_of(model: Transformer) -> list[Int8Linear]:
-    """Return the 8-bit layers, shared memory once."""
+    """Return the 8-bit layers; layers that share memory are listed once."""
     return [module for module in model.modules() if isinstance(module, Int8Linear)]
 
 
 @torch.inference_mode()
 def effect(model: Transformer, small: Transformer, ids: Sequence[int]) -> Effect:
-    """Measure the effect of 8 bits on the predictions after every token of a prompt, ids [T].
+    """Measure the effect of 8-bit weights on the predictions after every token of a prompt, ids [T].
 
-    The 8-bit model reads the prompt a few tokens at a time, so that it uses the same product as when it generates.
+    The 8-bit model processes the prompt a few tokens at a time, so that it uses the same product as in generation.
     """
     tokens = torch.tensor([ids])
     stream, cache = model.trunk(tokens), KVCache.empty(small.config, 1, len(ids))

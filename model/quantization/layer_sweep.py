@@ -1,4 +1,4 @@
-"""Sensitivity of layers to fewer bits: one layer, or one matrix of it, is rounded at a time."""
+"""Sensitivity of layers to quantization: one layer, or one matrix of it, is quantized at a time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,23 +20,23 @@ ATTENTION, MLP, BLOCK = "attention", "mlp", "block"
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """Effect of each single change on the predictions, and of all of them together."""
+    """The effect on the predictions of quantizing each part alone, and all blocks together."""
 
-    parts: tuple[str, ...]  # the columns: matrices, or "attention", "mlp"; the last one is "block"
+    parts: tuple[str, ...]  # labels of the columns: matrices, or "attention" and "mlp"; the last one is "block"
     kl: np.ndarray  # mean KL(float32 || changed), nats, [L, parts]
-    loss: np.ndarray | None  # change of the mean -log p(next token), nats, [L, parts]; None for one token
-    agree: np.ndarray  # share of positions with the same most likely token, [L, parts]
-    together: PredictionDivergence  # every block rounded at once
+    loss: np.ndarray | None  # change of the mean -log p(next token), nats, [L, parts]; None for a single-token prompt
+    agree: np.ndarray  # fraction of positions with the same most likely token, [L, parts]
+    together: PredictionDivergence  # all blocks quantized at once
 
     @property
     def single(self) -> np.ndarray:
-        """KL of each block rounded alone, [L]."""
+        """KL divergence with only one block quantized, for each block, [L]."""
         return self.kl[:, -1]
 
 
 def parts_of(model: Transformer, by: str) -> dict[str, tuple[str, ...]]:
-    """Return the matrices rounded at once: by "matrix" each one, by "half" attention and MLP; in both cases also the
-    complete block.
+    """Return the matrices to quantize at once, by part: each matrix for "matrix", attention and MLP for "half", and in
+    both cases the complete block.
     """
     kinds = kinds_of(model)
     if by == "matrix":
@@ -54,10 +54,10 @@ def parts_of(model: Transformer, by: str) -> dict[str, tuple[str, ...]]:
 def sweep(
     model: Transformer, ids: Sequence[int], kind: Format, by: str = "matrix", progress: Progress = silent
 ) -> Sweep:
-    """Round one part of one layer at a time, by "matrix" or "half", and compare the predictions.
+    """Quantize one part of one layer at a time, where `by` selects matrices or halves, and compare the predictions.
 
-    Layers before the changed one are not run again: its block starts from its stored input stream. All changes of a
-    layer go through the layers after it together, as one batch. Raises ValueError for another `by`.
+    Layers before the changed one are not recomputed: its block starts from the stored input stream. All variants of a
+    layer pass through the later layers as one batch. Raises ValueError if `by` is neither "matrix" nor "half".
     """
     need_attention(model.config)
     parts, L, done = parts_of(model, by), len(model.blocks), 0
@@ -72,7 +72,7 @@ def sweep(
     text, readings = sample(model, ids), []
     report()
     run = model.prepare(0, len(ids))
-    every = text.streams[0]  # the stream of the model with all blocks rounded
+    every = text.streams[0]  # the stream of the model with all blocks quantized
     for layer in range(L):
         values = {name: stored(_weight(model, layer, name), kind)[0] for name in parts[BLOCK]}
         streams = []
@@ -97,7 +97,7 @@ def _weight(model: Transformer, layer: int, name: str) -> Tensor:
 
 
 def _swept(parts: tuple[str, ...], readings: list[list[PredictionDivergence]], together: PredictionDivergence) -> Sweep:
-    """Return the readings of all layers as arrays."""
+    """Collect the readings of all layers into arrays."""
 
     def array(value) -> np.ndarray:
         return np.array([[value(each) for each in row] for row in readings])

@@ -1,11 +1,11 @@
-"""Three ways to round one matrix to few bits, compared by its output error: nearest, scaled, compensated.
+"""Three methods that quantize one matrix to few bits, compared by output error: nearest, scaled and compensated.
 
 Scaled is the idea of AWQ (Lin et al. 2023, "AWQ: Activation-aware Weight Quantization"): inputs with large activations
-need finer steps, so their weights are scaled up before rounding and the inputs scaled down by the same factor.
+need finer steps, so their weights are scaled up before rounding, and the inputs are scaled down by the same factor.
 Compensated is the idea of GPTQ (Frantar et al. 2022, "GPTQ: Accurate Post-Training Quantization", algorithm 1):
 columns are rounded one after the other, and the remaining columns compensate for each error.
 
-The inputs of the matrix are those of a text; the error is measured on another part of it.
+The methods are fitted to the matrix's inputs on a calibration text; the error is measured on held-out text.
 """
 
 import math
@@ -26,39 +26,39 @@ from model.quantization.formats import Scheme, levels, rounded, scheme_bytes
 from model.tracing.divergence import PredictionDivergence, StreamSample, read, sample
 
 METHODS = ("nearest", "scaled", "compensated", "both")
-POWERS = 21  # tried exponents of the activations, 0 to 1
-DAMP = 0.01  # of the mean diagonal, added to the Hessian; Frantar et al. 2022, 3.3
-POINTS = 16  # most points at which the error is measured while columns are rounded
-_BLOCK = 32  # columns rounded before the later ones are adjusted
+POWERS = 21  # number of exponents tried for the activations, from 0 to 1
+DAMP = 0.01  # damping added to the Hessian, as a fraction of its mean diagonal; Frantar et al. 2022, section 3.3
+POINTS = 16  # maximum number of points at which the error is measured while columns are rounded
+_BLOCK = 32  # number of columns rounded before the later ones are adjusted
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Result of one method. Output errors are shares of the output's own squared size."""
+    """The result of one method. Output errors are relative to the squared norm of the output."""
 
-    method: str  # of METHODS
-    fit: float  # output error on the text used for fitting
+    method: str  # one of METHODS
+    fit: float  # output error on the calibration text
     held_out: float  # output error on held-out text
-    weight: float  # error of the weights, Frobenius, relative
-    kl: float  # mean KL(original || rounded) of the model's next token on the held-out text, nats
-    agree: float  # share of its positions with the same most likely token
-    seconds: float  # to round
+    weight: float  # relative Frobenius error of the weights
+    kl: float  # mean KL(original || quantized) of the next-token distribution on the held-out text, nats
+    agree: float  # fraction of its positions with the same most likely token
+    seconds: float  # time taken to quantize
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Results of all methods for one matrix of one layer, with intermediate errors."""
 
-    name: str  # of the matrix in the model
+    name: str  # parameter name of the matrix in the model
     shape: tuple[int, int]  # [out, in]
-    nbytes: int  # in the rounded format
+    nbytes: int  # size in the quantized format in bytes
     outcomes: tuple[Outcome, ...]
-    powers: tuple[float, ...]  # tried exponents of the activations
-    errors: tuple[float, ...]  # output error of each on the text used for fitting
-    power: float  # the best of them
-    columns: tuple[int, ...]  # numbers of rounded columns ...
-    plain: tuple[float, ...]  # ... and the output error of nearest after them
-    made_up: tuple[float, ...]  # and of compensated
+    powers: tuple[float, ...]  # exponents tried for the activations
+    errors: tuple[float, ...]  # output error of each exponent on the calibration text
+    power: float  # the exponent with the least error
+    columns: tuple[int, ...]  # numbers of rounded columns
+    plain: tuple[float, ...]  # output error of `nearest` after that many columns
+    made_up: tuple[float, ...]  # output error of `compensated` after that many columns
     fit_tokens: int
     held_out_tokens: int
 
@@ -74,7 +74,7 @@ def output_error(change: Tensor, hessian: Tensor) -> float:
 
 
 def scales_of(activity: Tensor, power: float) -> Tensor:
-    """Return the scale of each input's weights: activity^power, its extremes balanced around 1. [in] -> [in]
+    """Compute the scale of each input's weights: activity^power, with its extremes balanced around 1. [in] -> [in]
 
     Lin et al. 2023, eq. 4 and 5; an input that is never active has scale 1.
     """
@@ -83,20 +83,20 @@ def scales_of(activity: Tensor, power: float) -> Tensor:
 
 
 def nearest(weight: Tensor, scheme: Scheme) -> Tensor:
-    """Return every weight rounded to the nearest level. [out, in] -> [out, in]"""
+    """Round every weight to the nearest level. [out, in] -> [out, in]"""
     return rounded(weight, scheme)[0]
 
 
 def scaled(weight: Tensor, scale: Tensor, scheme: Scheme) -> Tensor:
-    """Round weight * scale and divide by the scale again. weight [out, in], scale [in] -> [out, in]"""
+    """Round weight * scale and divide the result by the scale. weight [out, in], scale [in] -> [out, in]"""
     return rounded(weight * scale, scheme)[0] / scale
 
 
 def best_power(
     weight: Tensor, activity: Tensor, hessian: Tensor, scheme: Scheme, progress: Progress = silent
 ) -> tuple[float, list[float], list[float]]:
-    """Return the exponent of the activations with the least output error after scaling; all exponents and
-    their errors.
+    """Find the exponent of the activations with the least output error after scaling. Returns it, all exponents tried,
+    and their errors.
     """
     powers = [n / (POWERS - 1) for n in range(POWERS)]
     errors = []
@@ -109,11 +109,11 @@ def best_power(
 def compensated(
     weight: Tensor, hessian: Tensor, scheme: Scheme, look: Callable[[int, Tensor], None] = lambda done, now: None
 ) -> Tensor:
-    """Round column after column and compensate for each error in the remaining columns. [out, in] -> [out, in]
+    """Round column by column, and compensate for each error in the remaining columns. [out, in] -> [out, in]
 
-    With U the upper Cholesky factor of the inverse Hessian, column i is off by e = (w_i - q_i) / U_ii, and column j >
-    i becomes w_j - e U_ij. The scale of a group is that of its weights when the group begins. `look` gets the number
-    of finished columns and the current matrix: rounded up to there, and adjusted after.
+    With U the upper Cholesky factor of the inverse Hessian, the scaled error of column i is e = (w_i - q_i) / U_ii,
+    and column j > i becomes w_j - e U_ij. The scale of a group is computed from its weights when the group begins.
+    `look` is called with the number of rounded columns and the current matrix, whose later columns are adjusted.
     """
     free = hessian.double().clone()
     mean = float(free.diagonal().mean())
@@ -131,14 +131,14 @@ def compensated(
             now[:, i] = _on_grid(target, scale, zero, scheme)
             errors[:, i - start] = (target - now[:, i]) / upper[i, i]
             now[:, i + 1 : end] -= torch.outer(errors[:, i - start], upper[i, i + 1 : end])
-        now[:, end:] -= errors @ upper[start:end, end:]  # the same for the columns of later blocks, in one product
+        now[:, end:] -= errors @ upper[start:end, end:]  # the columns of later blocks are updated in one product
         look(end, now)
     return now.float()
 
 
 def blocks_of(width: int, scheme: Scheme) -> list[tuple[int, int]]:
-    """Return the first column and the end of each block: later columns are adjusted at its end. Every group begins with
-    a block.
+    """Return the first column and the end of each block, after which later columns are adjusted. Every group begins
+    with a new block.
     """
     starts = sorted({*range(0, width, _BLOCK), *range(0, width, _group(width, scheme))})
     return list(zip(starts, [*starts[1:], width], strict=True))
@@ -157,7 +157,7 @@ def _one_group(scheme: Scheme, size: int) -> Scheme:
 
 
 def _on_grid(column: Tensor, scale: Tensor, zero: Tensor, scheme: Scheme) -> Tensor:
-    """Return a column rounded to the levels of its rows. [out] each"""
+    """Round a column to the levels of its rows. [out] each"""
     safe = torch.where(scale > 0, scale, torch.ones_like(scale))
     most = 2 ** (scheme.bits - 1) - 1 if scheme.symmetric else 2**scheme.bits - 1
     level = ((column / safe).round() + zero).clamp(-most if scheme.symmetric else 0, most)
@@ -168,7 +168,7 @@ def _on_grid(column: Tensor, scale: Tensor, zero: Tensor, scheme: Scheme) -> Ten
 
 
 def matrices_of(config: ModelConfig) -> tuple[str, ...]:
-    """Return the matrices of a block that can be rounded."""
+    """Return the names of the matrices of a block that can be quantized."""
     return tuple(name for name in KINDS if name != "gate" or config.mlp == "swiglu")
 
 
@@ -178,12 +178,12 @@ def matrix_name(layer: int, matrix: str) -> str:
 
 
 def with_weight(model: Transformer, layer: int, matrix: str, weight: Tensor) -> Block:
-    """Return the block with one matrix replaced; it shares all other tensors with `model`, which is not changed."""
+    """Build the block with one matrix replaced; it shares all other tensors with `model`, which is not changed."""
     return changed_block(model, layer, lambda _, kind, own: weight if kind == matrix else None)
 
 
 def inputs_of(model: Transformer, layer: int, matrix: str, x: Tensor) -> Tensor:
-    """Return the input of the matrix when its block runs on its input stream x [1, T, D]. [T, in]"""
+    """Compute the input of the matrix when its block runs on its input stream x [1, T, D]. [T, in]"""
     block = with_weight(model, layer, matrix, layer_of(model.blocks[layer], matrix).weight)
     inputs: list[Tensor] = []
     layer_of(block, matrix).register_forward_pre_hook(lambda module, args: inputs.append(args[0][0]))  # of this block
@@ -192,7 +192,7 @@ def inputs_of(model: Transformer, layer: int, matrix: str, x: Tensor) -> Tensor:
 
 
 def entering(model: Transformer, layer: int, ids: Sequence[int]) -> Tensor:
-    """Return the stream that enters a block on a text. [1, T, D]"""
+    """Compute the stream that enters a block on a text. [1, T, D]"""
     run = model.prepare(0, len(ids))
     x = model.embed_tokens(torch.tensor([list(ids)]), 0, run)
     for at in range(layer):
@@ -202,13 +202,13 @@ def entering(model: Transformer, layer: int, ids: Sequence[int]) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """A matrix with sums of products of its inputs, [in, in], on the text for fitting and on the held-out text."""
+    """A matrix with the Hessians X^T X of its inputs, [in, in], on the calibration text and on held-out text."""
 
     weight: Tensor
     scheme: Scheme
     hessian: Tensor
     unseen: Tensor
-    activity: Tensor  # mean |x| of each input on the text for fitting, float64 [in]
+    activity: Tensor  # mean |x| of each input on the calibration text, float64 [in]
 
 
 @public(matrix=unchecked)
@@ -221,11 +221,11 @@ def compare(
     texts: Sequence[Sequence[int]],
     progress: Progress = silent,
 ) -> Comparison:
-    """Round one matrix by all methods, fitted to all of `texts` but the last, and measured on the last one.
+    """Quantize one matrix with all methods, calibrated on all of `texts` but the last, and evaluated on the last one.
 
-    `texts` are token ids, each within the model's context. The model is not changed. Raises InputError for a
-    layer that does not exist, ValueError for a matrix that the model does not have, fewer than two texts, or a scheme
-    with one scale for the whole matrix.
+    `texts` are token ids, each within the model's context. The model is not changed. Raises InputError if the layer
+    does not exist. Raises ValueError if the model lacks the matrix, there are fewer than two texts, or the scheme has
+    a single scale for the whole matrix.
     """
     check_layer(layer, model.config.n_layer)
     if matrix not in matrices_of(model.config):
@@ -279,7 +279,7 @@ def _collect(
     other: StreamSample,
     step: Callable[[], None],
 ) -> _Case:
-    """Return the matrix with its inputs on `texts`, for fitting, and on the held-out text."""
+    """Collect the matrix's inputs on the calibration texts and on the held-out text."""
     weight = layer_of(model.blocks[layer], matrix).weight.detach()
     width = weight.shape[1]
     hessian, activity = (torch.zeros(*shape, dtype=torch.float64) for shape in ((width, width), (width,)))
@@ -306,7 +306,9 @@ class _Details:
 
 
 def _roundings(case: _Case, step: Callable[..., None]) -> tuple[dict[str, tuple[Tensor, float]], _Details]:
-    """Return {method: (the rounded matrix, seconds)} in the order of METHODS, and the intermediate errors."""
+    """Quantize the matrix with each method: {method: (the rounded matrix, seconds)} in the order of METHODS; also
+    return the intermediate errors.
+    """
     weight, scheme, hessian = case.weight, case.scheme, case.hessian
     width = weight.shape[1]
     columns, made_up_errors = _moments(width, scheme), []
@@ -349,7 +351,7 @@ def _moments(width: int, scheme: Scheme) -> list[int]:
 
 
 def _effect(model: Transformer, layer: int, block: Block, text: StreamSample) -> PredictionDivergence:
-    """Return the difference of the predictions on a text with another block in place of the layer's."""
+    """Compare the predictions on a text with those after another block replaces the layer's."""
     run = model.prepare(0, text.ids.shape[1])
     x = block(text.streams[layer], layer, run)
     for at in range(layer + 1, len(model.blocks)):

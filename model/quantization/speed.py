@@ -1,4 +1,4 @@
-"""Decoding speed in the formats with real low-precision products; all others are simulated."""
+"""Decoding speed in the formats that have real low-precision products; all others are simulated."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,12 +17,12 @@ from model.loading.halves import HalfLinear
 from model.quantization.experiments import changed, changed_block, kinds_of
 from model.quantization.int8 import quantized
 
-_STEPS, _LONGEST = 24, 1.5  # decoded tokens and seconds of a measurement
+_STEPS, _LONGEST = 24, 1.5  # maximum number of decoded tokens, and maximum duration in seconds, of a measurement
 
 
 @torch.inference_mode()
 def halved(model: Transformer) -> Transformer:
-    """Return the model with bfloat16 matrices, the output head included, and real bfloat16 products."""
+    """Build a model with bfloat16 matrices, including the output head, and real bfloat16 products."""
     need_attention(model.config)
     ours = changed(model, {layer: changed_block(model, layer, lambda *_: None) for layer in range(len(model.blocks))})
     for block in ours.blocks:
@@ -46,14 +46,14 @@ RUNNERS: dict[str, Callable[[Transformer], Transformer]] = {
 
 @torch.inference_mode()
 def tokens_per_second(model: Transformer, key: str, ids: Sequence[int], report: Callable[[], None]) -> float:
-    """Measure the speed of greedy decoding with a cache in a format of RUNNERS: 1 / the median time of a token.
+    """Measure the speed of greedy decoding with a cache in a format of RUNNERS: 1 / the median time per token.
 
-    The output head is in the format, too. Raises ValueError for a simulated format.
+    The output head is in the same format. Raises ValueError for a simulated format.
     """
     if key not in RUNNERS:
         raise ValueError(f"only {', '.join(RUNNERS)} are run as they are, got {key}")
     running, n_ctx = RUNNERS[key](model), model.config.n_ctx
-    ready.now()  # else it would be measured before its steps are compiled
+    ready.now()  # otherwise it would be measured before its steps are compiled
     start = max(min(len(ids), n_ctx - _STEPS), 1)
     cache = KVCache.empty(model.config, 1, min(start + _STEPS, n_ctx))
     token = running.logits(running.trunk(torch.tensor([list(ids[:start])]), cache=cache)[:, -1:])[0, -1:].argmax(-1)

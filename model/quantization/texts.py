@@ -1,4 +1,4 @@
-"""Text for measuring a quantized model, and the tensor types of the model's own file."""
+"""Text for evaluating a quantized model, and the tensor types of the model's own file."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ from model.public import public, whole
 from model.text.held_out import TEXT
 
 TEXT_TOKENS = 256
-_CHARACTERS = 6000  # of the text; enough for TEXT_TOKENS of any vocabulary
+_CHARACTERS = 6000  # length of the text; enough for TEXT_TOKENS with any vocabulary
 
 
 @public(most=whole(1))
@@ -21,7 +21,7 @@ def held_out_ids(lm: LanguageModel, most: int = TEXT_TOKENS) -> list[int]:
 
 
 def file_types(model_id: str) -> dict[str, int]:
-    """Return the number of tensors of each type in a model's GGUF file, the most frequent first; {} for other files."""
+    """Count the tensors of each type in a model's GGUF file, most frequent first; {} for other files."""
     try:
         resolved = resolve(model_id, None, offline=True, allow_paths=True)
         if resolved.kind != "gguf":

@@ -8,59 +8,63 @@ import torch
 from model.public import above, array, check_alike, public, whole
 from model.sampling.pipeline import LARGEST, order
 
-LEVEL = 0.95  # of a band: the probability that a count lies inside
-LEAST = 5  # least expected draws of a bin of the chi-square test; Cochran 1954, section 3
-_NEXT = 2**192 - 1  # Philox has a counter of four 64-bit words; after one draw, the next step is the last word + 1
+LEVEL = 0.95  # default probability that a count falls within its range
+LEAST = 5  # minimum number of expected draws in a bin of the chi-square test; Cochran 1954, section 3
+# Philox has a counter of four 64-bit words: after one draw, this advances it to the next step, which is the last word +
+# 1
+_NEXT = 2**192 - 1
 
 
 @dataclass(frozen=True, eq=False)
 class UnitBar:
-    """A distribution as a bar from 0 to 1: adjacent intervals of the tokens that can be drawn, the most
-    likely first.
+    """A distribution as a bar from 0 to 1: adjacent intervals of the tokens that can be drawn, in decreasing order of
+    probability.
     """
 
     ids: np.ndarray  # int64 [n]
-    shares: np.ndarray  # float64 [n], descending
-    edges: np.ndarray  # float64 [n], end of each interval
-    total: float  # the length of the bar, 1 up to rounding
+    shares: np.ndarray  # probabilities, float64 [n], in decreasing order
+    edges: np.ndarray  # right end of each interval, float64 [n]
+    total: float  # length of the bar: 1 up to rounding error
 
     def places(self, u: np.ndarray | float) -> np.ndarray:
-        """Index of the interval that contains each number, 0 the most likely: `pipeline.draw` for many at once."""
+        """Index of the interval that contains each number, 0 for the most likely token; the vectorized form of
+        `pipeline.draw`.
+        """
         return np.minimum(np.searchsorted(self.edges, u * self.total, side="right"), len(self.ids) - 1)
 
     def start(self, place: int) -> float:
-        """Start of an interval."""
+        """Return the left end of an interval."""
         return float(self.edges[place - 1]) if place else 0.0
 
     def counts(self, u: np.ndarray) -> np.ndarray:
-        """Return the number of draws of each token. [N] -> int64 [n]"""
+        """Count the draws of each token. [N] -> int64 [n]"""
         return np.bincount(self.places(u), minlength=len(self.ids))
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Pearson's chi-square test of counts against their expectations."""
+    """Pearson's chi-square test of observed counts against expected counts."""
 
     statistic: float
-    degrees: int  # bins - 1: the shares are known, not fitted
+    degrees: int  # bins - 1, because the probabilities are known, not fitted
     p: float  # probability that correct draws deviate at least as much
-    shared: int  # tokens that share a bin because fewer than LEAST draws of each are expected
+    shared: int  # number of tokens that share a bin because fewer than LEAST draws of each are expected
 
 
 @public(probabilities=array("V"))
 def bar_of(probabilities: np.ndarray) -> UnitBar:
-    """Return the bar of a distribution [V]; tokens of probability 0 have no interval."""
+    """Build the bar of a distribution [V]; tokens of probability 0 have no interval."""
     ids = order(probabilities)
     return UnitBar(ids, probabilities[ids], np.cumsum(probabilities[ids]), float(probabilities.sum()))
 
 
 @public(seed=whole(0, LARGEST), n=whole(0), first=whole(0, LARGEST), row=whole(0, LARGEST))
 def uniforms(seed: int, n: int, first: int = 0, row: int = 0) -> np.ndarray:
-    """Return the random numbers of the steps first .. first + n - 1: model.sampling.pipeline.uniform of each. float64
-    [n]
+    """Compute the random numbers of the steps first .. first + n - 1, each equal to that of
+    model.sampling.pipeline.uniform. float64 [n]
 
-    One generator with an advanced counter, instead of a new one per step: about four times as fast. Raises InputError
-    for arguments that are not integers from 0 up.
+    One generator with an advancing counter is about four times as fast as a new generator for each step. Raises
+    InputError unless the arguments are nonnegative integers.
     """
     bits = np.random.Philox(key=[seed, row], counter=[0, 0, 0, first])
     generator, numbers = np.random.Generator(bits), np.empty(n)
@@ -72,10 +76,11 @@ def uniforms(seed: int, n: int, first: int = 0, row: int = 0) -> np.ndarray:
 
 @public(n=whole(0), shares=array("V"), level=above(0, 0.999999))
 def band(n: int, shares: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and the highest usual count of n draws, for tokens with these shares. [k] -> [k], [k]
+    """Compute the central range of the count of n draws, for tokens with these probabilities. [k] -> [k], [k]
 
-    Exact: the quantiles (1 - level) / 2 and (1 + level) / 2 of the binomial distribution, each the first count at which
-    its cumulative distribution reaches them. A count lies within with a probability of at least `level`.
+    Exact: the bounds are the quantiles (1 - level) / 2 and (1 + level) / 2 of the binomial distribution, each the
+    first count at which its cumulative distribution reaches them. A count falls within the range with a probability of
+    at least `level`.
     """
     k, p = torch.arange(n + 1, dtype=torch.float64), torch.from_numpy(np.minimum(shares, 1.0))[:, None]
     ways = torch.lgamma(torch.tensor(n + 1.0, dtype=torch.float64)) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
@@ -87,10 +92,11 @@ def band(n: int, shares: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, 
 
 @public(counts=array("V"), shares=array("V"))
 def fit(counts: np.ndarray, shares: np.ndarray) -> Fit | None:
-    """Run a chi-square test of counts [n] against descending probabilities [n]; None if fewer than two bins remain.
+    """Run a chi-square test of counts [n] against probabilities [n] in decreasing order; None if fewer than two bins
+    remain.
 
-    sum (observed - expected)^2 / expected (Pearson 1900). Neighbors share a bin until at least LEAST draws of it are
-    expected.
+    sum (observed - expected)^2 / expected (Pearson 1900). Neighboring tokens share a bin until at least LEAST draws of
+    it are expected.
     """
     check_alike(counts=counts, shares=shares)
     expected = counts.sum() * shares / shares.sum()
@@ -106,8 +112,8 @@ def fit(counts: np.ndarray, shares: np.ndarray) -> Fit | None:
 
 
 def _bins(expected: np.ndarray) -> list[int]:
-    """Return the first indices of bins with at least LEAST expected draws each; a smaller rest at the end joins the
-    last one.
+    """Return the first indices of bins with at least LEAST expected draws each; a smaller remainder joins the last
+    bin.
     """
     starts, total = [], 0.0
     for place, share in enumerate(expected.tolist()):

@@ -1,7 +1,7 @@
-"""Penalties: warps that change the logits of single tokens, depending on the text so far or on a user's list.
+"""Penalties: warps that change the logits of individual tokens, depending on the text so far or on a user's list.
 
 Excluded tokens stay excluded. A logit beyond the range of float32 is clamped to it, so that a penalty never excludes a
-token; only `no_repeat_ngram` does, and never the last one.
+token. Only `no_repeat_ngram` excludes tokens, and never the last one remaining.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,12 @@ LARGEST = torch.finfo(torch.float32).max
 
 
 def repetition_penalty(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Return the logits of tokens in the text, prompt included: divided by the penalty, or multiplied where negative.
+    """Divide the logits of all tokens in the text, prompt included, by the penalty; negative logits are multiplied by
+    it.
 
-    Keskar et al. 2019, section 4.1, divides only; multiplying the negative ones, as in transformers, makes these less
-    likely as well. The number of occurrences does not matter, and a logit of 0 does not change. 1 changes nothing; a
-    number between 0 and 1 makes tokens of the text more likely, as in transformers, llama.cpp and vLLM.
+    Keskar et al. 2019, section 4.1, only divides. Multiplying negative logits, as in transformers, makes these tokens
+    less likely as well. The number of occurrences does not matter, and a logit of 0 does not change. 1 changes
+    nothing; a number between 0 and 1 makes tokens of the text more likely, as in transformers, llama.cpp and vLLM.
     """
     ids, _ = _token_counts(context.ids, len(logits))
     before = logits[ids]
@@ -29,18 +30,19 @@ def repetition_penalty(logits: Tensor, values: Mapping[str, float], context: Con
 
 
 def presence_penalty(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Return the logits of tokens written after the prompt: minus the penalty, once per token.
+    """Subtract the penalty once from the logit of each distinct token generated after the prompt.
 
-    The presence penalty of the OpenAI API and of vLLM: logit - presence [count > 0]. A negative one encourages repeats.
+    The presence penalty of the OpenAI API and of vLLM: logit - presence [count > 0]. A negative one encourages
+    repetition.
     """
     ids, _ = _token_counts(context.ids[context.prompt :], len(logits))
     return _with_logits(logits, ids, logits[ids] - values["presence"])
 
 
 def frequency_penalty(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Return the logits of tokens written after the prompt: minus the penalty for each occurrence.
+    """Subtract the penalty from a token's logit once for each time the token was generated after the prompt.
 
-    The frequency penalty of the OpenAI API and of vLLM: logit - frequency count. A negative one encourages repeats.
+    The frequency penalty of the OpenAI API and of vLLM: logit - frequency count. A negative one encourages repetition.
     """
     ids, counts = _token_counts(context.ids[context.prompt :], len(logits))
     return _with_logits(logits, ids, logits[ids] - values["frequency"] * counts)
@@ -49,8 +51,8 @@ def frequency_penalty(logits: Tensor, values: Mapping[str, float], context: Cont
 def no_repeat_ngram(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
     """Exclude each token that would complete an n-gram that already occurs in the text, prompt included.
 
-    Paulus et al. 2018, section 2.5, for any n; as in transformers. With n = 1 every token of the text is excluded.
-    Where nothing would be left, nothing is excluded. n = 0 changes nothing, as in transformers' `generate`.
+    Paulus et al. 2018, section 2.5, for any n; as in transformers. With n = 1, every token of the text is excluded. If
+    that would leave no token, nothing is excluded. n = 0 changes nothing, as in transformers' `generate`.
     """
     n, text = int(values["ngram"]), np.asarray(context.ids)
     if n == 0 or len(text) < n:
@@ -63,9 +65,9 @@ def no_repeat_ngram(logits: Tensor, values: Mapping[str, float], context: Contex
 
 
 def logit_bias(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Add the number of each listed token to its logit; numbers of the same token add up.
+    """Add the given number to the logit of each listed token; numbers for the same token add up.
 
-    The `logit_bias` of the OpenAI API. The odds of the token against any other grow by exp(number).
+    The `logit_bias` of the OpenAI API. The odds of the token against any other are multiplied by exp(number).
     """
     ids = torch.tensor([token for token, _ in step.tokens], dtype=torch.long)
     result = logits.clone()
@@ -79,9 +81,7 @@ def _token_counts(ids: Sequence[int], size: int) -> tuple[Tensor, Tensor]:
 
 
 def _with_logits(logits: Tensor, ids: Tensor, after: Tensor) -> Tensor:
-    """Return the logits with those of ids [n] replaced by after [n], clamped to float32; excluded tokens
-    stay excluded.
-    """
+    """Replace the logits of ids [n] by after [n], clamped to float32; excluded tokens stay excluded."""
     result = logits.clone()
     result[ids] = torch.where(logits[ids] > -torch.inf, after.clamp(-LARGEST, LARGEST), -torch.inf)
     return result

@@ -1,8 +1,8 @@
 """From a distribution to a token: warps that reshape logits, in any order, with every stage stored; and one draw.
 
-A warp is a pure function of one position's logits. `shape` runs several and stores each result; `uniform` and `draw`
-choose a token by inverting the cumulative distribution, so that two strategies with the same random number differ
-because of their method, not by chance.
+A warp is a pure function of one position's logits. `shape` runs several and stores each result. `uniform` and `draw`
+select a token by inverting the cumulative distribution, so that two strategies with the same random number differ
+because of their methods, not by chance.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,10 +16,10 @@ from model.arguments import check_number, check_token, shown
 from model.errors import InputError, say
 from model.public import array, public, unit, whole
 
-MOST_STEPS = 24  # of one pipeline
-MOST_BIAS = 100  # added to the logit of a token
-LARGEST = 2**63 - 1  # of a seed, a step or a row: a word of Philox
-FIRST = 1024  # a draw first considers tokens with a share of at least 1 / FIRST
+MOST_STEPS = 24  # maximum number of steps in a pipeline
+MOST_BIAS = 100  # maximum absolute bias of a token's logit
+LARGEST = 2**63 - 1  # largest seed, step or row: a word of Philox
+FIRST = 1024  # a draw first considers only tokens with a probability of at least 1 / FIRST
 
 
 @dataclass(frozen=True)
@@ -30,30 +30,30 @@ class Parameter:
     low: float
     high: float
     default: float
-    step: float  # of a slider
+    step: float  # step size of the slider
     whole: bool = False
 
 
 @dataclass(frozen=True)
 class Step:
-    """One warp with its settings; missing ones have their defaults."""
+    """One warp with its settings; missing ones take their defaults."""
 
     warp: str  # a key of model.sampling.warps.WARPS
     values: tuple[tuple[str, float], ...] = ()
-    tokens: tuple[tuple[int, float], ...] = ()  # (token id, number), for the warp that takes tokens
+    tokens: tuple[tuple[int, float], ...] = ()  # (token id, number) pairs, for a warp that takes tokens
 
     def get(self, parameter: Parameter) -> float:
-        """Return the number of the step, or the parameter's default."""
+        """Return the step's value of a parameter, or the default."""
         return dict(self.values).get(parameter.name, parameter.default)
 
 
 @dataclass(frozen=True)
 class Context:
-    """Inputs of a warp besides the logits: the tokens so far, and the memory of a warp that has one."""
+    """Inputs of a warp besides the logits: the tokens so far, and the warp's memory if it has one."""
 
     ids: tuple[int, ...] = ()  # the prompt and its continuation
-    prompt: int = 0  # length of the prompt
-    memory: float | None = None  # of the warp with a memory (Mirostat's mu); None before the first token
+    prompt: int = 0  # length of the prompt in tokens
+    memory: float | None = None  # the memory of a warp that has one (Mirostat's mu); None before the first token
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Warp:
 
     apply: Callable[[Tensor, Mapping[str, float], Context, Step], Tensor]  # logits [V] -> logits [V], a new tensor
     kind: str  # "penalty" changes single logits, "scale" all of them, "cut" sets some to -inf
-    source: str  # the paper, and the section or equation
+    source: str  # the paper, with the section or equation
     parameters: tuple[Parameter, ...] = ()
     takes_tokens: bool = False
-    # With a memory: (values, memory before or None, the drawn token's probability after all steps) -> memory.
+    # for a warp with a memory: (values, memory before or None, the drawn token's probability after all steps) -> memory
     remember: Callable[[Mapping[str, float], float | None, float], float] | None = None
 
 
@@ -73,15 +73,17 @@ class Warp:
 class StageReport:
     """Statistics of a stage of a pipeline."""
 
-    kept: int  # remaining tokens
-    removed: float  # probability, in the stage before, of the tokens excluded by this one
-    entropy: float  # of the stage's probabilities, nats
-    effective: float  # exp(entropy): number of equally likely tokens with the same entropy
+    kept: int  # number of remaining tokens
+    removed: float  # total probability, in the previous stage, of the tokens that this stage excludes
+    entropy: float  # entropy of the stage's probabilities, nats
+    effective: float  # exp(entropy): the number of equally likely tokens with the same entropy
 
 
 @dataclass(frozen=True, eq=False)
 class Shaped:
-    """One position's logits through a pipeline. Stage 0 is the model's own, stage i the result of step i - 1."""
+    """One position's logits at every stage of a pipeline. Stage 0 is the model's own, stage i the result of step i -
+    1.
+    """
 
     steps: tuple[Step, ...]
     stages: Tensor  # float32 [S + 1, V], -inf for an excluded token
@@ -92,15 +94,15 @@ class Shaped:
         return self.stages[-1]
 
     def probabilities(self, stage: int = -1) -> np.ndarray:
-        """Return the softmax of a stage, 0 for excluded tokens. float64 [V]; sums to 1"""
+        """Compute the softmax of a stage, 0 for excluded tokens. float64 [V], sums to 1"""
         return softmax(self.stages[stage].numpy())
 
     def kept(self, stage: int = -1) -> int:
-        """Return the number of remaining tokens."""
+        """Count the remaining tokens."""
         return int(torch.isfinite(self.stages[stage]).sum())
 
     def report(self) -> list[StageReport]:
-        """Return the statistics of every stage, the model's own first. [S + 1]"""
+        """Compute the statistics of every stage, starting with the model's own. [S + 1]"""
         reports: list[StageReport] = []
         before = np.zeros(self.stages.shape[-1])
         for stage in range(len(self.stages)):
@@ -115,7 +117,7 @@ class Shaped:
 @public(logits=array(finite=False))
 def softmax(logits: np.ndarray) -> np.ndarray:
     """Compute exp(x - max) / sum, in float64; -inf gives exactly 0. [..., V] -> [..., V]"""
-    largest = logits.max(-1, keepdims=True)  # NaN where any is
+    largest = logits.max(-1, keepdims=True)  # NaN if any value is NaN
     if not np.isfinite(largest).all():
         hint = "Each must be a number or -inf, and at least one must be finite."
         raise InputError("These logits do not define a distribution.", "logits", hint)
@@ -131,20 +133,20 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 
 @public(seed=whole(0, LARGEST), step=whole(0, LARGEST), row=whole(0, LARGEST))
 def uniform(seed: int, step: int, row: int = 0) -> float:
-    """Return the random number of a step, in [0, 1): the same for the same seed, step and row, independent of earlier
-    draws.
+    """Compute the random number of a step, in [0, 1): it depends on the seed, step and row, but not on earlier draws.
 
-    Philox 4x64 is counter-based and has no state (Salmon et al. 2011), so a branch that starts at step 7 gets the
-    number that step 7 had before. Rows differ only where strategies should not share random numbers. Raises InputError
-    for arguments that are not integers from 0 to 2^63 - 1.
+    Philox 4x64 is counter-based and has no state (Salmon et al. 2011), so a branch that starts at step 7 gets the same
+    number that step 7 had before. Rows differ only if strategies should not share random numbers. Raises InputError
+    unless the arguments are integers from 0 to 2^63 - 1.
     """
     return float(np.random.Generator(np.random.Philox(key=[seed, row], counter=[0, 0, 0, step])).random())
 
 
 def order(probabilities: np.ndarray) -> np.ndarray:
-    """Return the tokens that can be drawn, the most likely first, ties by the smaller id. [V] -> ids [n]"""
+    """Sort the tokens that can be drawn in decreasing order of probability, ties by the smaller id. [V] -> ids [n]"""
     ids = np.flatnonzero(probabilities)
-    ranking = np.argsort(-probabilities[ids])  # several times faster than a stable sort, but ties come in any order
+    # several times faster than a stable sort, but the order of ties is arbitrary
+    ranking = np.argsort(-probabilities[ids])
     sorted_values = probabilities[ids[ranking]]
     same = sorted_values[1:] == sorted_values[:-1]
     if same.any():
@@ -156,16 +158,16 @@ def order(probabilities: np.ndarray) -> np.ndarray:
 
 @public(probabilities=array("V", finite=False), u=unit)
 def draw(probabilities: np.ndarray, u: float) -> int:
-    """Return the token with the interval of the bar that contains u, the most likely first. probabilities [V], u in [0,
-    1)
+    """Draw the token whose interval of the bar contains `u`, where the bar starts with the most likely token.
+    probabilities [V], u in [0, 1)
 
     Inversion of the cumulative distribution: P(draw = i) = p_i for a uniform u. Devroye 1986, section III.2. The bar
-    first has the most likely tokens only, in the order of `order`: at most FIRST can have a share of 1 / FIRST, and u
-    is rarely beyond them. Raises InputError for a u outside [0, 1) and for invalid probabilities; their sum need not be
-    1.
+    is first built from the most likely tokens only, sorted by `order`: at most FIRST tokens can have a probability of
+    1 / FIRST, and u rarely falls beyond them. Raises InputError if u is outside [0, 1) or the probabilities are
+    invalid; their sum need not be 1.
     """
     mass = probabilities.sum()
-    if not (0 < mass < np.inf and probabilities.min() >= 0):  # the sum is NaN where any is
+    if not (0 < mass < np.inf and probabilities.min() >= 0):  # the sum is NaN if any probability is NaN
         raise InputError(
             "These are not probabilities.",
             f"probabilities: {shown(mass)}",
@@ -182,11 +184,12 @@ def draw(probabilities: np.ndarray, u: float) -> int:
             return int(ids[np.searchsorted(edges, target, side="right")])
     ids = order(probabilities)
     edges = np.cumsum(probabilities[ids])
-    return int(ids[min(np.searchsorted(edges, target, side="right"), len(ids) - 1)])  # rounding can exceed the end
+    # rounding can place the target beyond the end
+    return int(ids[min(np.searchsorted(edges, target, side="right"), len(ids) - 1)])
 
 
 def usable(logits: Tensor, size: int) -> Tensor:
-    """Return the logits [..., V] with -inf in the rows beyond the vocabulary's `size`: they cannot be drawn."""
+    """Set the logits [..., V] of rows beyond the vocabulary's `size` to -inf, so that they cannot be drawn."""
     if size >= logits.shape[-1]:
         return logits
     return torch.cat((logits[..., :size], logits.new_full((*logits.shape[:-1], logits.shape[-1] - size), -np.inf)), -1)
@@ -207,7 +210,7 @@ def check_numbers(owner: str, numbers: tuple[tuple[str, float], ...], parameters
 
 
 def checked(steps: tuple[Step, ...], warps: Mapping[str, Warp], vocab_size: int) -> tuple[Step, ...]:
-    """Return the steps, if every number is a parameter of its warp within its bounds; raises InputError otherwise."""
+    """Return the steps if every number is a parameter of its warp and within its bounds; raise InputError otherwise."""
     if not isinstance(steps, tuple | list):
         raise InputError("The steps are not a list.", shown(steps), "Give a tuple of steps.")
     if len(steps) > MOST_STEPS:

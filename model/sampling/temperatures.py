@@ -1,4 +1,4 @@
-"""A pipeline at every temperature: one position's distribution as the temperature goes from low to high."""
+"""A pipeline at many temperatures: one position's distribution as a function of temperature."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,14 +17,16 @@ LOWEST, HIGHEST, MANY = 0.05, 3.0, 40
 
 @dataclass(frozen=True, eq=False)
 class Heated:
-    """The tokens that are among the most likely at some temperature, in the model's order, and statistics."""
+    """The tokens that are among the most likely at any temperature, in decreasing order of the model's probability,
+    and statistics of each distribution.
+    """
 
     temperatures: np.ndarray  # [N]
     ids: np.ndarray  # [C]
     probabilities: np.ndarray  # float64 [C, N], 0 for an excluded token
-    entropy: np.ndarray  # nats, of the whole vocabulary [N]
+    entropy: np.ndarray  # entropy over the whole vocabulary in nats [N]
     largest: np.ndarray  # probability of the most likely token [N]
-    kept: np.ndarray  # remaining tokens [N]
+    kept: np.ndarray  # number of remaining tokens [N]
 
     @property
     def nbytes(self) -> int:
@@ -39,7 +41,9 @@ def temperatures(logarithmic: bool = True) -> np.ndarray:
 
 
 def at_temperature(steps: tuple[Step, ...], value: float) -> tuple[Step, ...]:
-    """Return the steps with their first temperature replaced; without one, it is put first."""
+    """Replace the temperature of the first temperature step, or put such a step first if the steps include no
+    temperature.
+    """
     step = Step("temperature", (("temperature", float(value)),))
     for n, each in enumerate(steps):
         if each.warp == "temperature":
@@ -55,7 +59,7 @@ def heat(
     values: Sequence[float] | np.ndarray | None = None,
     top: int = 25,
 ) -> Heated:
-    """Return one position's logits [V] through the steps at each temperature; steps before the temperature run once."""
+    """Run the steps on one position's logits [V] at each temperature; steps before the temperature run only once."""
     if values is not None:
         nonempty("values", values)
     values = temperatures() if values is None else np.asarray(values, np.float64)

@@ -1,16 +1,17 @@
 """The warps by name, and pipelines of them.
 
-The ranges of their numbers are those of every place that takes them: the page, links, endpoints, strategies. A number
-at the end of a range means what the tools agree on, and where they differ, one side is taken:
+Their numbers have the same ranges wherever they are entered: on the page, in links, endpoints and strategies. A number
+at the end of a range means what the common tools agree on. Where they differ, one convention is adopted:
 
-- temperature 0 is greedy: llama.cpp, vLLM. transformers refuses it and says `do_sample=False`.
-- top_k 0 is off: transformers' `generate`, llama.cpp, vLLM. vLLM and llama.cpp also take -1, transformers does not.
-- top_p 0 keeps one token: transformers, llama.cpp with `min_keep` 1. vLLM refuses it.
+- temperature 0 is greedy: llama.cpp, vLLM. transformers rejects it and suggests `do_sample=False`.
+- top_k 0 is off: transformers' `generate`, llama.cpp, vLLM. vLLM and llama.cpp also accept -1, transformers does not.
+- top_p 0 keeps one token: transformers, llama.cpp with `min_keep` 1. vLLM rejects it.
 - min_p 0 is off: transformers, llama.cpp, vLLM.
 - epsilon 0, eta 0 and no_repeat_ngram 0 are off: transformers' `generate`. The others have no such warps.
-- repetition_penalty below 1 rewards repeats, 0 has no meaning: transformers, llama.cpp, vLLM.
-- presence and frequency penalties run from -2 to 2, below 0 they reward repeats: OpenAI, vLLM.
-- typical has no 0: transformers refuses it. Nor has top_n_sigma: 0 is off in llama.cpp, greedy by the paper's formula.
+- repetition_penalty below 1 rewards repetition, and 0 has no meaning: transformers, llama.cpp, vLLM.
+- presence and frequency penalties range from -2 to 2 and reward repetition below 0: OpenAI, vLLM.
+- typical does not accept 0: transformers rejects it. Neither does top_n_sigma: 0 is off in llama.cpp, greedy by the
+  paper's formula.
 """
 
 import math
@@ -45,9 +46,10 @@ from model.sampling.pipeline import Context, Parameter, Shaped, Step, Warp, chec
 
 
 def temperature(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
-    """Divide by T: below 1 sharper, above 1 flatter; at 0 only the largest remains, ties by the smaller id.
+    """Divide the logits by T, which sharpens the distribution below 1 and flattens it above. At 0, only the largest
+    logit remains, ties by the smaller id.
 
-    Ackley et al. 1985. Softmax depends on differences only: where a quotient does not fit in float32, the largest logit
+    Ackley et al. 1985. Softmax depends on differences only: if a quotient does not fit in float32, the largest logit
     is subtracted first and lower values are clamped, so that nothing is excluded.
     """
     if values["temperature"] == 0:
@@ -99,24 +101,22 @@ WARPS: dict[str, Warp] = {
 }
 
 
-NOTHING = Context()  # an empty text so far
+NOTHING = Context()  # no text so far
 
 
 def values_of(step: Step) -> dict[str, float]:
-    """Return all settings of a step, defaults filled in."""
+    """Return all settings of a step, with defaults for missing ones."""
     return {parameter.name: step.get(parameter) for parameter in WARPS[step.warp].parameters}
 
 
 def checked_logits(logits: Tensor | np.ndarray) -> Tensor:
-    """Return one position's logits as float32 [V]. Raises InputError unless they are numbers, -inf for an excluded
-    token.
-
-    At least one has to be finite.
+    """Convert one position's logits to float32 [V]. Raises InputError unless they are numbers, with -inf for an
+    excluded token, and at least one is finite.
     """
     values = torch.as_tensor(logits).float()
     if values.ndim != 1 or not len(values):
         raise InputError("These are not the logits of one position.", str(tuple(values.shape)), "Give one row.")
-    largest = float(values.max())  # NaN where any is
+    largest = float(values.max())  # NaN if any value is NaN
     if not math.isfinite(largest):
         hint = "Each must be a number or -inf, and at least one must be finite."
         raise InputError("These logits do not define a distribution.", f"{largest:g}", hint)
@@ -125,9 +125,9 @@ def checked_logits(logits: Tensor | np.ndarray) -> Tensor:
 
 @public(steps=unchecked)
 def shape(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Shaped:
-    """Return one position's logits [V] through the steps in order; every stage is stored.
+    """Run the steps in order on one position's logits [V] and store every stage.
 
-    Raises InputError for logits without a distribution and for steps that are unknown or out of range.
+    Raises InputError if the logits have no distribution, or if a step is unknown or out of range.
     """
     stages = [checked_logits(logits)]
     for step in checked(steps, WARPS, len(stages[0])):
@@ -136,7 +136,7 @@ def shape(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context
 
 
 def remembered(steps: tuple[Step, ...], memory: float | None, probability: float) -> float | None:
-    """Return the memory of a warp after a token with that probability after all steps."""
+    """Compute the memory of a warp after a token with the given probability after all steps."""
     for step in steps:
         if (remember := WARPS[step.warp].remember) is not None:
             memory = remember(values_of(step), memory, probability)
@@ -145,13 +145,13 @@ def remembered(steps: tuple[Step, ...], memory: float | None, probability: float
 
 @public(steps=unchecked)
 def final(logits: Tensor | np.ndarray, steps: tuple[Step, ...], context: Context = NOTHING) -> Tensor:
-    """Return the result of the last step only. [V] -> [V]. The same errors as `shape`."""
+    """Compute the result of the last step only. [V] -> [V]. Raises the same errors as `shape`."""
     values = checked_logits(logits)
     return run_steps(values, checked(steps, WARPS, len(values)), context)
 
 
 def run_steps(logits: Tensor, steps: tuple[Step, ...], context: Context = NOTHING) -> Tensor:
-    """Do `final` for logits and steps that are already checked: a text checks its steps once, not at every token."""
+    """Run the steps as `final` does, without checking: a text's steps are checked once, not at every token."""
     logits = logits.float()
     for step in steps:
         logits = WARPS[step.warp].apply(logits, values_of(step), context, step)

@@ -1,4 +1,4 @@
-"""Excerpts of the project's own code, located by the names in it, so that the excerpts shown cannot go stale."""
+"""Excerpts of the project's own code, located by the names in it, so that the excerpts shown cannot become outdated."""
 
 import ast
 import functools
@@ -32,7 +32,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive lines: the number of the first one, and their text without common indentation."""
+    """Consecutive lines: the number of the first one, and their text without the common indentation."""
 
     line: int
     text: str
@@ -40,16 +40,18 @@ class Piece:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The source of a span. `shapes`: pairs of a line and the text about the shapes of the tensors computed there."""
+    """The source of a span. `shapes` holds pairs of a line number and the shapes of the tensors computed there, as
+    text.
+    """
 
     file: str  # relative to the project's folder
-    function: str  # its dotted name
+    function: str  # the function's dotted name
     pieces: tuple[Piece, ...]
     shapes: tuple[tuple[int, str], ...]
 
     @property
     def text(self) -> str:
-        """All lines."""
+        """All lines of the excerpt."""
         return "\n".join(piece.text for piece in self.pieces)
 
 
@@ -61,13 +63,13 @@ class Code:
     mini: tuple[Excerpt, ...] = ()
 
 
-Sizes = Mapping[str, tuple[int, ...]]  # of tensors by their names
+Sizes = Mapping[str, tuple[int, ...]]  # tensor name -> shape
 _Node = ast.stmt | ast.keyword
 
 
 def excerpts(spans: Iterable[Span], sizes: Sizes) -> tuple[Excerpt, ...]:
-    """Return the excerpts of all spans that can be located; an installation without sources, or without docs/, has
-    none.
+    """Read the excerpts of all spans that can be located; an installation without sources, or without docs/,
+    has none.
     """
     results = []
     for span in spans:
@@ -79,7 +81,7 @@ def excerpts(spans: Iterable[Span], sizes: Sizes) -> tuple[Excerpt, ...]:
 
 
 def excerpt(span: Span, sizes: Sizes) -> Excerpt:
-    """Return the excerpt of one span. Raises LookupError for an unknown name, OSError if there is no source."""
+    """Read the excerpt of one span. Raises LookupError for an unknown name, OSError if there is no source."""
     file, name = span.of if isinstance(span.of, tuple) else _place(span.of)
     lines, tree = _source(file)
     function = _function(tree, name)
@@ -93,7 +95,7 @@ def excerpt(span: Span, sizes: Sizes) -> Excerpt:
 
 
 def _place(function: Callable) -> tuple[str, str]:
-    """Return the file of a function, relative to the project's folder, and its dotted name."""
+    """Return the path of a function's file, relative to the project's folder, and the function's dotted name."""
     plain = inspect.unwrap(function)
     if not inspect.isfunction(plain):
         raise LookupError(f"{plain!r} is not written in Python")
@@ -105,7 +107,7 @@ def _place(function: Callable) -> tuple[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def _source(file: str) -> tuple[tuple[str, ...], ast.Module]:
-    """Return the lines of a file and its syntax tree."""
+    """Read the lines of a file and parse its syntax tree."""
     text = (ROOT / file).read_text(encoding="utf-8")
     return tuple(text.splitlines()), ast.parse(text)
 
@@ -167,7 +169,7 @@ def _assigned(node: ast.stmt) -> set[str]:
 
 
 def _names(node: ast.AST) -> set[str]:
-    """Return the names, attributes and quoted string literals below a node."""
+    """Collect the names, attributes and quoted string literals below a node."""
     names = set()
     for each in ast.walk(node):
         if isinstance(each, ast.Name):
@@ -180,7 +182,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _pieces(nodes: list[_Node], lines: tuple[str, ...]) -> Iterator[Piece]:
-    """Yield the text of the statements, with consecutive ones joined."""
+    """Yield the text of the statements; consecutive ones form one piece."""
     groups: list[tuple[int, int]] = []
     for node in nodes:
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])

@@ -1,4 +1,4 @@
-"""The lines of the project that compute each part of a model, given its wiring.
+"""The lines of the project that compute each part of a model, given its modules.
 
 The parts are those of `model.anatomy.blueprint`. Functions are referenced directly, lines by the names in them.
 """
@@ -35,12 +35,12 @@ from model.source_code.excerpts import Code, Sizes, Span, excerpts
 from model.text.tokenizer import Tokenizer
 
 MINI = "docs/mini_gpt.py"
-_ALONE = ("pos_embed",)  # one table for all texts of a batch
+_ALONE = ("pos_embed",)  # one table for all sequences of a batch
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """A config with the classes that compute it."""
+    """A config and the classes that compute the model's parts."""
 
     config: ModelConfig
     model: type[nn.Module] = Transformer
@@ -54,7 +54,7 @@ class Wiring:
 
 
 def wiring_of(model: Transformer, layer: int) -> Wiring:
-    """Return the classes of a model's own modules."""
+    """Collect the classes of a model's own modules."""
     block = model.blocks[layer]
     window = getattr(block.attn, "window", None) is not None
     modules = model, block, block.attn, block.mlp, block.norm1, block.attn.o, model.unembed
@@ -62,9 +62,9 @@ def wiring_of(model: Transformer, layer: int) -> Wiring:
 
 
 def code_of_part(wiring: Wiring, part: str, T: int) -> Code:
-    """Return the lines that compute a part, with the shapes for T tokens.
+    """Find the lines that compute a part, with the shapes for T tokens.
 
-    Raises InputError for a part that the model does not have or that has no drawing.
+    Raises InputError if the model lacks the part or the part has no drawing.
     """
     parts = blueprint(wiring.config, T)
     if part not in parts:
@@ -75,7 +75,7 @@ def code_of_part(wiring: Wiring, part: str, T: int) -> Code:
 
 
 def sizes_of(config: ModelConfig, T: int) -> Sizes:
-    """Return the shapes of the tensors of a run of one prompt of T tokens, by site."""
+    """Compute the shapes of the tensors in a run of one prompt of T tokens, by site."""
     shapes = {site: tuple(length for _, length in axes) for site, axes in site_axes(config, T).items()}
     return {site: shape if site in _ALONE else (1, *shape) for site, shape in shapes.items()}
 
@@ -168,7 +168,7 @@ def _up(w: Wiring) -> list[Span]:
 
 def _act(w: Wiring) -> list[Span]:
     function = MLPS[w.config.mlp]
-    own = [Span(function)] if function.__module__.startswith("model.") else []  # the others are in torch
+    own = [Span(function)] if function.__module__.startswith("model.") else []  # the other functions are in torch
     branch = "else gate" if w.config.mlp == "swiglu" else "if gate"
     return [Span(w.mlp.__init__, ("=act",)), Span(w.mlp.forward, (branch,)), *own]
 
@@ -213,7 +213,7 @@ PARTS: dict[str, Callable[[Wiring], list[Span]]] = {
 
 # --- docs/mini_gpt.py ------------------------------------------------------------------------------------
 
-Lines = tuple[tuple[str, tuple[str, ...]], ...]  # dotted names of functions of the file, and lines of each
+Lines = tuple[tuple[str, tuple[str, ...]], ...]  # dotted names of the file's functions, and the lines of each
 _ATTENTION, _BLOCK, _MODEL = "Attention.forward", "Block.forward", "MiniGPT.forward"
 MINI_PARTS: dict[str, Lines] = {
     "tokens": (("main", ("encode",)),),
@@ -237,7 +237,7 @@ MINI_PARTS: dict[str, Lines] = {
     "unembed": ((_MODEL, ("return",)),),
     "output": (("choose", ("softmax",)),),
 }
-_MINI_GIVES = {  # tensors computed by lines of docs/mini_gpt.py
+_MINI_GIVES = {  # tensors that lines of docs/mini_gpt.py compute
     (_MODEL, "positions"): "resid_pre",
     (_MODEL, "return"): "logits",
     (_ATTENTION, "qkv"): "q",
@@ -251,7 +251,7 @@ _MINI_GIVES = {  # tensors computed by lines of docs/mini_gpt.py
 
 
 def like_mini(config: ModelConfig) -> bool:
-    """Return whether a model is wired like docs/mini_gpt.py, so that both compute the same."""
+    """Return whether a model has the architecture of docs/mini_gpt.py, so that both compute the same."""
     expected = {
         "norm": "layernorm",
         "norm_placement": "pre",
@@ -270,7 +270,7 @@ def like_mini(config: ModelConfig) -> bool:
 
 
 def mini_spans(lines: Lines) -> list[Span]:
-    """Return the spans of these lines of docs/mini_gpt.py."""
+    """Return the spans of the given lines of docs/mini_gpt.py."""
 
     def gives(name: str, anchors: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
         return tuple((each, _MINI_GIVES[name, each]) for each in anchors if (name, each) in _MINI_GIVES)

@@ -1,5 +1,5 @@
 """The lines that compute the steps from two vectors to one attention weight: the model's own, those of
-`model.attention.cell`, which repeat the computation for one cell, and those of docs/mini_gpt.py.
+`model.attention.cell`, which repeat the computation for a single cell, and those of docs/mini_gpt.py.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from model.source_code.parts import Lines, Wiring, like_mini, mini_spans, sizes_
 
 
 def code_of_step(wiring: Wiring, step: str, T: int, query: int) -> Code:
-    """Return the lines of one of STEPS, with the shapes for T tokens and the row of one query."""
+    """Find the lines of one of STEPS, with the shapes for T tokens and for the row of one query."""
     sizes = _sizes(wiring, T, query)
     mini = mini_spans(MINI_STEPS[step]) if like_mini(wiring.config) else []
     return Code(excerpts(STEPS[step](wiring), sizes), excerpts(mini, sizes))
 
 
 def _sizes(wiring: Wiring, T: int, query: int) -> Sizes:
-    """Return the shapes of a run's tensors, and of arrays of one row: `row` [n], `row_products` [n, E], `one` [E],
+    """Compute the shapes of a run's tensors, and of arrays of one row: `row` [n], `row_products` [n, E], `one` [E],
     `part` [D].
     """
     config, n = wiring.config, query + 1

@@ -1,4 +1,6 @@
-"""Conversion of a list of merges to tiktoken's ranks: GPT-2's byte alphabet and a check that both agree."""
+"""Conversion of a list of merges to tiktoken's ranks: GPT-2's byte alphabet, and a check that both give the same
+tokens.
+"""
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -6,11 +8,12 @@ from itertools import pairwise
 from model.errors import CheckpointError, UnsupportedModel
 
 FRESH_COPY = "Download the vocabulary again from the model's publisher."
-_MOST_WORK = 1 << 26  # neighbor pairs to examine, a few seconds; the vocabulary of Llama 3 needs a tenth of it
+# maximum number of neighbor pairs to examine, which takes a few seconds; Llama 3's vocabulary needs a tenth of it
+_MOST_WORK = 1 << 26
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Return GPT-2's visible characters for bytes: character -> byte, 256 entries."""
+    """Map GPT-2's visible characters to the bytes they stand for, 256 entries."""
     visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in visible]
     return {chr(b): b for b in visible} | {chr(256 + n): b for n, b in enumerate(hidden)}
@@ -21,15 +24,15 @@ _TO_LATIN1 = {ord(char): byte for char, byte in ALPHABET.items()}
 
 
 def bytes_of(token: str) -> bytes:
-    """Return the bytes of a token in the byte alphabet."""
+    """Decode a token in the byte alphabet to bytes."""
     return token.translate(_TO_LATIN1).encode("latin-1")
 
 
 def _pair_forms(a: int, b: int, parts: list[tuple[int, int]], pairs: dict[tuple[int, int], int]) -> bool:
-    """Return True if merging the bytes of tokens a and b passes through exactly the two tokens (a, b).
+    """Return whether merging the bytes of tokens a and b passes through exactly the two tokens (a, b).
 
-    Undoes the merges on both sides of the seam, latest first. If an earlier merge would have crossed the seam at any of
-    those moments, the pair never occurs on its own. On equal ranks the left one happened first.
+    Undoes the merges on both sides of the seam, latest first. If an earlier merge would have crossed the seam at any
+    of these points, the pair never occurs on its own. With equal ranks, the left one happened first.
     """
     limit = len(parts)
     while True:
@@ -44,14 +47,16 @@ def _pair_forms(a: int, b: int, parts: list[tuple[int, int]], pairs: dict[tuple[
 
 
 def _affordable(work: int) -> None:
-    """Raise an error for a vocabulary that would take too long: the work grows with the square of a token's length."""
+    """Raise UnsupportedModel if a vocabulary would take too long: the cost grows with the square of a token's
+    length.
+    """
     if work > _MOST_WORK:
         what = "The vocabulary has too many long tokens to be checked."
         raise UnsupportedModel(what, f"{work} steps of at most {_MOST_WORK}", FRESH_COPY)
 
 
 def _last_parts(token: str, ranks: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the parts of `token` before the last merge of its bytes."""
+    """Find the parts of `token` before the last merge of its bytes."""
     parts = list(token)
     while len(parts) > 2:
         joined = [ranks.get(left + right) for left, right in pairwise(parts)]
@@ -64,7 +69,7 @@ def _last_parts(token: str, ranks: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _in_order(merges: list[tuple[str, str]]) -> dict[str, int]:
-    """Return {token: index of the merge that produces it}, for tokens with parts produced earlier in the list."""
+    """Return {token: index of the merge that produces it}, for tokens whose parts are produced earlier in the list."""
     ids, places = dict(ALPHABET), {}
     parts = [(byte, byte) for byte in range(256)]
     pairs: dict[tuple[int, int], int] = {}
@@ -81,7 +86,7 @@ def _in_order(merges: list[tuple[str, str]]) -> dict[str, int]:
 def _out_of_order(merges: list[tuple[str, str]], places: dict[str, int]) -> dict[str, int]:
     """Compute `places` for a list in which some merges precede the merges of their parts, as in Llama 3.
 
-    Only tokens that contain a misplaced one can be affected; for these the merging is carried out.
+    Only tokens that contain a misplaced token can be affected; these are actually merged.
     """
     place_of = {pair: place for place, pair in enumerate(merges)}
     first: dict[str, int] = {}
@@ -111,13 +116,13 @@ def merge_ranks(tokens: Iterable[str], merges: Iterable[tuple[str, str]], direct
     """Compute ranks of tokens (in the byte alphabet) such that merging by the lowest rank follows the list of merges.
 
     A list of merges names pairs; tiktoken joins any two neighbors whose joined bytes are a token. The two agree if and
-    only if each ranked token is reached through a pair in the list, because the parts of two neighbors do not depend on
-    the surrounding text. So a token that no listed pair can reach is omitted: the list never produces it either.
-    `direct` are tokens that are matched against a complete piece of text before merging (`ignore_merges`). The 256
-    bytes have ranks 0..255.
+    only if each ranked token is reached through a pair in the list, because the parts of two neighbors do not depend
+    on the surrounding text. A token that no listed pair can reach is therefore omitted; the list never produces it
+    either. `direct` are tokens that are matched against a complete piece of text before merging (`ignore_merges`). The
+    256 bytes have ranks 0..255.
 
-    Raises CheckpointError for merges that repeat or name unknown tokens, UnsupportedModel for lists that no ranks can
-    reproduce.
+    Raises CheckpointError if merges repeat or name unknown tokens, UnsupportedModel if no ranks can reproduce the
+    list.
     """
     merges, known = list(merges), set(tokens)
     for left, right in merges:

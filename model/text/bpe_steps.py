@@ -1,4 +1,4 @@
-"""Byte-pair encoding step by step: the pieces of a text, and the merges of each piece in order."""
+"""Byte-pair encoding merge by merge: the pieces of a text, and the merges of each piece in order."""
 
 import re
 import unicodedata
@@ -12,12 +12,15 @@ from model.errors import InputError, say
 from model.public import public
 from model.text.tokenizer import Tokenizer
 
-MOST_CHARACTERS = 300  # limit for replaying merges: the work for a piece grows with the square of its bytes
+# maximum length of a text for replaying merges: the cost of a piece grows with the square of its bytes
+MOST_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge of two neighbors into one part: the index of the left one before the merge, and the rank of the merge."""
+    """A merge of two neighboring parts into one: the index of the left part before the merge, and the rank of the
+    merge.
+    """
 
     at: int
     rank: int
@@ -27,7 +30,7 @@ class Merge:
 class Piece:
     """A piece of text that no merge crosses, and the tokenization of its bytes.
 
-    `added`: it is a token of its own, matched before any merge. `whole`: the vocabulary has the complete piece as a
+    `added`: the piece is an added token, matched before any merge. `whole`: the vocabulary has the complete piece as a
     token, although merging its bytes would not reach it. `ids` are the resulting token ids.
     """
 
@@ -39,7 +42,7 @@ class Piece:
     whole: bool = False
 
     def parts(self, step: int) -> list[bytes]:
-        """Return the parts after `step` merges; 0: the single bytes."""
+        """Return the parts after `step` merges; 0 gives the single bytes."""
         parts = [bytes([byte]) for byte in self.raw]
         for merge in self.merges[:step]:
             parts[merge.at : merge.at + 2] = [parts[merge.at] + parts[merge.at + 1]]
@@ -47,16 +50,16 @@ class Piece:
 
 
 def candidates(ranks: Mapping[bytes, int], parts: list[bytes]) -> list[tuple[int, int]]:
-    """Return (rank, index of the left one) of all neighbors that can be merged, the next merge first."""
+    """List all neighboring parts that can be merged as (rank, index of the left part), in increasing order of rank."""
     joined = (ranks.get(left + right) for left, right in pairwise(parts))
     return sorted((rank, at) for at, rank in enumerate(joined) if rank is not None)
 
 
 def merges_of(ranks: Mapping[bytes, int], raw: bytes) -> tuple[Merge, ...]:
-    """Return the merges of a piece in order: each joins the two neighbors with the lowest rank of their joined bytes.
+    """Compute the merges of a piece in order: each joins the two neighbors whose joined bytes have the lowest rank.
 
-    Ties are broken by the left pair (Sennrich et al. 2016, algorithm 1, as implemented by tiktoken). Each removes one
-    part, so there are fewer than len(raw).
+    Ties go to the leftmost pair (Sennrich et al. 2016, algorithm 1, as implemented by tiktoken). Each merge removes
+    one part, so there are fewer than len(raw) merges.
     """
     parts, merges = [bytes([byte]) for byte in raw], []
     while len(parts) > 1:
@@ -72,10 +75,10 @@ def merges_of(ranks: Mapping[bytes, int], raw: bytes) -> tuple[Merge, ...]:
 
 @public()
 def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
-    """Return the pieces of a text, each with its merges, in the tokenizer's encoding.
+    """Tokenize a text merge by merge with the tokenizer's vocabulary, and return its pieces.
 
-    The ids of the pieces, joined, are `tokenizer.encode_ids(text)`. Text that the vocabulary normalizes (NFC) is
-    returned in its normalized form. Raises InputError for a text that is too long, or that the tokenizer refuses.
+    The concatenated ids of the pieces equal `tokenizer.encode_ids(text)`. Text that the vocabulary normalizes (NFC) is
+    returned in its normalized form. Raises InputError if a text is too long or the tokenizer rejects it.
     """
     if len(text) > MOST_CHARACTERS:
         hint = say("Merges are shown for at most {} characters.", MOST_CHARACTERS)
@@ -88,13 +91,13 @@ def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
         else:
             pieces += [_piece(tokenizer, each) for each in split(tokenizer, part)]
     if [number for piece in pieces for number in piece.ids] != expected:
-        # Two regex engines use the pattern; their Unicode versions may differ.
+        # Two regex engines evaluate the pattern, and their Unicode versions may differ.
         raise InputError("The pieces of this text cannot be determined.", text[:40], "Try another text.")
     return tuple(pieces)
 
 
 def split(tokenizer: Tokenizer, text: str) -> list[str]:
-    """Split a text by the vocabulary's pattern, before any merge; the joined pieces are the text."""
+    """Split a text by the vocabulary's pattern, before any merge; the concatenated pieces are the text."""
     if not text:
         return []
     pattern = pre_tokenizers.Split(Regex(tokenizer.vocabulary.pattern), "isolated")
@@ -102,7 +105,9 @@ def split(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def _stretches(tokenizer: Tokenizer, text: str) -> list[tuple[str, int | None]]:
-    """Return stretches of text, normalized if the vocabulary requires it, and added tokens with their ids."""
+    """Split a text into stretches of plain text, normalized if the vocabulary requires it, and added tokens with their
+    ids.
+    """
     stretches: list[tuple[str, int | None]] = []
     for part, fixed in _cut(tokenizer, text, False):
         plain = unicodedata.normalize("NFC", part) if tokenizer.vocabulary.nfc else part
@@ -111,8 +116,8 @@ def _stretches(tokenizer: Tokenizer, text: str) -> list[tuple[str, int | None]]:
 
 
 def _cut(tokenizer: Tokenizer, text: str, after_nfc: bool) -> list[tuple[str, int | None]]:
-    """Return (an added token, its id) or (text between them, None); the longest added token first, special ones as
-    text.
+    """Split a text at added tokens, longest first: (an added token, its id) or (text between them, None). Special
+    tokens remain text.
     """
     vocabulary = tokenizer.vocabulary
     ids = {

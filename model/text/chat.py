@@ -1,4 +1,4 @@
-"""Conversations for chat models: conversion of messages to tokens by the model's own chat template."""
+"""Conversations for chat models: conversion of messages to tokens with the model's own chat template."""
 
 import json
 import re
@@ -17,21 +17,21 @@ from model.text.surrogates import joined
 from model.text.tokenizer import Tokenizer
 
 ROLES = ("system", "user", "assistant", "tool")
-MOST_TEXT = 500_000  # characters of all messages
-PATIENCE = 20.0  # wall seconds for a process limited to one CPU second, on a busy machine
-MOST_SAID = 160  # maximum length of a template's error message
+MOST_TEXT = 500_000  # maximum number of characters of all messages
+PATIENCE = 20.0  # seconds to wait for a process limited to one CPU second, on a busy machine
+MOST_SAID = 160  # maximum length of a template's error message in characters
 ENDINGS = (
     "<|im_end|>",
     "<|eot_id|>",
     "<|endoftext|>",
-)  # end of an answer or a text, if the vocabulary has them
+)  # tokens that end an answer or a text, if the vocabulary has them
 
 _RENDER = Path(__file__).with_name("chat_render.py")
-_UNUSED = range(0x100000, 0x10FFFE)  # characters of the last private-use plane, without meaning
+_UNUSED = range(0x100000, 0x10FFFE)  # private-use characters of the last plane, which have no meaning
 
 
 def ending(tokenizer: Tokenizer) -> frozenset[int]:
-    """Return the tokens that end a text: all end tokens in the model's files, and those of the usual chat formats.
+    """Return the tokens that end a text: all end tokens in the model's files, and those of the common chat formats.
 
     The files are listed in model/text/vocabulary_settings.py, and for GGUF in model/text/gguf_vocabulary.py.
     """
@@ -40,7 +40,7 @@ def ending(tokenizer: Tokenizer) -> frozenset[int]:
 
 
 def typable(tokenizer: Tokenizer, ids: Sequence[int]) -> str | None:
-    """Return the text of tokens as a person would type it, without a final end token; None if it contains special
+    """Return the text of tokens as a user would type it, without a final end token; None if it contains special
     tokens.
     """
     own = ids[: len(ids) - bool(len(ids) and ids[-1] in ending(tokenizer))]
@@ -50,17 +50,17 @@ def typable(tokenizer: Tokenizer, ids: Sequence[int]) -> str | None:
 def chat_ids(
     tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
 ) -> list[int]:
-    """Return the ids of a conversation, with `answer` up to the beginning of the assistant's next answer.
+    """Tokenize a conversation; if `answer`, up to the beginning of the assistant's next answer.
 
-    With `continue_final` the last message is left open, so that the model continues its text. The template's text after
-    it is omitted, and so is the space at the end of a text that the template trims. `answer` has no effect then. The
+    If `continue_final`, the last message is left open, so that the model continues its text. The template's text after
+    it is omitted, and so is the space at the end of a text that the template trims. `answer` then has no effect. The
     text equals that of apply_chat_template(continue_final_message=True) in transformers.
 
-    Special tokens in the template's own text are recognized. Those in a person's message stay plain text: while the
+    Special tokens in the template's own text are recognized. Those in a user's message remain plain text: while the
     template is rendered, each is replaced by an unused character, which is replaced back after the special tokens have
-    been split off. A BOS is included only if the template writes it. Raises InputError without a template, for invalid
-    messages, for messages that the template refuses, and for a last message to be continued that the template omits or
-    changes; UnsupportedModel for a template that is broken or takes too long.
+    been split off. A BOS is included only if the template writes it. Raises InputError if there is no template, if
+    messages are invalid or rejected by the template, or if a last message to be continued is omitted or changed by the
+    template. Raises UnsupportedModel if a template is broken or takes too long.
     """
     return chat_turns(tokenizer, messages, answer=answer, continue_final=continue_final)[0]
 
@@ -68,15 +68,16 @@ def chat_ids(
 def chat_turns(
     tokenizer: Tokenizer, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
 ) -> tuple[list[int], list[int]]:
-    """Return the ids of `chat_ids` and, for each, the index of its message, -1 for the template's own text.
+    """Tokenize a conversation like `chat_ids`, and return for each token the index of its message, -1 for the
+    template's own text.
 
     A token with bytes of both belongs to the message. If the template changes the messages beyond recognition, all
-    tokens are the template's. Raises the errors of `chat_ids`.
+    tokens are assigned to the template. Raises the same errors as `chat_ids`.
     """
     template, messages = _template(tokenizer), _checked(messages)
     stands, (end, *marks) = _stand_ins(tokenizer, template, messages)
     contents = [_replace(each["content"], stands) for each in messages]
-    # Marks the end of the last text; its trailing space reveals whether the template trims texts.
+    # marks the end of the last text; its trailing space reveals whether the template trims texts
     open_end = f"{end} " if continue_final else ""
     ours, marked = (
         _values(
@@ -127,9 +128,9 @@ def _left_open(text: str, content: str, end: str) -> str:
 
 
 def default_system(tokenizer: Tokenizer) -> str | None:
-    """Return the template's default system message; None if the template accepts no system message.
+    """Determine the template's default system message; None if the template accepts no system message.
 
-    "" if the template accepts one and has no default. Determined by rendering a conversation with and without.
+    "" if the template accepts one and has no default. A conversation is rendered with and without a system message.
     """
     if not tokenizer.chat_template:
         return None
@@ -149,12 +150,14 @@ def default_system(tokenizer: Tokenizer) -> str | None:
 
 
 def render(template: str, values: Mapping[str, object]) -> str:
-    """Render the template in a process with limited time and memory. Raises InputError or UnsupportedModel."""
+    """Render the template in a process with limited time and memory. Raises InputError or UnsupportedModel as
+    `_text_of` does.
+    """
     return _text_of(_render_each(template, [values])[0])
 
 
 def _render_each(template: str, several: Sequence[Mapping[str, object]]) -> list[dict[str, str]]:
-    """Render the template with each of several values, in one process: {"text"} or {"error", "got"} for each."""
+    """Render the template with each set of values, in one process: {"text"} or {"error", "got"} for each."""
     limit = [{"error": "limit", "got": ""}] * len(several)
     try:
         process = subprocess.run(
@@ -171,7 +174,9 @@ def _render_each(template: str, several: Sequence[Mapping[str, object]]) -> list
 
 
 def _text_of(answer: Mapping[str, str]) -> str:
-    """Return the text of one answer; raises InputError or UnsupportedModel."""
+    """Return the text of one answer. Raises InputError if the template rejected the messages, UnsupportedModel if it
+    failed.
+    """
     match answer:
         case {"text": text}:
             return text
@@ -186,26 +191,27 @@ def _text_of(answer: Mapping[str, str]) -> str:
 
 
 def _values(tokenizer: Tokenizer, messages: list[dict[str, str]], answer: bool) -> dict[str, object]:
-    """Return the variables of a template."""
+    """Build the variables of a template."""
     nothing = {"tools": None, "documents": None}
     return {**_named(tokenizer), "messages": messages, **nothing, "add_generation_prompt": answer}
 
 
 def _owners(tokenizer: Tokenizer, part: str, ids: list[int], turns: np.ndarray, back: Mapping[int, str]) -> list[int]:
-    """Return the turn of each token of a stretch between special tokens."""
+    """Assign each token of a stretch between special tokens to a turn."""
     lengths = [len(tokenizer.decode_bytes([number])) for number in ids]
     characters = [back.get(ord(character), character) for character in part]
     if tokenizer.vocabulary.nfc:
         characters = [unicodedata.normalize("NFC", each) for each in characters]
     sizes = [len(each.encode()) for each in characters]
-    if sum(sizes) != sum(lengths):  # characters merged with their neighbors: assign them by the shares of the bytes
+    # Characters merged with their neighbors, so the tokens are assigned in proportion to their bytes.
+    if sum(sizes) != sum(lengths):
         edges = np.round(np.linspace(0, sum(lengths), len(sizes) + 1)).astype(int)
         sizes = np.diff(edges).tolist()
     return turn_of_tokens(turns, sizes, lengths)
 
 
 def _checked(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return role and text of each message. Raises InputError for invalid ones."""
+    """Return the role and text of each message. Raises InputError for invalid messages."""
     if not messages:
         raise InputError("The message is missing.", "", "Write something to answer.")
     checked = []
@@ -239,7 +245,7 @@ def _replace(text: str, stands: Mapping[str, str]) -> str:
 
 
 def _cut(text: str, special: Mapping[str, int]) -> Iterator[tuple[str, int | None]]:
-    """Yield stretches of the text: (a special token, its id) or (text between them, None). Longest tokens first."""
+    """Split the text at special tokens, longest first: (a special token, its id) or (text between them, None)."""
     if not special:
         yield text, None
         return

@@ -1,20 +1,20 @@
-"""Locations of the turns' texts in a rendered conversation, and the tokens of each turn."""
+"""Locations of the messages' texts in a rendered conversation, and the turn of each token."""
 
 import re
 from collections.abc import Sequence
 
 import numpy as np
 
-TEMPLATE = -1  # turn of the template's own text
+TEMPLATE = -1  # turn number of the template's own text
 
-Place = tuple[int, int, int]  # first character, the one after the last, turn
+Place = tuple[int, int, int]  # first character, end (exclusive), turn
 
 
 def places(text: str, frame: str, contents: Sequence[str], marks: Sequence[str]) -> list[Place]:
-    """Find the turns in `text` by `frame`: the same conversation with a mark, one character, for each text.
+    """Find the turns in `text` with `frame`: the same conversation with a mark, one character, in place of each text.
 
-    A template may trim or shorten a text: then its place is everything between the template's own words. The places end
-    at the first deviation of the text from the frame.
+    A template may trim or shorten a text; its place is then everything between the template's own words. The places
+    end at the first deviation of the text from the frame.
     """
     if not marks:
         return []
@@ -49,7 +49,7 @@ def _end(text: str, at: int, content: str, after: str, last: bool) -> int:
 
 
 def turn_of_characters(length: int, spans: Sequence[Place]) -> np.ndarray:
-    """Return the turn of each character, -1 for the template's. [length]"""
+    """Return the turn of each character, -1 for the template's text. [length]"""
     turns = np.full(length, TEMPLATE, np.int64)
     for start, end, turn in spans:
         turns[start:end] = turn
@@ -57,10 +57,10 @@ def turn_of_characters(length: int, spans: Sequence[Place]) -> np.ndarray:
 
 
 def turn_of_tokens(turns: np.ndarray, sizes: Sequence[int], lengths: Sequence[int]) -> list[int]:
-    """Return the turn of each token of a stretch of text, from the turns of its characters.
+    """Compute the turn of each token of a stretch of text from the turns of its characters.
 
     `sizes` are the bytes of each character, `lengths` those of each token; both have the same sum. A token with bytes
-    of both the template and a turn belongs to the turn, since it contains a person's text.
+    of both the template and a turn belongs to the turn, because it contains a user's text.
     """
     of_bytes = np.repeat(turns, sizes)
     ends = np.cumsum(lengths)

@@ -1,9 +1,9 @@
 """Rendering of a conversation by a chat template, in a separate process.
 
-A template is an untrusted program, and a process can be limited in time and memory. JSON on standard input:
-{"template", "several": [values]}. On standard output a list with, for each values, {"text"}, or {"error", "got"}. The
-error is "syntax" (not a valid template), "refused" (it calls raise_exception), "failed" (an error inside it) or "limit"
-(too much time, memory or text).
+A template is an untrusted program, and a process can be limited in time and memory. Standard input is JSON:
+{"template", "several": [values]}. Standard output is a list with {"text"} or {"error", "got"} for each set of values.
+The error is "syntax" (not a valid template), "refused" (it calls raise_exception), "failed" (an error inside it) or
+"limit" (too much time, memory or text).
 """
 
 import contextlib
@@ -17,9 +17,9 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
 
-SECONDS = 1  # CPU seconds
-MEMORY = 512 << 20  # bytes
-MOST_TEXT = 2_000_000  # characters
+SECONDS = 1  # maximum CPU time
+MEMORY = 512 << 20  # maximum memory in bytes
+MOST_TEXT = 2_000_000  # maximum number of characters
 
 
 class _Generation(Extension):
@@ -33,7 +33,7 @@ class _Generation(Extension):
 
 
 class _Namespace(jinja2.utils.Namespace):
-    """A namespace without names that begin with an underscore, which could reach Python's own attributes."""
+    """A namespace that rejects names with a leading underscore, which could reach Python's own attributes."""
 
     def __init__(self, *values: object, **named: object) -> None:
         for name in dict(*values, **named):
@@ -59,7 +59,7 @@ def _now(form: str) -> str:
 
 
 class _Refused(Exception):
-    """Error raised by a template that does not accept these values, with its reason."""
+    """Error raised by a template that does not accept the given values, with its reason."""
 
 
 def _refuse(message: str) -> None:
@@ -78,7 +78,7 @@ def _tojson(
 
 
 def environment() -> jinja2.Environment:
-    """Return the sandbox with the functions that transformers offers to chat templates."""
+    """Build the sandbox with the functions that transformers offers to chat templates."""
     sandbox = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
     )
@@ -105,13 +105,15 @@ def write(template: str, values: dict) -> dict[str, str]:
         return {"error": "limit", "got": ""}
     except _Refused as error:
         return {"error": "refused", "got": str(error)}
-    except Exception as error:  # any error of a template with its values
+    except Exception as error:  # a template can raise any error for its values
         return {"error": "failed", "got": f"{type(error).__name__}: {error}"}
     return {"text": "".join(parts)}
 
 
 def limit() -> None:
-    """Limit this process to SECONDS and MEMORY. If that is impossible, only the parent's timeout remains."""
+    """Limit this process to SECONDS of CPU time and MEMORY bytes. If that is impossible, only the parent's timeout
+    remains.
+    """
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 

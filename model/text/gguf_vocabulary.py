@@ -22,10 +22,10 @@ from model.text.vocabulary import (
 
 @dataclass(frozen=True)
 class Split:
-    """The preparation of text for the merges, by the value of tokenizer.ggml.pre.
+    """The preparation of text before merging, by the value of tokenizer.ggml.pre.
 
-    `whole`: complete pieces of text are looked up before they are merged. `nfc`: text is normalized to NFC first, as in
-    the model's own tokenizer. `add_bos`: BOS comes first unless tokenizer.ggml.add_bos_token decides.
+    `whole`: complete pieces of text are looked up before they are merged. `nfc`: text is normalized to NFC first, as
+    in the model's own tokenizer. `add_bos`: BOS comes first unless tokenizer.ggml.add_bos_token decides otherwise.
     """
 
     pattern: str
@@ -36,8 +36,8 @@ class Split:
 
 _LLAMA3, _GPT2 = Split(LLAMA3_PATTERN, whole=True, add_bos=True), Split(GPT2_PATTERN)
 _SMOLLM, _QWEN = Split(SMOLLM_PATTERN), Split(QWEN_PATTERN, nfc=True)
-# The names that llama.cpp (src/llama-vocab.cpp) reads as these expressions. Left out are those of encoders, which put a
-# separator last. llama.cpp has no NFC; the names that stand for Qwen's expression get it from Qwen's tokenizer.
+# The names that llama.cpp (src/llama-vocab.cpp) maps to these expressions. The names of encoders, which put a separator
+# last, are omitted. llama.cpp has no NFC; the names that stand for Qwen's expression get it from Qwen's tokenizer.
 SPLITS: dict[str, Split] = {
     **dict.fromkeys(
         ("llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"), _LLAMA3
@@ -59,21 +59,21 @@ SPLITS: dict[str, Split] = {
         _QWEN,
     ),
 }
-# Key of the metadata, between "tokenizer.ggml." and "_token_id" -> the name by which templates know the token.
+# part of the metadata key between "tokenizer.ggml." and "_token_id" -> the token's name in templates
 _NAMES = {
     "bos": "bos_token",
     "eos": "eos_token",
     "unknown": "unk_token",
-    "seperator": "sep_token",  # this is the spelling in the files
+    "seperator": "sep_token",  # the spelling used in the files
     "padding": "pad_token",
     "mask": "mask_token",
 }
-_ENDS = ("eos", "eot", "eom")  # a text ends at any of them
+_ENDS = ("eos", "eot", "eom")  # a text ends at any of these tokens
 _TEMPLATE = "tokenizer.chat_template"
 
 
 def read_gguf(metadata: Mapping[str, object]) -> Vocabulary:
-    """Return the vocabulary in GGUF metadata, keys `tokenizer.*`.
+    """Read the vocabulary from GGUF metadata, keys `tokenizer.*`.
 
     A text ends at tokenizer.ggml.eos_token_id, eot_token_id and eom_token_id. Raises UnsupportedModel for tokenizers
     other than byte-level BPE and for a pre-tokenizer that is unknown or not stated, CheckpointError for inconsistent
@@ -113,15 +113,13 @@ def read_gguf(metadata: Mapping[str, object]) -> Vocabulary:
 
 
 def _split(metadata: Mapping[str, object]) -> Split:
-    """Return the preparation of text. Raises UnsupportedModel for another kind of tokenizer, and for an
-    unknown name.
-    """
+    """Return the preparation of text. Raises UnsupportedModel if the kind of tokenizer or the name is unknown."""
     kind, pre = (_text(metadata, f"tokenizer.ggml.{key}", None) for key in ("model", "pre"))
     if kind is None:
         raise CheckpointError("The GGUF file has no tokenizer.", "no tokenizer.ggml.model", FRESH_COPY)
     if kind != "gpt2":
         raise refuse("tokenizer model", kind, "In GGUF, tokenizer.ggml.model gpt2 is supported.")
-    if pre is None:  # files from before May 2024; the models of one architecture split text in different ways
+    if pre is None:  # files from before May 2024; models of the same architecture split text in different ways
         raise UnsupportedModel(
             "The GGUF file does not say how to split text before the merges.",
             "no tokenizer.ggml.pre",
@@ -147,7 +145,7 @@ def _token(metadata: Mapping[str, object], key: str, count: int) -> int | None:
     """Return the id of a special token, or None if the file has none; raise CheckpointError for an invalid id."""
     number = metadata.get(f"tokenizer.ggml.{key}_token_id")
     if number is not None and not (type(number) is int and 0 <= number < count):
-        if key not in ("bos", *_ENDS):  # unused
+        if key not in ("bos", *_ENDS):  # these ids are not used
             return None
         raise CheckpointError(say("The {} token is not in the vocabulary.", key), str(number), FRESH_COPY)
     return number

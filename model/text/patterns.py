@@ -1,9 +1,9 @@
-"""Validation of regular expressions in untrusted tokenizer.json files: only patterns whose time a hostile text cannot
-blow up.
+"""Validation of regular expressions in untrusted tokenizer.json files: only patterns for which no hostile text can
+make matching extremely slow.
 
-tiktoken's engine passes patterns without look-around to a matcher that never backtracks. It tries patterns with
-look-around step by step, up to a million steps per position in the text, so a malicious pattern blocks a server for
-minutes. Two such endings are known to take a step or two, and are the only ones in published vocabularies.
+tiktoken's engine passes patterns without look-around to a matcher that never backtracks. It backtracks on patterns
+with look-around, up to a million steps per position in the text, so a malicious pattern blocks a server for minutes.
+Two endings with look-around are known to take only one or two steps, and published vocabularies use no others.
 """
 
 import re
@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from model.arguments import shown
 from model.errors import UnsupportedModel
 
-MOST_CHARACTERS = 2000  # the longest published one has 400
-MOST_TIMES = 16  # the engine expands a counted repetition; the published ones end at 3
-SAFE = (r"\s+(?!\S)", r"\s+(?![^\s\p{N}])")  # alternatives that match white space before something else
+MOST_CHARACTERS = 2000  # maximum length of a pattern in characters; the longest published one has 400
+MOST_TIMES = 16  # maximum count of a repetition, which the engine expands; the published ones end at 3
+SAFE = (r"\s+(?!\S)", r"\s+(?![^\s\p{N}])")  # alternatives that match white space before other text
 _PLAIN_GROUP = re.compile(r"\(\?(?:i|-i)?:")
 _CLASS = re.compile(
     r"\[\^?(?:[^\[\]\\]|\\.)(?:[^\[\]\\]|\\.)*\]", re.DOTALL
-)  # without a nested class or a bracket at the start
+)  # class without a nested class or a bracket at the start
 _NAME = re.compile(r"\{\^?\w+\}")
 _COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
 
@@ -35,7 +35,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """Return the alternatives at the top of a pattern."""
+    """Split a pattern into its top-level alternatives."""
     parts, depth, start = [], 0, 0
     for at, sign in _signs(pattern):
         depth += (sign == "(") - (sign == ")")
@@ -46,10 +46,10 @@ def _alternatives(pattern: str) -> list[str]:
 
 
 def _is_plain(part: str) -> bool:
-    """Return True if an alternative is a known one, or contains nothing that makes the engine backtrack or grow."""
+    """Return whether an alternative is a known one, or contains nothing that makes the engine backtrack or expand."""
     if part in SAFE:
         return True
-    before = ""  # the sign before
+    before = ""  # the previous symbol
     for at, sign in _signs(part):
         tail = part[at:]
         if sign == "[[" or (sign == "(" and tail.startswith("(?") and not _PLAIN_GROUP.match(tail)):
@@ -66,8 +66,8 @@ def _is_plain(part: str) -> bool:
 
 
 def _signs(pattern: str) -> Iterator[tuple[int, str]]:
-    """Yield index and text of each sign: an escaped one has its backslash, a class in brackets is "[", an
-    odd one "[[".
+    """Yield the index and text of each symbol: an escaped symbol includes its backslash, a class in brackets is "[",
+    and an unsupported class "[[".
     """
     at = 0
     while at < len(pattern):

@@ -1,12 +1,12 @@
-"""Characters that arrive as two halves of a UTF-16 surrogate pair, as JavaScript and Java count them."""
+"""Characters that arrive as two halves of a UTF-16 surrogate pair, as JavaScript and Java represent them."""
 
 from model.errors import InputError
 
 
 def joined(text: str) -> str:
-    """Join both halves of each surrogate pair of a text into their character.
+    """Join the two halves of each surrogate pair of a text into one character.
 
-    Raises InputError for a lone half.
+    Raises InputError for an unpaired surrogate.
     """
     text = _paired(text)
     try:
@@ -21,7 +21,7 @@ def joined(text: str) -> str:
 
 
 def whole(text: str) -> str:
-    """Join surrogate pairs as `joined` does, and replace a lone half by "?"."""
+    """Join surrogate pairs as `joined` does, and replace an unpaired surrogate by "?"."""
     return _paired(text).encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The tokenizer engine for the vocabularies of all models: tiktoken's byte-pair encoding.
+"""The tokenizer for the vocabularies of all models: tiktoken's byte-pair encoding.
 
 This module never downloads: it uses only tiktoken's engine, not its registry of encodings.
 """
@@ -49,14 +49,14 @@ class Tokenizer:
     _matchers: Mapping[tuple[bool, bool], _Matcher] = field(repr=False)  # (after NFC, special) -> matcher
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
-        """Return the tokens of a text, without a BOS; `b"".join(raw)` is the (normalized) text in UTF-8.
+        """Tokenize a text, without a BOS; `b"".join(raw)` is the (normalized) text in UTF-8.
 
-        With `special`, special tokens in the text become their ids; otherwise they are plain text. Added tokens that
-        are not special (runs of spaces in GPT-NeoX) are always matched.
+        If `special`, special tokens in the text become their ids; otherwise they are plain text. Added tokens that are
+        not special (runs of spaces in GPT-NeoX) are always matched.
 
-        Both halves of a surrogate pair are read as their character. Raises InputError for a lone half, for a text with
-        a byte outside the vocabulary, or more whitespace in one run than the engine accepts; UnsupportedModel if the
-        vocabulary's pattern omits part of the text.
+        The two halves of a surrogate pair count as one character. Raises InputError if the text has an unpaired
+        surrogate, a byte outside the vocabulary, or a run of whitespace longer than the engine accepts;
+        UnsupportedModel if the vocabulary's pattern omits part of the text.
         """
         return self.tokens(self.encode_ids(text, special=special))
 
@@ -87,33 +87,33 @@ class Tokenizer:
     def end_id(self) -> int | None:
         """The token that ends an answer in training: EOS, if the model's own generation ends there, too.
 
-        None without an EOS, or if the files disagree: a model trained to end with a token that does not stop its
-        generation would not stop. Same as in trl, which appends `eos_token`, except for files that disagree.
+        None if there is no EOS, or if the files disagree: a model trained to end with a token that does not stop its
+        generation would not stop. This matches trl, which appends `eos_token`, except for files that disagree.
         """
         return None if self.vocabulary.disputed_end else self.eos_id
 
     @property
     def begin_id(self) -> int | None:
-        """The BOS token that this vocabulary puts before a text by default; None if it adds none."""
+        """The BOS token that this vocabulary puts before a text by default; None if it adds no token."""
         return self.bos_id if self.add_bos else None
 
     def prompt_ids(self, text: str, *, special: bool = False) -> list[int]:
-        """Return the ids of a text that begins a row: `begin_id`, if there is one, and those of `encode`.
+        """Return the ids of a text that begins a sequence: `begin_id`, if there is one, and those of `encode`.
 
-        All paths that feed a text to a model from its beginning use this: tracing, generation, fine-tuning, preferences
-        and reinforcement. An empty text has no ids. Raises the errors of `encode`.
+        All code that runs a model on a text from its beginning uses this: tracing, generation, fine-tuning,
+        preferences and reinforcement. An empty text has no ids. Raises the same errors as `encode`.
         """
         ids = self.encode_ids(text, special=special)
         return ids if self.begin_id is None or not ids else [self.begin_id, *ids]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of token ids, U+FFFD for bytes that are not UTF-8. Raises InputError for ids outside the
+        """Decode token ids, with U+FFFD for bytes that are not UTF-8. Raises InputError for ids outside the
         vocabulary.
         """
         return self.decode_bytes(ids).decode("utf-8", "replace")
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
-        """Return the joined bytes of token ids. Raises InputError for ids outside the vocabulary."""
+        """Concatenate the bytes of token ids. Raises InputError for ids outside the vocabulary."""
         return b"".join(map(self._raw, _listed(ids)))
 
     def tokens(self, ids: Iterable[int]) -> Tokens:
@@ -139,9 +139,10 @@ class Tokenizer:
         return self._vocabulary.raw
 
     def piece(self, id: int) -> str:
-        """Return the text of one token, its bytes as `<0xE2><0x96>` if they are not UTF-8 on their own.
+        """Return the text of one token; if its bytes alone are not UTF-8, they are written as `<0xE2><0x96>`.
 
-        `<unused 50280>` for an id with a row in the model but no token in the vocabulary. Raises InputError below 0.
+        `<unused 50280>` stands for an id with a row in the model but no token in the vocabulary. Raises InputError if
+        the id is negative.
         """
         check_token(id, max(self.vocab_size, 1 << 31))
         raw = self._vocabulary.raw[id] if id < self.vocab_size else None
@@ -156,7 +157,7 @@ class Tokenizer:
         return raw
 
     def _cut(self, text: str, after_nfc: bool, special: bool) -> Iterator[tuple[str, int | None]]:
-        """Yield stretches of the text: (an added token, its id) or (text between them, None)."""
+        """Split the text at added tokens: (an added token, its id) or (text between them, None)."""
         pattern, ids = self._matchers[after_nfc, special]
         if pattern is None:
             yield text, None
@@ -169,7 +170,7 @@ class Tokenizer:
         yield text[start:], None
 
     def _merge(self, text: str) -> list[int]:
-        """Return the ids of a stretch of text without added tokens."""
+        """Tokenize a stretch of text without added tokens."""
         if len(text) > MAX_WHITESPACE_RUN:
             longest = max((match.end() - match.start() for match in re.finditer(r"\s+", text)), default=0)
             if longest > MAX_WHITESPACE_RUN:
@@ -181,7 +182,7 @@ class Tokenizer:
         try:
             ranks = self._engine.encode_ordinary(text)
         except BaseException as error:
-            # A panic in the engine derives only from BaseException, and would end the server's thread.
+            # a panic in the engine derives only from BaseException, and would end the server's thread
             if type(error).__name__ != "PanicException":
                 raise
             raise InputError(
@@ -192,7 +193,7 @@ class Tokenizer:
         rank_ids = self._vocabulary.rank_ids
         ids = [rank_ids[rank] for rank in ranks]
         if -1 in ids:
-            byte = ranks[ids.index(-1)]  # only single bytes have no id, and their ranks are their values
+            byte = ranks[ids.index(-1)]  # only single bytes can lack an id, and their ranks are their values
             char = next(char for char in text if byte in char.encode())
             raise InputError(
                 "This vocabulary has no token for a character of the text.",
@@ -203,7 +204,7 @@ class Tokenizer:
 
 
 def _listed(ids: Iterable[int]) -> list[int]:
-    """Convert unchecked ids to a list of Python numbers. Raises InputError for anything but a sequence of ids."""
+    """Convert unchecked ids to a list of Python integers. Raises InputError for anything but a sequence of ids."""
     if hasattr(ids, "tolist"):
         ids = ids.tolist()
     if isinstance(ids, str | bytes | Mapping) or not isinstance(ids, Iterable):
@@ -219,7 +220,7 @@ def _show(raw: bytes) -> str:
 
 
 def _matcher(vocabulary: Vocabulary, after_nfc: bool, special: bool) -> _Matcher:
-    """Return a pattern for the added tokens of one kind, the longest first, and their ids."""
+    """Build a pattern for the added tokens of one kind, longest first, and return it with their ids."""
     ids = {}
     for token in vocabulary.added:
         if token.after_nfc == after_nfc and (special or not token.special):
@@ -262,24 +263,24 @@ def from_gguf(metadata: Mapping[str, object]) -> Tokenizer:
 
 
 def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
-    """Build the tokenizer in a tokenizer.json; `config` is the content of tokenizer_config.json, if that exists.
+    """Build the tokenizer of a tokenizer.json file; `config` is the content of tokenizer_config.json, if that exists.
 
-    Without a config that names them, a single special token is both BOS and EOS. Raises CheckpointError for a broken
-    file and UnsupportedModel for unsupported steps.
+    If the config does not name them, a single special token is both BOS and EOS. Raises CheckpointError if the file is
+    broken, UnsupportedModel if it contains unsupported steps.
     """
     return from_vocabulary(read_tokenizer_json(Path(path), settings_of(config or {})))
 
 
 def from_vocab_merges(vocab: Path, merges: Path) -> Tokenizer:
-    """Build the tokenizer in GPT-2's vocab.json and merges.txt. Raises CheckpointError for broken files."""
+    """Build the tokenizer of GPT-2's vocab.json and merges.txt. Raises CheckpointError for broken files."""
     return from_vocabulary(read_vocab_merges(Path(vocab), Path(merges), VocabularySettings()))
 
 
 def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[str, int] | None = None) -> Tokenizer:
-    """Build the tokenizer in a .tiktoken file (base64 token and rank on a line). Raises CheckpointError for a broken
-    file.
+    """Build the tokenizer of a .tiktoken file (a base64 token and its rank per line). Raises CheckpointError for a
+    broken file.
 
-    The file does not include the pattern that splits the text: pass it unless it is GPT-2's.
+    The file does not include the pattern that splits the text; pass it unless it is GPT-2's.
     """
     return from_vocabulary(read_tiktoken(Path(path), pattern, special or {}))
 
@@ -287,9 +288,9 @@ def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[s
 def from_folder(folder: Path) -> Tokenizer:
     """Build the tokenizer of a model folder: tokenizer.json, else vocab.json + merges.txt, else one .tiktoken file.
 
-    Special tokens, end tokens and chat templates are those of the files beside it (vocabulary_settings.py).
+    Special tokens, end tokens and chat templates are read from the files beside it (vocabulary_settings.py).
 
-    Raises CheckpointError if it has none of them, UnsupportedModel for an unsupported one.
+    Raises CheckpointError if the folder has none of these files, UnsupportedModel if the tokenizer is unsupported.
     """
     folder = Path(folder)
     settings = read_settings(folder)
@@ -297,7 +298,7 @@ def from_folder(folder: Path) -> Tokenizer:
         return from_vocabulary(read_tokenizer_json(folder / "tokenizer.json", settings))
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
         if settings.kind not in ("GPT2Tokenizer", "GPT2TokenizerFast"):
-            # These two files do not include the splitting pattern; they imply only GPT-2's.
+            # These two files do not include the splitting pattern; they imply GPT-2's.
             what = "vocab.json and merges.txt are supported for GPT-2 only."
             raise UnsupportedModel(what, settings.kind, "Add its tokenizer.json.")
         return from_vocabulary(read_vocab_merges(folder / "vocab.json", folder / "merges.txt", settings))

@@ -1,8 +1,8 @@
-"""The vocabulary of a tokenizer and a reader for .tiktoken; the other readers are in vocabulary_files.py and
+"""The vocabulary of a tokenizer and a reader for .tiktoken files; the other readers are in vocabulary_files.py and
 gguf_vocabulary.py.
 
-Each returns a `Vocabulary`, in which the merge priorities and the model's token ids are two separate numberings:
-SmolLM2 uses ids 0..16 for special tokens and has its own order of bytes, so an id does not imply a priority.
+Each returns a `Vocabulary`, in which merge priorities and token ids are two separate numberings: SmolLM2 uses ids
+0..16 for special tokens and has its own order of bytes, so an id does not imply a priority.
 """
 
 import base64
@@ -20,19 +20,19 @@ LLAMA3_PATTERN = (
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 QWEN_PATTERN = LLAMA3_PATTERN.replace(r"\p{N}{1,3}", r"\p{N}")
-# Digits are split off before the GPT-2 pattern sees the text, so a space before a digit ends its stretch of text: it
-# joins no number, and a run of spaces before a digit stays whole.
+# Digits are split off before the GPT-2 pattern sees the text, so a space before a digit ends its stretch of text: it is
+# not joined to a number, and a run of spaces before a digit remains whole.
 SMOLLM_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d|\p{N}| ?\p{L}+| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+"
 
 _MAX_FILE_BYTES = 1 << 28
 _MAX_TOKENS = 1 << 22
 _MAX_TOKEN_LENGTH = 4096
-_MAX_ADDED = 1 << 14  # they are tried one by one at every character
+_MAX_ADDED = 1 << 14  # maximum number of added tokens, which are tried one by one at every character
 
 
 @dataclass(frozen=True)
 class AddedToken:
-    """A token matched in the text itself, before any merge; `after_nfc`: in the normalized text."""
+    """A token matched in the text itself, before any merge; `after_nfc` means in the normalized text."""
 
     text: str
     id: int
@@ -44,8 +44,8 @@ class AddedToken:
 class Vocabulary:
     """The data of a tokenizer, independent of its file format.
 
-    `ranks[b]` is the merge priority of the bytes b and `rank_ids[rank]` the model's id for it, -1 for a byte without a
-    token in the vocabulary. `raw[id]` are the bytes of a token, None for an id without a token.
+    `ranks[b]` is the merge priority of the bytes b, and `rank_ids[rank]` is the model's id for it, -1 for a byte
+    without a token in the vocabulary. `raw[id]` are the bytes of a token, None for an id without a token.
     """
 
     name: str
@@ -59,10 +59,10 @@ class Vocabulary:
     eos_id: int | None = None
     add_bos: bool = False
     chat_template: str | None = None
-    other_templates: Mapping[str, str] = field(default_factory=dict)  # chat templates with a name
+    other_templates: Mapping[str, str] = field(default_factory=dict)  # chat templates by name
     end_ids: tuple[int, ...] = ()  # all end tokens in the model's files
-    rows_that_end: tuple[int, ...] = ()  # ends of a text beyond the vocabulary: rows of the model without a token
-    disputed_end: bool = False  # True if the model's generation ends at other tokens than `eos_id`
+    rows_that_end: tuple[int, ...] = ()  # ids of end tokens beyond the vocabulary: rows of the model without a token
+    disputed_end: bool = False  # True if the model's generation ends at tokens other than `eos_id`
     named: Mapping[str, str | list[str]] = field(default_factory=dict)  # special tokens by their names in templates
 
 
@@ -73,7 +73,7 @@ def byte_level(
     ignore_merges: bool,
     base: Vocabulary,
 ) -> Vocabulary:
-    """Return `base` with raw bytes, ranks and ids of a vocabulary in the byte alphabet.
+    """Fill in `base` with raw bytes, ranks and ids of a vocabulary in the byte alphabet.
 
     `ignore_merges`: a complete piece of text is looked up before it is merged. Raises CheckpointError for ids other
     than 0..V-1, clashing tokens and tokens outside the byte alphabet.
@@ -103,7 +103,7 @@ def byte_level(
     rank_ids = [-1] * len(ranks)
     for token, rank in ranks.items():
         rank_ids[rank] = vocab.get(token, -1)
-    # An added token's bytes are its text itself, even where the vocabulary lists it as well.
+    # An added token's bytes are its text itself, even if the vocabulary lists it as well.
     try:
         raw = tuple(by_id[i].encode() if by_id[i] in texts else bytes_of(by_id[i]) for i in range(len(by_id)))
     except UnicodeEncodeError as error:
@@ -118,10 +118,10 @@ def byte_level(
 
 
 def with_rows(vocabulary: Vocabulary, rows: int) -> Vocabulary:
-    """Return a vocabulary with a token for every row that ends a text, for a model with this number of rows.
+    """Add a token for every row that ends a text, for a model with the given number of rows.
 
-    A model may have more rows than its vocabulary has tokens, and its files may name one of them as an end token. Up to
-    the last of these each row becomes a special token, "<|row 388|>", since the model itself may write it.
+    A model may have more rows than its vocabulary has tokens, and its files may name one of them as an end token. All
+    rows up to the last of these become special tokens such as "<|row 388|>", because the model may generate them.
     """
     ends = [number for number in vocabulary.rows_that_end if len(vocabulary.raw) <= number < rows]
     new = range(len(vocabulary.raw), max(ends, default=-1) + 1)
@@ -138,7 +138,7 @@ def with_rows(vocabulary: Vocabulary, rows: int) -> Vocabulary:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file. Raises CheckpointError if it is missing, not a plain file, too large or not UTF-8."""
+    """Read the text of a file. Raises CheckpointError if it is missing, not a plain file, too large or not UTF-8."""
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise CheckpointError("A vocabulary file is implausibly large.", path.name, FRESH_COPY)
@@ -152,7 +152,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> dict:
-    """Return the JSON object in a file. Raises CheckpointError if it is missing, truncated or not an object."""
+    """Read the JSON object in a file. Raises CheckpointError if it is missing, truncated or not an object."""
     try:
         value = parse(read_text(path))
     except ValueError as error:
@@ -187,9 +187,9 @@ def refuse(what: str, got: object, supported: str) -> UnsupportedModel:
 
 
 def read_tiktoken(path: Path, pattern: str, special: Mapping[str, int]) -> Vocabulary:
-    """Return the vocabulary in a .tiktoken file: a base64 token and its rank, which is its id, on each line.
+    """Read the vocabulary of a .tiktoken file: a base64 token and its rank, which is its id, on each line.
 
-    Raises CheckpointError for a broken file or special tokens whose ids are taken.
+    Raises CheckpointError if the file is broken or the ids of special tokens are taken.
     """
     ranks: dict[bytes, int] = {}
     count = 0

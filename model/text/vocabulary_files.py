@@ -1,4 +1,4 @@
-"""Vocabularies of Hub folders: tokenizer.json, or vocab.json and merges.txt."""
+"""Vocabularies of Hub model folders: tokenizer.json, or vocab.json and merges.txt."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ from model.text.vocabulary_settings import DEFAULT, TOKENIZER_CONFIG, Vocabulary
 
 
 def _steps(value: object, key: str) -> list[dict]:
-    """Return the steps of a part of tokenizer.json in their order; `key` holds those of a Sequence.
+    """Return the steps of a part of tokenizer.json in order; `key` is the field that holds the steps of a Sequence.
 
-    A Sequence is replaced by its steps, even within another one; an empty one does nothing. An invalid step becomes {}.
+    A Sequence is replaced by its steps, even if nested; an empty one does nothing. An invalid step becomes {}.
     """
     steps: list[dict] = []
     left = [] if value is None else [value]
@@ -40,8 +40,8 @@ def _steps(value: object, key: str) -> list[dict]:
 
 
 def _json_pattern(pre: object) -> str:
-    """Return the splitting pattern of the pre-tokenizers of a tokenizer.json. Raises UnsupportedModel for
-    unknown ones.
+    """Return the splitting pattern of the pre-tokenizers of a tokenizer.json. Raises UnsupportedModel if one is
+    unknown.
     """
     steps = _steps(pre, "pretokenizers")
     kinds = [step.get("type") for step in steps]
@@ -64,7 +64,7 @@ def _json_pattern(pre: object) -> str:
 
 
 def _json_nfc(normalizer: object) -> bool:
-    """Return True if the normalizer is NFC, False without a normalizer. Raises UnsupportedModel for anything else."""
+    """Return whether the normalizer is NFC; False if there is no normalizer. Raises UnsupportedModel for any other."""
     kinds = set()
     for step in _steps(normalizer, "normalizers"):
         if step.get("type") == "Strip" and step.get("strip_left") is step.get("strip_right") is False:
@@ -76,13 +76,13 @@ def _json_nfc(normalizer: object) -> bool:
 
 
 def _json_bos(post: object) -> int | None:
-    """Return the id that the post-processor puts first, None if it adds nothing. Raises UnsupportedModel for anything
-    else.
+    """Return the id that the post-processor puts first, or None if it adds nothing. Raises UnsupportedModel for
+    anything else.
     """
     bos = None
     for step in _steps(post, "processors"):
         kind = step.get("type")
-        if kind == "ByteLevel":  # affects offsets, which are not read
+        if kind == "ByteLevel":  # affects only offsets, which are not used
             continue
         try:
             if kind != "TemplateProcessing":
@@ -113,7 +113,7 @@ def _json_added(items: object) -> list[AddedToken]:
 
 
 def _token_id(text: str | list[str] | None, key: str, ids: Mapping[str, int]) -> int | None:
-    """Return the id of the token that the files name under `key`, or None if they name none."""
+    """Return the id of the token that the files name under `key`, or None if they name no token."""
     if text is None:
         return None
     if not isinstance(text, str) or text not in ids:
@@ -125,7 +125,8 @@ def _token_id(text: str | list[str] | None, key: str, ids: Mapping[str, int]) ->
 def _with_settings(
     base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedToken], settings: VocabularySettings
 ) -> Vocabulary:
-    """Return `base` with the settings of the files beside it; a single special token is both BOS and EOS, as in GPT-2.
+    """Fill in `base` with the settings of the files beside it; a single special token is both BOS and EOS, as in
+    GPT-2.
 
     End tokens outside the vocabulary are stored in `rows_that_end` until the model's rows are known.
     """
@@ -154,7 +155,7 @@ def _with_settings(
 
 
 def read_tokenizer_json(path: Path, settings: VocabularySettings) -> Vocabulary:
-    """Return the vocabulary in a tokenizer.json with the settings of the files beside it.
+    """Read the vocabulary of a tokenizer.json, with the settings of the files beside it.
 
     Raises CheckpointError for a broken file, UnsupportedModel for unsupported steps.
     """
@@ -187,7 +188,7 @@ def read_tokenizer_json(path: Path, settings: VocabularySettings) -> Vocabulary:
 
 
 def read_vocab_merges(vocab_path: Path, merges_path: Path, settings: VocabularySettings) -> Vocabulary:
-    """Return the vocabulary in GPT-2's vocab.json and merges.txt; a token that no merge produces is treated as special.
+    """Read the vocabulary of GPT-2's vocab.json and merges.txt; a token that no merge produces is treated as special.
 
     Raises CheckpointError for a broken file.
     """

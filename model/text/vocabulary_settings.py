@@ -4,8 +4,8 @@ The source of each setting, as in transformers:
 
 - a chat template: chat_template.jinja and additional_chat_templates/*.jinja, else `chat_template` of
   tokenizer_config.json (PreTrainedTokenizerBase.from_pretrained).
-- special tokens by name: tokenizer_config.json and special_tokens_map.json; the latter wins if the former lists no
-  `added_tokens_decoder`, which marks a self-contained file (the same function).
+- special tokens by name: tokenizer_config.json and special_tokens_map.json; the latter takes precedence if the former
+  lists no `added_tokens_decoder`, which marks a self-contained file (the same function).
 - end tokens: `eos_token_id` of generation_config.json, one or several, and if that file has none, of config.json
   (GenerationMixin.generate). The tokenizer's own `eos_token` ends a text as well, which transformers leaves to the
   caller.
@@ -29,18 +29,18 @@ _SEVERAL = ("additional_special_tokens", "extra_special_tokens")
 
 @dataclass(frozen=True)
 class VocabularySettings:
-    """The settings in the files beside a vocabulary."""
+    """Special tokens, end tokens and chat templates in the files beside a vocabulary."""
 
     named: Mapping[str, str | list[str]] = field(default_factory=dict)  # the texts of special tokens, by name
-    end_texts: tuple[str, ...] = ()  # each `eos_token`
-    end_ids: tuple[int, ...] = ()  # each `eos_token_id`; may lie outside the vocabulary
+    end_texts: tuple[str, ...] = ()  # every `eos_token`
+    end_ids: tuple[int, ...] = ()  # every `eos_token_id`; may lie outside the vocabulary
     add_bos: bool = False
     templates: Mapping[str, str] = field(default_factory=dict)  # chat templates by name
-    kind: str = "GPT2Tokenizer"  # tokenizer_class
+    kind: str = "GPT2Tokenizer"  # value of `tokenizer_class`
 
 
 def read_settings(folder: Path) -> VocabularySettings:
-    """Return the vocabulary settings in a model folder's files; raise CheckpointError for a broken file."""
+    """Read the vocabulary settings in a model folder's files. Raises CheckpointError for a broken file."""
     config, listed, generation, model = (
         read_json(folder / name) if (folder / name).is_file() else {}
         for name in (TOKENIZER_CONFIG, TOKENS_MAP, GENERATION_CONFIG, CONFIG)
@@ -55,7 +55,7 @@ def settings_of(
     templates: Mapping[str, str] | None = None,
     end_ids: tuple[int, ...] = (),
 ) -> VocabularySettings:
-    """Return the settings in the content of tokenizer_config.json and of special_tokens_map.json (`listed`).
+    """Read the settings in the content of tokenizer_config.json and of special_tokens_map.json (`listed`).
 
     `templates` are the chat templates with files of their own, by name. Raises CheckpointError for an invalid chat
     template.
@@ -73,7 +73,7 @@ def settings_of(
 
 
 def _named(values: Mapping) -> dict[str, str | list[str]]:
-    """Return the texts of special tokens by the names under which a chat template finds them."""
+    """Return the text of each special token by its name in chat templates."""
     texts: dict[str, str | list[str]] = {}
     for key, value in values.items():
         if key in _SEVERAL and isinstance(value, list):
@@ -89,13 +89,15 @@ def _named(values: Mapping) -> dict[str, str | list[str]]:
 
 
 def _content(token: object) -> str | None:
-    """Return the text of a token, either the value itself or its "content"."""
+    """Return the text of a token: the value itself or its "content"."""
     text = token.get("content") if isinstance(token, Mapping) else token
     return text if isinstance(text, str) else None
 
 
 def _token_ids(values: Mapping, name: str) -> tuple[int, ...]:
-    """Return the `eos_token_id` of a file, one or a list. Raises CheckpointError for anything else."""
+    """Return the ids in the `eos_token_id` of a file, which holds one or a list. Raises CheckpointError for anything
+    else.
+    """
     value = values.get("eos_token_id")
     ids = value if isinstance(value, list) else [] if value is None else [value]
     if not set(map(type, ids)) <= {int}:
@@ -104,14 +106,14 @@ def _token_ids(values: Mapping, name: str) -> tuple[int, ...]:
 
 
 def _template_files(folder: Path) -> dict[str, str]:
-    """Return the chat templates with files of their own, by name."""
+    """Read the chat templates with files of their own, by name."""
     files = {DEFAULT: folder / TEMPLATE} if (folder / TEMPLATE).is_file() else {}
     files |= {path.stem: path for path in sorted((folder / MORE_TEMPLATES).glob("*.jinja"))}
     return {name: read_text(path) for name, path in files.items()}
 
 
 def _templates(value: object) -> dict[str, str]:
-    """Return the chat templates of tokenizer_config.json by name: from a text, a list or an object of named ones."""
+    """Return the chat templates of tokenizer_config.json by name, given as a string, a list or an object."""
     if value is None:
         return {}
     if isinstance(value, str):

@@ -1,8 +1,8 @@
-"""A run that continues another: for a text with the same beginning, only the positions after it are computed.
+"""A run that reuses another run with a common prefix: only the positions after the prefix are computed.
 
-A token does not depend on later ones. So the residual stream, the row statistics and the thumbnails of a run of a text
-with the same beginning remain valid, and earlier keys and values follow from the stream by their projections alone. The
-numbers equal those of a fresh run, to float32 rounding.
+A token does not depend on later ones. So the residual stream, the row statistics and the thumbnails of the prefix
+remain valid, and its keys and values follow from the stream by their projections alone. The numbers equal those of a
+fresh run, up to the rounding error of float32.
 """
 
 import time
@@ -19,21 +19,23 @@ from model.tracing.head_reducer import HeadReducer
 from model.tracing.one_token import after
 from model.tracing.trace import RUNNING, Trace, check_length, run, show
 
-LEAST = 0.25  # minimum shared part of a text to continue another run: copying keys and values takes time as well
+# minimum fraction of a text that is shared for reuse to pay off, because copying keys and values takes time as well
+LEAST = 0.25
 
 
 def kept(before: Trace, model: Transformer, ids: np.ndarray) -> int:
     """Return how many tokens of `before` a run of `ids` without edits can reuse; 0 if it must start from scratch.
 
-    None can be reused from an edited run, from another model, or if a layer is not full softmax attention. The size of
-    a thumbnail's cells depends on the length of the text, so both must have the same, and only whole cells are reused.
+    No token can be reused from an edited run, from another model, or if a layer is not full softmax attention. The
+    size of a thumbnail's cells depends on the length of the text, so it must be the same for both, and only whole
+    cells are reused.
     """
     config, cell = model.config, pool_size(len(ids))
     if before.model is not model or before.tap is not None or pool_size(len(before.tokens)) != cell:
         return 0
     if any(config.mixer_of(layer) != "softmax" for layer in range(config.n_layer)):
         return 0
-    most = min(len(before.tokens), len(ids) - 1)  # at least the last token is run
+    most = min(len(before.tokens), len(ids) - 1)  # at least the last token is computed
     other = np.flatnonzero(before.tokens.ids[:most] != ids[:most])
     common = int(other[0]) if len(other) else most
     common -= common % cell
@@ -49,7 +51,8 @@ def run_after(
     progress: Progress = silent,
     passed: Passed = unseen,
 ) -> Trace:
-    """Do `model.tracing.trace.run` without edits, continuing the one of `others` with the longest common beginning.
+    """Run the tokens as `model.tracing.trace.run` does without edits, continuing the run in `others` with the longest
+    common prefix.
 
     Raises the same errors. `seconds` of the result covers only what was computed.
     """
@@ -71,7 +74,7 @@ def _run_on(
     progress: Progress,
     passed: Passed,
 ) -> Trace:
-    """Return the run of the tokens from position `start` on, reusing the earlier ones from `before`."""
+    """Run the tokens from position `start` on, reusing the earlier ones from `before`."""
     check_length(len(tokens), model.config.n_ctx)
     started = time.perf_counter()
     ids, config = torch.from_numpy(np.ascontiguousarray(tokens.ids, dtype=np.int64)), model.config

@@ -1,4 +1,4 @@
-"""Metrics of every head on one prompt, a few numbers and a thumbnail each, defined on a complete pattern.
+"""Metrics and a thumbnail of every head on one prompt, defined on a complete attention pattern.
 
 model.tracing.head_reducer computes the same while the model runs.
 """
@@ -12,15 +12,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-THUMBNAIL = 64  # a thumbnail has at most this many rows and columns
+THUMBNAIL = 64  # maximum number of rows and columns of a thumbnail
 MASKED = 255  # thumbnail code of a block entirely in the future
 
 
 @dataclass(frozen=True)
 class RowStats:
-    """Statistics of each attention row. All [H, T]."""
+    """Statistics of each attention row. Each field is [H, T], by head and query position."""
 
-    previous: Tensor  # weight on the token just before; 0 in row 0
+    previous: Tensor  # weight on the previous token; 0 in row 0
     own: Tensor  # weight on the token itself
     first: Tensor  # weight on token 0
     entropy: Tensor  # -sum A ln A, nats
@@ -31,10 +31,10 @@ class RowStats:
 
 @dataclass(frozen=True)
 class HeadMetric:
-    """One number per head: `function` maps the rows and the prompt's repeats to [H]."""
+    """A metric with one number per head: `function` maps the rows and the prompt's repeats to [H]."""
 
     low: float
-    high: float  # math.inf if it grows with the prompt
+    high: float  # upper end of the metric's range; math.inf if it grows with the prompt
     unit: str
     source: str
     function: Callable[[RowStats, "Repeats"], Tensor]
@@ -42,21 +42,21 @@ class HeadMetric:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Pairs of positions with the same token, sorted by query."""
+    """All pairs of positions with the same token, sorted by query."""
 
     query: Tensor  # [P] int64
     key: Tensor  # [P] int64, key < query and ids[key] == ids[query]
     T: int
 
     def rows(self, shift: int) -> Tensor:
-        """Return the queries that have a target key + shift before themselves. [T] bool"""
+        """Return the queries for which the position `shift` after an earlier copy precedes the query. [T] bool"""
         has = torch.zeros(self.T, dtype=torch.bool)
         has[self.query[self.key + shift < self.query]] = True
         return has
 
 
 def find_repeats(ids: Tensor) -> Repeats:
-    """Return all pairs of equal tokens. ids [T]"""
+    """Find all pairs of equal tokens. ids [T]"""
     same = (ids[:, None] == ids[None, :]).tril_(-1)
     query, key = same.nonzero(as_tuple=True)
     return Repeats(query, key, len(ids))
@@ -66,17 +66,17 @@ def find_repeats(ids: Tensor) -> Repeats:
 
 
 def _mean_after_first(rows: Tensor) -> Tensor:
-    """Return the mean over rows 1 .. T-1; row 0 can only attend to itself. NaN for a single token."""
+    """Average over rows 1 .. T-1, because row 0 can only attend to itself. NaN for a single token."""
     return rows[:, 1:].mean(-1)
 
 
 def _normalized_entropy(stats: RowStats, repeats: Repeats) -> Tensor:
-    most = torch.arange(2, repeats.T + 1, dtype=torch.float32).log()  # entropy of a uniform row i is ln(i + 1)
+    most = torch.arange(2, repeats.T + 1, dtype=torch.float32).log()  # the entropy of a uniform row i is ln(i + 1)
     return (stats.entropy[:, 1:] / most).mean(-1)
 
 
 def _mean_over(rows: Tensor, chosen: Tensor) -> Tensor:
-    """Return the mean over the chosen rows, NaN for none: a metric of repeats is undefined without one."""
+    """Average over the selected rows; NaN for an empty selection, in which a metric of repeats is undefined."""
     return rows[:, chosen].mean(-1)
 
 
@@ -141,20 +141,20 @@ HEAD_METRICS: dict[str, HeadMetric] = {
 
 
 def head_metrics(stats: RowStats, repeats: Repeats) -> Tensor:
-    """Return every metric of HEAD_METRICS, in its order. [H, len(HEAD_METRICS)]"""
+    """Compute all metrics of HEAD_METRICS, in the same order. [H, len(HEAD_METRICS)]"""
     return torch.stack([metric.function(stats, repeats) for metric in HEAD_METRICS.values()], dim=-1)
 
 
-# --- reference: from a whole pattern ---------------------------------------------------------------
+# --- reference: from a complete pattern ------------------------------------------------------------
 
 
 def rows_from_pattern(pattern: Tensor, repeats: Repeats) -> RowStats:
-    """Return the row statistics straight from their definitions. pattern [H, T, T]"""
+    """Compute the row statistics directly from their definitions. pattern [H, T, T]"""
     H, T, _ = pattern.shape
     own = pattern.diagonal(dim1=1, dim2=2)
     previous = torch.zeros(H, T)
     previous[:, 1:] = pattern.diagonal(-1, dim1=1, dim2=2)
-    offset = torch.arange(T)[:, None] - torch.arange(T)[None, :]  # [T, S] query minus key
+    offset = torch.arange(T)[:, None] - torch.arange(T)[None, :]  # [T, S] query position minus key position
     return RowStats(
         previous=previous,
         own=own.clone(),
@@ -167,16 +167,16 @@ def rows_from_pattern(pattern: Tensor, repeats: Repeats) -> RowStats:
 
 
 def _weight_on(pattern: Tensor, repeats: Repeats, shift: int) -> Tensor:
-    """Return the sum of each row's weight on the keys `shift` after an earlier copy and before the query
-    itself. [H, T]
-    """
+    """Sum each row's weight on the keys `shift` after an earlier copy and before the query itself. [H, T]"""
     keep = repeats.key + shift < repeats.query
     query, key = repeats.query[keep], repeats.key[keep] + shift
     return torch.zeros(pattern.shape[:2]).index_add_(1, query, pattern[:, query, key])
 
 
 def thumbnails_from_pattern(pattern: Tensor) -> Tensor:
-    """Return max-pooled square roots as codes 0 .. 254; MASKED above the diagonal. [H, T, T] -> uint8 [H, t, t]"""
+    """Pool the maximum of the weights' square roots, as codes 0 .. 254; MASKED above the diagonal. [H, T, T] ->
+    uint8 [H, t, t]
+    """
     H, T, _ = pattern.shape
     k = pool_size(T)
     t = -(-T // k)
@@ -186,12 +186,12 @@ def thumbnails_from_pattern(pattern: Tensor) -> Tensor:
 
 
 def pool_size(T: int) -> int:
-    """Return the tokens per side of one thumbnail cell."""
+    """Return the number of tokens per side of a thumbnail cell."""
     return -(-T // THUMBNAIL)
 
 
 def encode(weights: Tensor) -> Tensor:
-    """Map weights to 0 .. 254 on a square-root ramp, which lifts small weights; future blocks become MASKED.
+    """Map weights to 0 .. 254 on a square-root ramp, which makes small weights visible; future blocks become MASKED.
 
     The r rows are the last ones of t. [H, r, t]
     """
@@ -201,7 +201,9 @@ def encode(weights: Tensor) -> Tensor:
 
 
 def metrics_table(metrics: np.ndarray) -> pd.DataFrame:
-    """Return HEAD_METRICS of all heads, indexed by (layer, head), one column each. metrics [L, H, len(HEAD_METRICS)]"""
+    """Return a table of all heads, indexed by (layer, head), with a column for each of HEAD_METRICS. metrics [L, H,
+    len(HEAD_METRICS)]
+    """
     L, H, n = metrics.shape
     index = pd.MultiIndex.from_product([range(L), range(H)], names=["layer", "head"])
     return pd.DataFrame(metrics.reshape(L * H, n), index=index, columns=list(HEAD_METRICS))

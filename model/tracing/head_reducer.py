@@ -1,4 +1,4 @@
-"""Metrics and a thumbnail of every head, reduced while the model runs.
+"""Metrics and a thumbnail of every head, computed while the model runs.
 
 A [H, T, T] pattern exists only for the chunk of rows being computed, so a thousand tokens and hundreds of heads can be
 analyzed together.
@@ -27,20 +27,20 @@ from model.tracing.head_metrics import (
     thumbnails_from_pattern,
 )
 
-_CHUNK = 128  # query rows reduced at once: large enough for the matrix product, small enough for the cache
-_BATCH = 1 << 21  # weights reduced at once: short prompts are reduced several layers at a time
+_CHUNK = 128  # number of query rows reduced at once: large enough for the matrix product, small enough for the cache
+_BATCH = 1 << 21  # maximum number of weights reduced at once; short prompts are reduced several layers at a time
 
 
 class HeadReducer:
     """An attention kernel that computes the metrics and the thumbnail of every head.
 
     Pass it to `Transformer.trunk(attend=...)` for one sequence (B = 1, no cache), then call `finish`; it computes the
-    same z as the fused kernel. With a tap the complete pattern is computed and passed through the tap, and the result
+    same z as the fused kernel. With a tap, the complete pattern is computed and passed through the tap, and the result
     is reduced; `tapped` names the layers whose scores or pattern the tap changes, if they are known. Short prompts are
-    batched over several layers: for them, the call of an operation costs more than its computation.
+    batched over several layers, because for them, the call of an operation costs more than its computation.
 
-    `known`: rows and thumbnails of the first positions from another reducer, a multiple of `pool_size(T)` of them; the
-    kernel then receives only the queries of the other positions, with the keys and values of all.
+    `known` holds rows and thumbnails of the first positions from another reducer, for a multiple of `pool_size(T)`
+    positions. The kernel then receives only the queries of the other positions, with the keys and values of all.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class HeadReducer:
         if known is not None:
             self.rows[..., :start], done = known[0], start // self.k
             self.thumbnails[:, :, :done, :done] = known[1]
-        rows = max(1, _CHUNK // self.k) * self.k  # whole thumbnail rows, so that chunks pool on their own
-        self.waiting: list[tuple[int, Tensor, Tensor]] = []  # layer, q [H, T, E], k [G, T, E]
-        self.together = max(1, _BATCH // (n_head * min(T - start, rows) * T))  # layers
+        rows = max(1, _CHUNK // self.k) * self.k  # whole thumbnail rows, so that each chunk can be pooled separately
+        self.waiting: list[tuple[int, Tensor, Tensor]] = []  # pending: layer, q [H, T, E], k [G, T, E]
+        self.together = max(1, _BATCH // (n_head * min(T - start, rows) * T))  # number of layers reduced at once
         self.chunks = [_Chunk.of(first, min(first + rows, T), self.repeats) for first in range(start, T, rows)]
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class HeadReducer:
         return fused_attention(q, k, v)
 
     def finish(self) -> None:
-        """Reduce the layers that are still waiting."""
+        """Reduce the layers that are still pending."""
         if self.waiting:
             layers, q, k = zip(*self.waiting, strict=True)
             stats, pooled, _ = _reduce(torch.cat(q), torch.cat(k), None, self.chunks, self.k)
@@ -90,17 +90,21 @@ class HeadReducer:
             self.waiting.clear()
 
     def see(self, layer: int, weights: Tensor) -> None:
-        """Reduce the weights of a layer that calls no kernel: a window, or none with a softmax. [1, H, T, T]"""
+        """Reduce the weights of a layer that does not call a kernel: windowed attention, or a mixer without softmax.
+        [1, H, T, T]
+        """
         self._keep([layer], rows_from_pattern(weights[0], self.repeats), thumbnails_from_pattern(weights[0]))
 
     def _see(self, site: str, layer: int, tensor: Tensor) -> Tensor:
-        """Return a tap that reduces the pattern after other taps."""
+        """Reduce the pattern; a tap that runs after all other taps."""
         if site == "pattern":
             self.see(layer, tensor)
         return tensor
 
     def _keep(self, layers: list[int], stats: RowStats, codes: Tensor) -> None:
-        """Store the results of some layers, concatenated over heads; if earlier rows are known, only the last rows."""
+        """Store the results of the given layers, concatenated over heads; if earlier rows are known, only the last
+        rows.
+        """
         rows = torch.stack([getattr(stats, field.name) for field in fields(stats)])
         n, r, t = rows.shape[-1], *codes.shape[-2:]
         self.rows[:, layers, :, -n:] = rows.view(len(rows), len(layers), -1, n)
@@ -111,12 +115,12 @@ class HeadReducer:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Query rows start .. end - 1, and where their repeats are in the [end, rows] block of weights."""
+    """Query rows start .. end - 1, and the places of their repeats in the [end, rows] block of weights."""
 
     start: int
     end: int
-    row: tuple[Tensor, Tensor]  # for duplicate and induction: query row within the chunk, [P] each
-    key: tuple[Tensor, Tensor]  # and key, [P] each
+    row: tuple[Tensor, Tensor]  # for duplicate and induction: query rows within the chunk, [P] each
+    key: tuple[Tensor, Tensor]  # for duplicate and induction: keys, [P] each
 
     @staticmethod
     def of(start: int, end: int, repeats: Repeats) -> "_Chunk":
@@ -129,10 +133,10 @@ class _Chunk:
 def _reduce(
     q: Tensor, k: Tensor, v: Tensor | None, chunks: list[_Chunk], pool: int
 ) -> tuple[RowStats, Tensor, Tensor | None]:
-    """Return the row statistics [H, n], pooled weights [H, r, t] and, given v, z [1, H, n, E], of the rows of the
+    """Compute the row statistics [H, n], pooled weights [H, r, t] and, given v, z [1, H, n, E] of the rows of the
     chunks.
 
-    They are the last n of T rows; all rows unless earlier ones are known. q [H, n, E], k and v [G, T, E]
+    They are the last n of T rows, or all rows if no earlier ones are known. q [H, n, E], k and v [G, T, E]
     """
     H, n, E = q.shape
     G, T = k.shape[:2]
@@ -147,7 +151,7 @@ def _reduce(
     pooled = torch.zeros(H, -(-n // pool), -(-T // pool))
     z = None if v is None else torch.empty(1, H, n, E)
     for chunk in chunks:
-        a, b = chunk.start - first, chunk.end - first  # within the n rows
+        a, b = chunk.start - first, chunk.end - first  # indices within the n rows
         part = q[:, :, a:b].reshape(G, R * (b - a), E)
         stats, small, out = _reduce_chunk(part, k[:, : chunk.end], read[:, :, : chunk.end], chunk, pool)
         rows[:, :, a:b] = stats.view(-1, H, b - a)
@@ -168,7 +172,7 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
     a, b = chunk.start, chunk.end
     C = b - a
     R = RC // C
-    weight = k @ q.transpose(1, 2)  # [G, b, R C], scores for now
+    weight = k @ q.transpose(1, 2)  # [G, b, R C]; scores at this point
     weight[:, a:].view(G, C, R, C).masked_fill_(torch.ones(C, C, dtype=torch.bool).tril_(-1)[:, None, :], -math.inf)
     peak = _block_max(weight, pool)  # [G, t, R C]
     top = peak.amax(1, keepdim=True)  # [G, 1, R C]
@@ -183,7 +187,7 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
     total = Z.view(G, R, C)
     previous = torch.zeros(G, R, C)
     before = weight[:, max(a - 1, 0) : b - 1]
-    skip = C - before.shape[1]  # 1 in the first chunk: row 0 has nothing before it
+    skip = C - before.shape[1]  # 1 in the first chunk, because row 0 has no previous token
     previous[:, :, skip:] = before[..., skip:].diagonal(dim1=1, dim2=3)
     duplicate, induction = (_listed(weight, row, key) for row, key in zip(chunk.row, chunk.key, strict=True))
     stats = torch.stack(
@@ -197,7 +201,8 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
             induction / total,
         )
     )
-    share = (peak.sub_(top).exp_() / Z).view(G, -1, R, C)  # exp is monotone: the largest score is the largest weight
+    # exp is monotonic: the largest score gives the largest weight
+    share = (peak.sub_(top).exp_() / Z).view(G, -1, R, C)
     tail = -C % pool
     share = torch.nn.functional.pad(share, (0, tail)) if tail else share
     small = share.unflatten(-1, (-1, pool)).amax(-1)  # [G, t, R, c]
@@ -205,11 +210,9 @@ def _reduce_chunk(q: Tensor, k: Tensor, read: Tensor, chunk: _Chunk, pool: int) 
 
 
 def _listed(weight: Tensor, row: Tensor, key: Tensor) -> Tensor:
-    """Return the sum of each query's weights on the keys listed for it. weight [G, b, R, C], row and key [P] -> [G, R,
-    C]
-    """
+    """Sum each query's weights on the keys listed for it. weight [G, b, R, C], row and key [P] -> [G, R, C]"""
     G, b, R, C = weight.shape
-    if 16 * len(row) > b * C:  # above this number of pairs one pass over all weights is cheaper than gathering them
+    if 16 * len(row) > b * C:  # above this number of pairs, one pass over all weights is cheaper than gathering them
         mask = torch.zeros(b, 1, C)
         mask[key, 0, row] = 1
         return (weight * mask).sum(1)
@@ -220,8 +223,8 @@ def _listed(weight: Tensor, row: Tensor, key: Tensor) -> Tensor:
 
 
 def _block_max(scores: Tensor, pool: int) -> Tensor:
-    """Return the largest score of every `pool` keys; the last block may be short. [G, b, N] -> [G, ceil(b /
-    pool), N]
+    """Compute the largest score of every `pool` keys; the last block may be shorter. [G, b, N] -> [G, ceil(b / pool),
+    N]
     """
     if pool == 1:
         return scores.clone()

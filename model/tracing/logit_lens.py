@@ -2,7 +2,7 @@
 
 An earlier stream passes through the final norm and the output head as if it were the last one: nostalgebraist 2020,
 "interpreting GPT: the logit lens". The tuned lens first maps it to the basis of the last one: Belrose et al. 2023. The
-logits of all points are never in memory together; each is reduced to a few numbers once computed.
+logits of all points are never in memory together; they are reduced to a few statistics as soon as they are computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,25 +23,25 @@ from model.public import MOST
 from model.tracing.one_token import single_token_pass
 from model.tracing.ranking import ranks_of, top_ids
 
-_HELD = 6_000_000  # logits in memory at once; also keeps the steps between two progress reports short
+_HELD = 6_000_000  # maximum number of logits in memory at once, which also limits the time between two progress reports
 
 
 class Run(Protocol):
-    """The used part of a model.tracing.trace.Trace."""
+    """The members of model.tracing.trace.Trace that are used here."""
 
     model: Transformer
     residuals: Tensor  # [L + 1, T, D]
     tap: Tap | None
 
     def prepare(self, layer: int, T: int) -> Pass:
-        """Return a Pass to run layer `layer` as in this trace."""
+        """Return a Pass that runs layer `layer` as in this trace."""
 
     def logits_at(self, position: int) -> np.ndarray:
-        """Return the logits of a position. [V]"""
+        """Compute the logits at a position. [V]"""
 
 
 class Translator(Protocol):
-    """The used part of a model.predictions.tuned_lens.TunedLens."""
+    """The members of model.predictions.tuned_lens.TunedLens that are used here."""
 
     def translate(self, layer: int, x: Tensor) -> Tensor:
         """Map the stream entering layer `layer` to the basis of the last one. [..., D] -> [..., D]"""
@@ -51,8 +51,8 @@ class Translator(Protocol):
 class LensReading:
     """Lens predictions at K points of the stream and P positions; the last point is the model's own prediction.
 
-    `places` counts the layers that a stream has passed: 0 before the first, l + 1/2 between attention and MLP of layer
-    l.
+    `places` counts the layers that a stream has passed: 0 before the first, l + 1/2 between the attention and the MLP
+    of layer l.
     """
 
     places: np.ndarray  # float32 [K]
@@ -61,9 +61,9 @@ class LensReading:
     probabilities: np.ndarray  # float32 [K, P, k]
     entropy: np.ndarray  # float32 [K, P], nats
     kl: np.ndarray  # float32 [K, P], KL(last point || this one) in nats
-    candidates: np.ndarray  # int64 [P, C], tokens tracked from point to point
+    candidates: np.ndarray  # int64 [P, C], tokens tracked across the points
     ranks: np.ndarray  # int32 [K, P, C], 1 for the most likely; ties are broken by the smaller id
-    shares: np.ndarray  # float32 [K, P, C], their probabilities
+    shares: np.ndarray  # float32 [K, P, C], probabilities of `candidates`
 
     @property
     def nbytes(self) -> int:
@@ -73,10 +73,10 @@ class LensReading:
 
 @torch.inference_mode()
 def lens_logits(model: Transformer, x: Tensor, tap: Tap | None = None) -> Tensor:
-    """Return the logits of a stream as if it were the last one. x [N, D] -> [N, V]
+    """Compute the logits of a stream as if it were the last one. x [N, D] -> [N, V]
 
-    The final norm, if the model has one, is recomputed on x: its scale is that of x. For the stream that leaves the
-    last layer these are the model's logits. nostalgebraist 2020.
+    The final norm, if the model has one, is recomputed on x, with the scale of x. For the stream that leaves the last
+    layer, these are the model's logits. nostalgebraist 2020.
     """
     return model.logits(x[None], tap=tap)[0]
 
@@ -90,12 +90,13 @@ def read_layers(
     lens: Translator | None = None,
     progress: Progress = silent,
 ) -> LensReading:
-    """Compute lens predictions from the stream that enters each layer, and from the one that leaves the last. K = L + 1
+    """Compute lens predictions from the stream that enters each layer, and from the one that leaves the last. K = L +
+    1
 
-    `candidates` are the tokens to track by rank and probability, by default each position's top next token. `lens`
-    translates the streams first. Row -1 is the softmax of the run's logits, its KL is 0. `progress(rows done, rows in
-    all, "Reading the stream")` may raise to cancel. Raises InputError for a position that does not exist and for top <
-    1, ValueError for an empty list of positions and a token outside the vocabulary.
+    `candidates` are the tokens to track by rank and probability, by default each position's `top` most likely next
+    tokens. `lens` translates the streams first. Row -1 is the softmax of the run's logits, and its KL is 0.
+    `progress(rows done, total rows, "Reading the stream")` may raise to cancel. Raises InputError if a position does
+    not exist or `top` is below 1, ValueError if `positions` is empty or a token is outside the vocabulary.
     """
     L = len(run.residuals) - 1
 
@@ -110,9 +111,10 @@ def read_layers(
 def read_position(
     run: Run, position: int, *, top: int = 5, candidates: Sequence[int] | None = None, lens: Translator | None = None
 ) -> LensReading:
-    """Compute lens predictions at one position, also between attention and MLP of every layer. K = 2 L + 1, P = 1
+    """Compute lens predictions at one position, also between the attention and the MLP of every layer. K = 2 L + 1, P
+    = 1
 
-    With a translator K = L + 1, because it does not cover the streams inside a layer. Otherwise as `read_layers`.
+    With a translator, K = L + 1, because it does not cover the streams inside a layer. Otherwise as `read_layers`.
     """
     if lens is not None:
         return read_layers(run, [position], top=top, candidates=candidates, lens=lens)
@@ -122,7 +124,7 @@ def read_position(
 
 
 def lens_rows(reading: LensReading, piece: Callable[[int], str]) -> pd.DataFrame:
-    """Return a reading as a table: columns layer, position, rank (1 is the most likely), token id, piece,
+    """Return a reading as a table with columns layer, position, rank (1 is the most likely), token id, piece and
     probability.
     """
     K, P, k = reading.ids.shape
@@ -141,7 +143,7 @@ def lens_rows(reading: LensReading, piece: Callable[[int], str]) -> pd.DataFrame
 
 
 def some_positions(reading: LensReading, start: int, end: int) -> LensReading:
-    """Return the columns start .. end - 1 of a reading."""
+    """Select the positions start .. end - 1 of a reading."""
     cut = {
         name: value
         if name == "places"
@@ -155,7 +157,7 @@ def some_positions(reading: LensReading, start: int, end: int) -> LensReading:
 
 @torch.inference_mode()
 def checkpoints(run: Run, position: int) -> Tensor:
-    """Return the stream of one position before the first layer, inside and after each. [2 L + 1, D]"""
+    """Compute the stream of one position before the first layer, and inside and after each layer. [2 L + 1, D]"""
     L = len(run.residuals) - 1
     rows = []
     for layer in range(L):
@@ -165,9 +167,9 @@ def checkpoints(run: Run, position: int) -> Tensor:
 
 @torch.inference_mode()
 def middle_at(run: Run, layer: int, position: int) -> Tensor:
-    """Return the stream of one position between attention and MLP of a layer, edits included. [D]
+    """Compute the stream of one position between the attention and the MLP of a layer, edits included. [D]
 
-    Equals the row of `Trace.middle`. Without edits only this position's query is computed, with the keys and values
+    Equals the row of `Trace.middle`. Without edits, only this position's query is computed, with the keys and values
     that it sees.
     """
     block, each = run.model.blocks[layer], run.prepare(layer, position + 1)
@@ -179,8 +181,8 @@ def middle_at(run: Run, layer: int, position: int) -> Tensor:
 
 
 def lens_gap(run: Run, position: int) -> float:
-    """Return the largest difference between the lens on the last stream of a position and the run's own
-    logits there.
+    """Compute the largest absolute difference between the lens on a position's last stream and the run's own logits
+    there.
     """
     ours = lens_logits(run.model, run.residuals[-1, position][None], run.tap)[0].numpy()
     return float(np.abs(ours - run.logits_at(position)).max())
@@ -191,9 +193,9 @@ def lens_gap(run: Run, position: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Request:
-    """Valid arguments of a reading."""
+    """Validated arguments of a reading."""
 
-    positions: Tensor  # [P], not negative
+    positions: Tensor  # [P], nonnegative
     candidates: Tensor | None  # [C]
     top: int
 
@@ -214,7 +216,7 @@ def _checked(run: Run, positions: Sequence[int], candidates: Sequence[int] | Non
 
 @dataclass(frozen=True, eq=False)
 class _Truth:
-    """The reference prediction: that of the last point."""
+    """The reference prediction, which is that of the last point."""
 
     share: Tensor  # [p, V]
     entropy: Tensor  # [p]
@@ -246,7 +248,7 @@ def _read(
 
 
 def _truth(run: Run, x: Tensor, candidates: Tensor | None) -> tuple[Tensor, _Truth]:
-    """Return the logits of the last point's streams, [1, p, V], and the reference prediction. x [p, D]"""
+    """Compute the logits of the last point's streams, [1, p, V], and the reference prediction. x [p, D]"""
     last = lens_logits(run.model, x, run.tap)
     share, likeliest = last.softmax(-1), top_ids(last, 1)
     tracked = likeliest if candidates is None else candidates.expand(len(x), -1)
@@ -254,13 +256,15 @@ def _truth(run: Run, x: Tensor, candidates: Tensor | None) -> tuple[Tensor, _Tru
 
 
 def _uncertainty(logits: Tensor, share: Tensor, likeliest: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the log-sum-exp of the logits, and the entropy of their softmax `share`. [..., V], [..., 1] -> [...]"""
+    """Compute the log-sum-exp of the logits, and the entropy of their softmax `share`. [..., V], [..., 1] -> [...]"""
     total = (logits.gather(-1, likeliest) - share.gather(-1, likeliest).log())[..., 0]
     return total, total - (share * logits).sum(-1)
 
 
 def _reduce(logits: Tensor, truth: _Truth, top: int) -> tuple[Tensor, ...]:
-    """Reduce the logits [g, p, V] to ids, probabilities, entropy, KL, ranks, and tracked probabilities: see Reading."""
+    """Reduce the logits [g, p, V] to ids, probabilities, entropy, KL, ranks, and tracked probabilities: see
+    LensReading.
+    """
     share = logits.softmax(-1)
     ids = top_ids(logits, top)
     total, entropy = _uncertainty(logits, share, ids[..., :1])

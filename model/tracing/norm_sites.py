@@ -1,4 +1,4 @@
-"""Inputs of the norms of a run, and outputs of its sublayers, layer by layer, with little recomputation."""
+"""Inputs of a run's norms and outputs of its sublayers, layer by layer, with little recomputation."""
 
 from typing import Protocol
 
@@ -26,14 +26,14 @@ STREAM_SITES = (
 
 
 class Run(Protocol):
-    """The used part of a model.tracing.trace.Trace."""
+    """The members of model.tracing.trace.Trace that are used here."""
 
     model: Transformer
     tokens: Tokens
     residuals: Tensor  # [L + 1, T, D]
 
     def prepare(self, layer: int, T: int, tap: Tap | None = None) -> Pass:
-        """Return a Pass to run layer `layer` as in this trace, and then `tap`."""
+        """Return a Pass that runs layer `layer` as in this trace, followed by `tap`."""
 
     def sites(self, layer: int, names) -> dict[str, Tensor]:
         """Return tensors of one layer at the named sites."""
@@ -41,10 +41,11 @@ class Run(Protocol):
 
 @torch.inference_mode()
 def stream_sites(run: Run, layer: int) -> dict[str, Tensor]:
-    """Return the inputs and divisors of a layer's norms, and outputs of its sublayers: STREAM_SITES, [T, D] or [T, 1].
+    """Compute the inputs and divisors of a layer's norms, and the outputs of its sublayers: STREAM_SITES, [T, D] or
+    [T, 1].
 
-    In pre-norm layers without edits the MLP is not run: mlp_out is the difference of the stored streams, resid_post -
-    resid_mid, which is mlp_out to float32 rounding of the stream. Raises ValueError for a layer that does not exist.
+    In pre-norm layers without edits, the MLP is not run: mlp_out is the difference of the stored streams, resid_post -
+    resid_mid, which is exact up to the rounding error of the stream. Raises ValueError if the layer does not exist.
     """
     L, T, store = len(run.model.blocks), len(run.tokens), {}
     if not 0 <= layer < L:
@@ -63,7 +64,7 @@ def stream_sites(run: Run, layer: int) -> dict[str, Tensor]:
 
 @torch.inference_mode()
 def final_sites(run: Run) -> dict[str, Tensor]:
-    """Return the input and divisor of the final norm: final_in [T, D] and final_scale [T, 1]; empty if there is no
+    """Compute the input and divisor of the final norm: final_in [T, D] and final_scale [T, 1]; empty if there is no
     final norm.
     """
     L, store = len(run.model.blocks), {}
@@ -75,7 +76,7 @@ def final_sites(run: Run) -> dict[str, Tensor]:
 
 
 def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and biased variance over the last axis, in float64: two passes, so a large mean costs no
+    """Compute the mean and biased variance over the last axis in float64, in two passes, so that a large mean costs no
     precision.
 
     x [..., D] -> [...] each. The mean square is mean^2 + variance.
@@ -87,7 +88,7 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def norm_rows(run: Run) -> pd.DataFrame:
-    """Return the table of Trace.norms: one row per (site, layer, token)."""
+    """Build the table of Trace.norms: one row per (site, layer, token)."""
     frames = []
     for layer in range(len(run.model.blocks)):
         at = stream_sites(run, layer)
@@ -98,7 +99,7 @@ def norm_rows(run: Run) -> pd.DataFrame:
 
 
 def _rows(site: str, layer: int, x: Tensor) -> pd.DataFrame:
-    """Return one row per token with the statistics of x [T, D]."""
+    """Build one row per token with the statistics of x [T, D]."""
     mean, variance = moments(x)
     square = mean.square() + variance
     return pd.DataFrame(

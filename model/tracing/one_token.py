@@ -1,4 +1,4 @@
-"""The last tokens through one layer on their own, with the keys and values of the earlier ones."""
+"""A pass of only the last tokens through one layer, with the keys and values of the earlier ones."""
 
 import torch
 from torch import Tensor
@@ -11,11 +11,12 @@ from model.gpt.transformer import Transformer
 
 
 def single_token_pass(model: Transformer, stream: Tensor, layer: int, position: int, tap: Tap | None = None) -> Pass:
-    """Return a Pass to run layer `layer` for the token at `position` only.
+    """Return a Pass that runs layer `layer` for the token at `position` only.
 
-    For earlier tokens only keys and values are computed, or the state that the layer carries. `stream` [T, D] is the
-    layer's input; the layer is then called with the row of the position, [1, 1, D], and returns the result of the
-    complete prompt, to float32 rounding. For layers without edits: `tap` sees one token.
+    For earlier tokens, only the keys and values or the layer's recurrent state are computed. `stream` [T, D] is the
+    layer's input. The layer is then called with the row of the position, [1, 1, D], and returns the result of the
+    complete prompt, up to the rounding error of float32. Only for layers without edits, because `tap` sees a single
+    token.
     """
     if model.config.mixer_of(layer) != "softmax":
         return Pass(model.prepare(position, 1).rope, attend_fused, _read(model, stream[:position], layer), tap)
@@ -32,10 +33,10 @@ def after(
     attend: Attend = attend_fused,
     tap: Tap | None = None,
 ) -> Pass:
-    """Return a Pass to run the n tokens from `start` on, in a layer of full attention; `attend` is its kernel.
+    """Return a Pass that runs the n tokens from `start` on in a layer of full attention; `attend` is its kernel.
 
-    `stream` [S, D] holds the layer's input at least up to `start`. The kernel receives the queries of the n tokens, and
-    the keys and values of all start + n.
+    `stream` [S, D] holds the layer's input at least up to `start`. The kernel receives the queries of the n tokens,
+    and the keys and values of all start + n.
     """
     block, kernel = model.blocks[layer], attend
     attn = block.attn
@@ -54,7 +55,7 @@ def after(
 
 
 def _read(model: Transformer, stream: Tensor, layer: int) -> KVCache:
-    """Return a cache in which one layer has read these tokens. stream [T, D], the layer's input"""
+    """Return a cache in which one layer has processed these tokens. stream [T, D] is the layer's input."""
     cache, block, T = KVCache.empty(model.config, 1, len(stream) + 1), model.blocks[layer], len(stream)
     if T:
         x = stream[None] if block.post_norm else block.norm1(stream[None])

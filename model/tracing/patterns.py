@@ -1,4 +1,4 @@
-"""All maps of a model at once, for models small enough to keep them in memory."""
+"""All attention maps of a model at once, for models small enough to keep them in memory."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from model.gpt.transformer import Transformer
 
 
 def patterns_and_logits(model: Transformer, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Return every head's weights, as in `Trace.pattern`, and all logits. ids [T] -> [L, H, T, T] and [T, V]"""
+    """Compute every head's weights, as in `Trace.pattern`, and all logits. ids [T] -> [L, H, T, T] and [T, V]"""
     patterns: dict[int, Tensor] = {}
 
     def see(layer: int, weights: Tensor) -> None:

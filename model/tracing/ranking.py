@@ -6,10 +6,10 @@ from torch import Tensor
 
 
 def top_ids(logits: Tensor, top: int) -> Tensor:
-    """Return the ids of the largest logits, largest first, ties by the smaller id. [..., V] -> [..., top]"""
+    """Return the ids of the largest logits in decreasing order, ties by the smaller id. [..., V] -> [..., top]"""
     values, ids = logits.topk(min(top + 1, logits.shape[-1]))
     if values.shape[-1] > top:
-        tied = values[..., top - 1] == values[..., top]  # an excluded one may have a smaller id
+        tied = values[..., top - 1] == values[..., top]  # an excluded token may have a smaller id
         ids = ids[..., :top]
         if tied.any():
             ids[tied] = logits[tied].sort(dim=-1, descending=True, stable=True).indices[..., :top]
@@ -18,7 +18,7 @@ def top_ids(logits: Tensor, top: int) -> Tensor:
 
 
 def ranks_of(logits: Tensor, ids: Tensor) -> Tensor:
-    """Return the ranks of tokens among all, 1 for the largest, ties by the smaller id. [..., V], [..., C]
+    """Compute the ranks of the given tokens among all, 1 for the largest, ties by the smaller id. [..., V], [..., C]
     -> [..., C]
     """
     rows, tokens = logits.flatten(0, -2).numpy(), ids.flatten(0, -2).tolist()

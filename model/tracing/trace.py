@@ -1,4 +1,4 @@
-"""One prompt through one model: the residual stream is stored, everything else is recomputed on demand."""
+"""A run of one prompt through one model: the residual stream is stored, everything else is recomputed on demand."""
 
 import dataclasses
 import functools
@@ -37,7 +37,7 @@ _ATTENTION = frozenset({"scores", "pattern"})  # sites that exist only in explic
 
 @dataclass(frozen=True)
 class HeadQKV:
-    """Queries, keys and values of one head. All [T, d_head] float32; q and k with positions applied."""
+    """Queries, keys and values of one head, each [T, d_head] float32; q and k include the position encoding."""
 
     q: np.ndarray
     k: np.ndarray
@@ -45,11 +45,11 @@ class HeadQKV:
 
 
 class Trace:
-    """The numbers of one run; build it with `run`.
+    """The results of one run; created by `run`.
 
-    `residuals[l]` enters layer l and `residuals[n_layer]` leaves the last one. Methods recompute the inside of a layer
-    from them, so their results equal those of the run to float32 rounding, its edits included. Layers and heads out of
-    range raise InputError.
+    `residuals[l]` enters layer l, and `residuals[n_layer]` leaves the last one. Methods recompute the inside of a
+    layer from them, so their results equal those of the run, edits included, up to the rounding error of float32.
+    Layers and heads out of range raise InputError.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Trace:
         self.residuals = residuals  # [L + 1, T, D]
         self.thumbnails = reducer.thumbnails.numpy()  # [L, H, t, t] uint8
         self.metrics = reducer.metrics.numpy()  # [L, H, metrics] in the order of HEAD_METRICS
-        self.rows = reducer.rows  # [fields of RowStats, L, H, T]: the rows behind these means
+        self.rows = reducer.rows  # [fields of RowStats, L, H, T]: row statistics, averaged by the metrics
         self.tap = reducer.tap
-        self.seconds = 0.0  # wall time of the run, so far
+        self.seconds = 0.0  # elapsed wall time of the run
         self.piece: Callable[[int], str] | None = None  # function from id to text, if the tokenizer is known
-        self._read: tuple[int, np.ndarray] | None = None  # position of the last request for logits, and the logits
+        self._read: tuple[int, np.ndarray] | None = None  # last position whose logits were requested, and its logits
 
     @property
     def config(self):
@@ -72,7 +72,7 @@ class Trace:
 
     @property
     def nbytes(self) -> int:
-        """The bytes in memory; logits count once they have been computed."""
+        """The size in memory in bytes; logits count once they have been computed."""
         logits = self.__dict__.get("logits")
         stored = self.residuals.nbytes + self.thumbnails.nbytes + self.metrics.nbytes + self.rows.nbytes
         last_logits = 0 if self._read is None else self._read[1].nbytes
@@ -83,8 +83,8 @@ class Trace:
     @public()
     @torch.inference_mode()
     def qkv(self, layer: int, head: int) -> HeadQKV:
-        """Return queries, keys and values of one head; the KV head is head // (H / G). Raises InputError for a state
-        space.
+        """Compute queries, keys and values of one head; the KV head is head // (H / G). Raises InputError for a layer
+        with a state space.
         """
         need_qkv(self.config, layer)
         return HeadQKV(*(part[0, 0].numpy() for part in self._head(layer, head)))
@@ -92,10 +92,10 @@ class Trace:
     @public()
     @torch.inference_mode()
     def scores(self, layer: int, head: int) -> np.ndarray:
-        """Return q.k / sqrt(d_head) before the softmax, NaN above the diagonal and where a window or an edit hides the
-        key.
+        """Compute q.k / sqrt(d_head) before the softmax; NaN above the diagonal and where a window or an edit hides
+        the key.
 
-        float32 [T, T], rows are queries. Raises InputError for a layer without a softmax.
+        float32 [T, T], one row per query. Raises InputError for a layer without softmax.
         """
         need_scores(self.config, layer)
         if self._tap_in(layer) is not None:
@@ -109,11 +109,11 @@ class Trace:
     @public()
     @torch.inference_mode()
     def pattern(self, layer: int, head: int) -> np.ndarray:
-        """Return attention weights: rows are queries, sum to 1, and are 0 above the diagonal. float32 [T, T]
+        """Compute the attention weights: one row per query, each with sum 1 and 0 above the diagonal. float32 [T, T]
 
-        In a layer without a softmax they are the absolute values of the matrix that its recurrence equals, every row
-        divided by its sum (model.gpt.mixers.hidden); for Mamba averaged over the head's channels. `mixing` returns the
-        matrix itself.
+        For a layer without softmax, these are the absolute values of the matrix equivalent to its recurrence, with
+        every row divided by its sum (model.gpt.mixers.hidden); for Mamba, averaged over the head's channels. `mixing`
+        returns the matrix itself.
         """
         head = self._checked(layer, head)
         if not self.config.is_attention(layer):
@@ -126,10 +126,10 @@ class Trace:
     @public(index=unchecked)
     @torch.inference_mode()
     def mixing(self, layer: int, index: int) -> np.ndarray:
-        """Return the signed matrix that maps values to outputs: `mixing @ v = mixed`. float32 [T, T]
+        """Compute the signed matrix that maps values to outputs: `mixing @ v = mixed`. float32 [T, T]
 
-        `index` is a head; in a layer of Mamba a channel, v and mixed being those of the sites side by side. With a
-        softmax the matrix is the pattern, and mixed is z.
+        `index` is a head or, in a Mamba layer, a channel, where v and mixed are the sites of all heads side by side.
+        With softmax, the matrix is the pattern, and mixed is z.
         """
         check_layer(layer, self.config.n_layer)
         if self.config.is_attention(layer):
@@ -139,20 +139,18 @@ class Trace:
         return mixing_matrix(self, layer, index).numpy()
 
     def _scores(self, layer: int, q: Tensor, k: Tensor) -> Tensor:
-        """Return the scores of the layer's full attention, or through its window. [1, 1, T, T]"""
+        """Compute the scores of the layer's full or windowed attention. [1, 1, T, T]"""
         window = self.model.blocks[layer].attn.window
         return attention_scores(q, k) if window is None else window_scores(q, k, window)
 
     @public()
     @torch.inference_mode()
     def z(self, layer: int, head: int) -> np.ndarray:
-        """Return the head's output before the output projection: pattern times values. float32 [T, d_head]
-        (config.z_width)
-        """
+        """Compute a head's output before the output projection: pattern times values. float32 [T, config.z_width]"""
         return self.sites(layer, ["z"])["z"][0, self._checked(layer, head)].numpy()
 
     def _head(self, layer: int, head: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return q, k, v of one head, [1, 1, T, E] each, from the weights of that head alone."""
+        """Compute q, k, v of one head, [1, 1, T, E] each, from the weights of that head alone."""
         self._checked(layer, head)
         if self._tap_in(layer) is not None:
             names = ("q_rot", "k_rot", "v") if self.config.positions == "rope" else ("q", "k", "v")
@@ -180,11 +178,11 @@ class Trace:
     # --- one layer ---
 
     def prepare(self, layer: int, T: int, tap: Tap | None = None, *, explicit: bool = False) -> Pass:
-        """Return a Pass to run layer `layer` as in this trace: with its edits, and then `tap`.
+        """Return a Pass that runs layer `layer` as in this trace, with its edits, followed by `tap`.
 
-        T may be less than the prompt's length: a token does not depend on later ones. `explicit` passes scores and
-        pattern to `tap`; without it the [H, T, T] tensors are computed only if an edit or the trace's own tap needs
-        them.
+        T may be less than the prompt's length, because a token does not depend on later ones. `explicit` passes scores
+        and pattern to `tap`. Otherwise, the [H, T, T] tensors are computed only if an edit or the trace's own tap
+        needs them.
         """
         own = self._tap_in(layer)
         if own is not None:
@@ -193,13 +191,13 @@ class Trace:
         return self.model.prepare(0, T, tap=tap, attend=None if explicit else attend_fused)
 
     def _tap_in(self, layer: int) -> Tap | None:
-        """Return the trace's own tap if it may change this layer; other layers run without it."""
+        """Return the trace's own tap if it can change this layer; other layers run without it."""
         return self.tap if _reaches(self.key.edits, layer) else None
 
     @public(names=one_of(SITES))
     @torch.inference_mode()
     def sites(self, layer: int, names: Collection[str]) -> dict[str, Tensor]:
-        """Return tensors of one layer at the named sites of model.gpt.tap.SITES, e.g. "mlp_post"; axes as
+        """Compute tensors of one layer at the named sites of model.gpt.tap.SITES, e.g. "mlp_post"; their axes are
         listed there.
         """
         check_layer(layer, self.config.n_layer)
@@ -216,23 +214,19 @@ class Trace:
 
     @public()
     def mlp_activations(self, layer: int) -> np.ndarray:
-        """Return the input of the MLP's down projection: f(pre), or silu(gate) * up. float32 [T, M]"""
+        """Compute the input of the MLP's down projection: f(pre), or silu(gate) * up. float32 [T, M]"""
         return self.sites(layer, ["mlp_post"])["mlp_post"][0].numpy()
 
     @public()
     def hidden(self, layer: int) -> np.ndarray:
-        """Return the residual stream entering layer `layer`; for n_layer the stream after the last layer. float32 [T,
-        D]
-        """
+        """Return the float32 residual stream [T, D] entering layer `layer`; for n_layer, that after the last layer."""
         check_layer(layer, self.config.n_layer + 1)
         return self.residuals[layer].numpy()
 
     @public()
     @torch.inference_mode()
     def middle(self, layer: int) -> np.ndarray:
-        """Return the residual stream between attention and MLP of a layer (resid_mid), its attention half recomputed.
-        [T, D]
-        """
+        """Compute the residual stream between the attention and the MLP of a layer (resid_mid). [T, D]"""
         check_layer(layer, self.config.n_layer)
         each = self.prepare(layer, len(self.tokens))
         x = each.at("resid_pre", layer, self.residuals[layer][None])
@@ -242,10 +236,11 @@ class Trace:
 
     @public()
     def edit(self, *edits: Edit, progress: Progress = silent, passed: Passed = unseen) -> "Trace":
-        """Return a new run of the same tokens with these edits added; this trace is unchanged.
+        """Run the same tokens again with these edits added; this trace is unchanged.
 
-        Means are those of the unedited run. Raises InputError for an edit that does not fit the model or the prompt,
-        ValueError for a trace whose tap is not made of edits: its key does not determine the result.
+        Means are those of the unedited run. Raises InputError if an edit does not fit the model or the prompt,
+        ValueError if the trace has a tap that is not made of edits, because its key then does not determine the
+        result.
         """
         self.require_key()
         unedited = None if self.key.edits else self
@@ -253,7 +248,7 @@ class Trace:
         return self._rerun(edits, unedited, progress, passed)
 
     def unedited(self) -> "Trace":
-        """Return the run without edits: this one if it has no edits, else a new one."""
+        """Return the run without edits: this trace if it has no edits, else a new one."""
         return self if self.tap is None else self._rerun()
 
     def _rerun(
@@ -270,18 +265,18 @@ class Trace:
         return trace
 
     def require_key(self) -> None:
-        """Raise ValueError for a trace run with a tap of its own: its key does not determine its numbers."""
+        """Raise ValueError if the trace was run with its own tap: its key then does not determine its numbers."""
         if self.tap is not None and not self.key.edits:
             raise ValueError("this trace was run with a tap, which its key does not hold; run it with edits instead")
 
     @functools.cached_property
     def logits(self) -> np.ndarray:
-        """The logits of every position, computed at first use. float32 [T, V]"""
+        """The logits at every position, computed on first use. float32 [T, V]"""
         return self._logits(self.residuals[-1])
 
     @public()
     def logits_at(self, position: int) -> np.ndarray:
-        """Return the logits that predict the token after `position`; negative positions count from the end. float32 [V]
+        """Compute the float32 logits [V] after the token at `position`; negative positions count from the end.
 
         The last result is cached: do not write to it.
         """
@@ -298,23 +293,23 @@ class Trace:
 
     @public(top=whole(1), positions=listed)
     def logit_lens(self, top: int = 10, positions: Sequence[int] | None = None) -> pd.DataFrame:
-        """Return the most likely next tokens if the model stopped before each layer, and at layer n_layer its own
-        prediction.
+        """Compute the most likely next tokens if the model stopped before each layer, and its own prediction as layer
+        n_layer.
 
-        Columns layer, position, rank (1 is the most likely), token id, piece, probability; all positions by default,
-        those below 0 counted from the end. `piece` is empty if the tokenizer is unknown. Layer n_layer has the softmax
-        of `logits`. Raises InputError for a position that does not exist and for top < 1. nostalgebraist 2020,
+        Columns layer, position, rank (1 is the most likely), token id, piece and probability. All positions by
+        default; negative ones count from the end. `piece` is empty if the tokenizer is unknown. Layer n_layer has the
+        softmax of `logits`. Raises InputError if a position does not exist or `top` is below 1. nostalgebraist 2020,
         "interpreting GPT: the logit lens": the final norm is recomputed on each stream.
         """
         positions = range(len(self.tokens)) if positions is None else positions
         return lens_rows(read_layers(self, positions, top=top), self.piece or (lambda number: ""))
 
     def head_metrics(self) -> pd.DataFrame:
-        """Return all of HEAD_METRICS for every head on this prompt, indexed by (layer, head); NaN where undefined."""
+        """Return all HEAD_METRICS of every head on this prompt, indexed by (layer, head); NaN where undefined."""
         return metrics_table(self.metrics)
 
     def norms(self) -> pd.DataFrame:
-        """Return mean, variance, root mean square and length of each norm's inputs; one row per (site, layer, token).
+        """Compute mean, variance, RMS and norm of each norm layer's inputs; one row per (site, layer, token).
 
         Sites are norm1, norm2 and final (layer n_layer). rms^2 = mean^2 + variance; norm = rms sqrt(d_model).
         """
@@ -336,10 +331,11 @@ def run(
 ) -> Trace:
     """Run the prompt once, keep the residual stream, and reduce every head to its metrics and thumbnail.
 
-    Edits become part of the key; `unedited`, a run of the same tokens without edits, saves another run for their means.
-    `progress` is called for each layer, and may raise to end the run. `passed` receives the trace before each layer but
-    the first: its methods already return the final numbers of earlier layers. Raises InputError for an empty prompt,
-    one beyond the context length, or edits that do not fit; ValueError for both a tap and edits.
+    Edits become part of the key; `unedited`, a run of the same tokens without edits, saves another run for their
+    means. `progress` is called for each layer, and may raise to end the run. `passed` receives the trace before each
+    layer but the first; its methods already return the final numbers of earlier layers. Raises InputError if the
+    prompt is empty or exceeds the context length, or if an edit does not fit; ValueError if both a tap and edits are
+    given.
     """
     check_length(len(tokens), model.config.n_ctx)
     edits = tuple(edits)
@@ -362,7 +358,8 @@ def run(
     for layer, block in enumerate(model.blocks):
         progress(layer, len(layers), RUNNING)
         show(trace, layer, started, passed)
-        residuals[layer] = x[0]  # before any edit: a recomputed block passes its own resid_pre through the tap again
+        # before any edit, because a recomputed block passes its own resid_pre through the tap again
+        residuals[layer] = x[0]
         x = block(x, layer, tapped if _reaches(edits, layer) else plain)
     residuals[-1] = x[0]
     reducer.finish()
@@ -371,16 +368,14 @@ def run(
 
 
 def show(trace: Trace, layer: int, started: float, passed: Passed) -> None:
-    """Pass a trace under construction to `passed` before each layer but the first, with the seconds so far."""
+    """Pass a trace under construction to `passed` before each layer but the first, with the seconds elapsed."""
     if layer:
         trace.seconds = time.perf_counter() - started
         passed(trace, layer)
 
 
 def _means(model: Transformer, tokens: Tokens, edits: Sequence[Edit], unedited: Trace | None) -> Means:
-    """Return the means over this prompt's positions for the edits that need them: of a head's z, or of an
-    MLP's output.
-    """
+    """Average over this prompt's positions what the edits by a mean need: a head's z, or an MLP's output."""
     places = mean_places(edits)
     if not places:
         return {}
@@ -389,14 +384,14 @@ def _means(model: Transformer, tokens: Tokens, edits: Sequence[Edit], unedited: 
 
 
 def _written(trace: Trace, layer: int, head: int | None) -> Tensor:
-    """Return a head's z [T, E], or for head None the output of the layer's MLP [T, D]."""
+    """Return a head's z [T, E], or the output of the layer's MLP [T, D] if `head` is None."""
     if head is None:
         return trace.sites(layer, ["mlp_out"])["mlp_out"][0]
     return torch.from_numpy(trace.z(layer, head))
 
 
 def _reaches(edits: Sequence[Edit], layer: int) -> bool:
-    """Return whether the tap may change this layer: a tap that is not made of edits may change any."""
+    """Return whether the tap can change this layer; a tap that is not made of edits can change any."""
     return not edits or bool(sites_edited(edits, layer))
 
 

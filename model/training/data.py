@@ -1,4 +1,4 @@
-"""Training text: documents, a byte-level BPE vocabulary, token files, and batches drawn from them."""
+"""Training data: documents, a byte-level BPE vocabulary, token files, and batches drawn from them."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,18 +14,18 @@ from model.text.tokenizer import Tokenizer, from_tokenizer_json
 from model.training.tasks import IGNORE, ONE_CHARACTER, Task, bpe_file, symbol_vocabulary
 
 END_OF_TEXT = "<|endoftext|>"
-BYTES = 257  # the smallest vocabulary: 256 bytes and the end of text
+BYTES = 257  # size of the smallest vocabulary: 256 bytes and the end of text
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Input ids and their next tokens; IGNORE where nothing is scored."""
+    """Input ids and their next tokens; IGNORE marks positions that are not scored."""
 
     ids: np.ndarray  # [B, T] int64
     targets: np.ndarray  # [B, T] int64
 
 
-# (rng, rows, tokens per row, completed share of the run) -> a batch. All randomness comes from rng.
+# (rng, rows, tokens per row, completed fraction of the run) -> a batch. All randomness comes from rng.
 Source = Callable[[np.random.Generator, int, int, float], Batch]
 # (rows, tokens per row) -> fixed batches of all held-out text
 HeldOut = Callable[[int, int], Iterator[Batch]]
@@ -33,22 +33,22 @@ HeldOut = Callable[[int, int], Iterator[Batch]]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training and evaluation data of a run."""
+    """Training and evaluation data for a run."""
 
     name: str
     tokenizer: Tokenizer
     tokenizer_json: str
     train: Source
-    held_out: Mapping[str, HeldOut]  # by the name of the held-out text
+    held_out: Mapping[str, HeldOut]  # by name of the held-out text
 
     @property
     def token_bytes(self) -> np.ndarray:
-        """Number of bytes of each token's text; 0 for special tokens. [V]"""
+        """The number of bytes of each token's text; 0 for special tokens. [V]"""
         return token_bytes(self.tokenizer)
 
 
 def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
-    """Return the number of bytes of each token's text; 0 for special tokens. [V]"""
+    """Count the bytes of each token's text; 0 for special tokens. [V]"""
     special = set(tokenizer.special.values())
     lengths = [0 if i in special else len(tokenizer.decode_bytes([i])) for i in range(tokenizer.vocab_size)]
     return np.array(lengths, dtype=np.int64)
@@ -58,22 +58,22 @@ def token_bytes(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def end_of_text(tokenizer: Tokenizer) -> int:
-    """Return the id of the end-of-text token. Raises InputError for a vocabulary without one."""
+    """Return the id of the end-of-text token. Raises InputError if the vocabulary has none."""
     if END_OF_TEXT not in tokenizer.special:
         raise InputError("The vocabulary has no end-of-text token.", tokenizer.name, "Use a model for text.")
     return tokenizer.special[END_OF_TEXT]
 
 
 def documents(text: str) -> list[str]:
-    """Return the documents of a text, separated by lines "<|endoftext|>"; empty ones are dropped."""
+    """Split a text into documents at lines "<|endoftext|>"; empty documents are dropped."""
     parts = (part.strip("\n") for part in text.replace("\r\n", "\n").split(END_OF_TEXT))
     return [part for part in parts if part.strip()]
 
 
 def split_documents(texts: Sequence[str], share: float, seed: int = 0) -> tuple[list[str], list[str]]:
-    """Return (training, held-out) documents, at least one of them held out; a single one is cut near its end.
+    """Split texts into (training, held-out) documents, with at least one held out; a single one is cut near its end.
 
-    Raises InputError for a text that is too short to be split.
+    Raises InputError if the text is too short to be split.
     """
     if len(texts) > 1:
         count = max(1, round(len(texts) * share))
@@ -89,7 +89,8 @@ def split_documents(texts: Sequence[str], share: float, seed: int = 0) -> tuple[
 
 
 def train_vocabulary(texts: Iterator[str] | Sequence[str], vocab_size: int) -> str:
-    """Return a byte-level BPE vocabulary as a tokenizer.json: bytes first, then merges, the end of text last.
+    """Train a byte-level BPE vocabulary and return it as a tokenizer.json: bytes first, then merges, the end of text
+    last.
 
     Ids are merge ranks, so that tiktoken's engine and the file agree. Sennrich et al. 2016, Radford et al. 2019.
     """
@@ -110,9 +111,9 @@ def train_vocabulary(texts: Iterator[str] | Sequence[str], vocab_size: int) -> s
 
 
 def character_vocabulary(texts: Sequence[str]) -> str:
-    """Return a tokenizer.json whose tokens are the characters of the texts in Unicode order, the end of text last.
+    """Build a tokenizer.json whose tokens are the characters of the texts in Unicode order, with the end of text last.
 
-    Like `symbol_vocabulary`, it is byte-level BPE in form, which all loaders read: a character of several bytes is
+    Like `symbol_vocabulary`, it has the form of a byte-level BPE that all loaders read: a multi-byte character is
     built by merges, whose parts come after the characters.
     """
     letter = {byte: char for char, byte in ALPHABET.items()}
@@ -128,7 +129,7 @@ def character_vocabulary(texts: Sequence[str]) -> str:
 
 
 def read_vocabulary(tokenizer_json: str) -> Tokenizer:
-    """Return the tokenizer of a tokenizer.json given as text."""
+    """Build a tokenizer from the content of a tokenizer.json."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tokenizer.json"
         path.write_text(tokenizer_json, encoding="utf-8")
@@ -136,9 +137,9 @@ def read_vocabulary(tokenizer_json: str) -> Tokenizer:
 
 
 def pack(texts: Sequence[str], tokenizer: Tokenizer) -> np.ndarray:
-    """Return all documents as one row of tokens, each followed by the end of text. uint16 [N]
+    """Tokenize all documents into one sequence, each followed by the end of text. uint16 [N]
 
-    Raises InputError for a vocabulary of more than 2^16 tokens.
+    Raises InputError if the vocabulary has more than 2^16 tokens.
     """
     if tokenizer.vocab_size > 1 << 16:
         raise InputError("The vocabulary is too large for 16-bit files.", f"{tokenizer.vocab_size} tokens", "")
@@ -151,10 +152,9 @@ def pack(texts: Sequence[str], tokenizer: Tokenizer) -> np.ndarray:
 
 
 def windows(tokens: np.ndarray, end: int) -> Source:
-    """Return a source of windows of a row of tokens: half start anywhere, half at the first document start in the
-    window.
+    """Return a source of windows of a token sequence: half of them start anywhere, and half at a document start.
 
-    The second half is there because prompts begin at the start of a document.
+    The latter are included because prompts begin at the start of a document.
     """
     starts = np.flatnonzero(tokens == end) + 1
 
@@ -180,7 +180,7 @@ def _batch(ids: np.ndarray, scored: np.ndarray | None = None) -> Batch:
 
 
 def consecutive(tokens: np.ndarray) -> HeldOut:
-    """Return all tokens in adjacent windows, each predicted once; the rest of the last row is masked."""
+    """Return all tokens in adjacent windows, each predicted once; the remainder of the last row is masked."""
 
     def every(rows: int, length: int) -> Iterator[Batch]:
         starts = np.arange(0, len(tokens) - 1, length)
@@ -193,11 +193,11 @@ def consecutive(tokens: np.ndarray) -> HeldOut:
 
 
 def repeated(vocab_size: int) -> Source:
-    """Return a source of random tokens, repeated to the end of the row; only the repetition is scored. It teaches
+    """Return a source of random tokens, repeated to the end of the row, with only the repetition scored. It teaches
     copying.
 
-    Periods run from 1/64 to half of the row, and most rows use few different tokens; each doubling of both is equally
-    likely, so that short and simple patterns are learned first.
+    Periods range from 1/64 to half of the row, and most rows have few distinct tokens. Both are drawn log-uniformly,
+    so that short and simple patterns are learned first.
     """
 
     def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
@@ -215,7 +215,7 @@ def repeated(vocab_size: int) -> Source:
 
 @dataclass(frozen=True)
 class DataSource:
-    """One source of a mixture: its share of the rows, and its share in the final phase."""
+    """One source of a mixture: its fraction of the rows, and its fraction in the final phase."""
 
     source: Source
     share: float
@@ -223,8 +223,8 @@ class DataSource:
 
 
 def mixture(parts: Sequence[DataSource], final_from: float = 1.0) -> Source:
-    """Return a source that draws rows from several sources by their shares; the final phase begins at `final_from` of
-    the run.
+    """Return a source that draws rows from several sources in proportion to their shares. The final phase begins at
+    the fraction `final_from` of the run.
     """
 
     def draw(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
@@ -240,8 +240,8 @@ def mixture(parts: Sequence[DataSource], final_from: float = 1.0) -> Source:
 
 
 def text_dataset(text: str, vocab_size: int | None, *, held_out: float = 0.1, seed: int = 0) -> Dataset:
-    """Return the dataset of a single text: vocabulary, training tokens, and held-out part. `vocab_size` None: its
-    characters.
+    """Build the dataset of a single text: vocabulary, training tokens, and held-out part. If `vocab_size` is None, the
+    tokens are its characters.
 
     The vocabulary includes the characters of the held-out part, so the model can produce all of them.
     """
@@ -260,7 +260,9 @@ def text_dataset(text: str, vocab_size: int | None, *, held_out: float = 0.1, se
 
 
 def task_dataset(name: str, task: Task, *, examples: int = 256, seed: int = 0) -> Dataset:
-    """Return the dataset of a synthetic task: fresh examples for training, a fixed set of others for evaluation."""
+    """Build the dataset of a synthetic task: fresh examples for training, a fixed set of other examples for
+    evaluation.
+    """
     tokenizer_json = symbol_vocabulary(task.symbols)
 
     def train(rng: np.random.Generator, rows: int, length: int, done: float) -> Batch:
@@ -275,17 +277,17 @@ def task_dataset(name: str, task: Task, *, examples: int = 256, seed: int = 0) -
 
 
 def write_tokens(path: Path, tokens: np.ndarray) -> None:
-    """Write a row of tokens as little-endian uint16."""
+    """Write a token sequence as little-endian uint16."""
     tokens.astype("<u2").tofile(path)
 
 
 def read_tokens(path: Path, vocab_size: int = 1 << 16) -> np.ndarray:
-    """Return a memory-mapped token file. uint16 [N]. Raises InputError for a broken file or one of another
+    """Open a memory-mapped token file. uint16 [N]. Raises InputError if the file is broken or belongs to another
     vocabulary.
     """
     try:
         tokens = np.memmap(path, dtype="<u2", mode="r")
-    except (OSError, ValueError) as error:  # empty, or half a token at its end
+    except (OSError, ValueError) as error:  # the file is empty, or ends within a token
         raise InputError("A token file cannot be read.", f"{path.name}: {error}", "Run prepare again.") from error
     if (largest := int(tokens.max())) >= vocab_size:
         got = f"{path.name}: token {largest} of {vocab_size}"

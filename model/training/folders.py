@@ -1,4 +1,4 @@
-"""Folders of training: prepared text, and a run with its log and its checkpoints."""
+"""Training folders: prepared text, and a run with its log and its checkpoints."""
 
 import csv
 import dataclasses
@@ -18,7 +18,7 @@ from model.training.data import Dataset
 from model.training.loop import Recipe, Report, TrainingRun
 
 CHECKPOINT, LOG, TOKENIZER = "checkpoint.pt", "log.csv", "tokenizer.json"
-REPEATED = "repeated"  # in a mixture: repeated random tokens instead of a file
+REPEATED = "repeated"  # name in a mixture for repeated random tokens, instead of a file
 COLUMNS = (
     "step",
     "tokens",
@@ -67,7 +67,9 @@ def prepare(
 
 
 def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, float], final_from: float) -> Dataset:
-    """Return a mixture of prepared files by their shares; the name "repeated" stands for repeated random tokens."""
+    """Build a mixture of prepared files in proportion to their shares; the name "repeated" stands for repeated random
+    tokens.
+    """
     vocabulary = read_text(folder / TOKENIZER)
     tokenizer = data.read_vocabulary(vocabulary)
     end = data.end_of_text(tokenizer)
@@ -86,7 +88,7 @@ def prepared(folder: Path, shares: Mapping[str, float], final: Mapping[str, floa
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file; raises InputError."""
+    """Read the text of a file. Raises InputError if that fails."""
     try:
         if path.exists() and not path.is_file():  # a device file never ends
             raise OSError("it is not a file")
@@ -118,8 +120,8 @@ def train(
 ) -> Iterator[Report]:
     """Train to the end of the recipe, writing log.csv, checkpoint.pt and, at the end, model files to `out`.
 
-    `save` writes another checkpoint instead of the complete run; `convert` converts the model for the files at the end.
-    When an interrupted run is resumed, rows of the log after its last checkpoint are dropped.
+    `save` writes another checkpoint instead of the complete run; `convert` converts the model for the files at the
+    end. When an interrupted run is resumed, rows of the log after its last checkpoint are dropped.
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / TOKENIZER).write_text(dataset.tokenizer_json, encoding="utf-8")
@@ -143,8 +145,8 @@ def train(
 def evaluations(
     run: TrainingRun, dataset: Dataset, sizes: np.ndarray, length: int, limit: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row of the log for each held-out text, reading at most `limit` batches of it. sizes: bytes
-    per token, [V]
+    """Yield a row of the log for each held-out text, evaluated on at most `limit` batches. `sizes` [V] holds the bytes
+    per token.
     """
     for name, held_out in dataset.held_out.items():
         evaluation = loop.evaluate(run.model, held_out, sizes, length=length, limit=limit)
@@ -159,12 +161,12 @@ def evaluations(
 
 
 def open_log(path: Path, step: int):
-    """Return the log, truncated to the rows of the first `step` steps."""
+    """Open the log for appending, truncated to the rows of the first `step` steps."""
     rows = []
     if step and path.is_file():
         try:
             with path.open(newline="", encoding="utf-8") as old:
-                # Not a filter: the last row of a killed process may be cut short inside its step number.
+                # Not a filter, because the last row of a killed process may be cut off inside its step number.
                 valid = itertools.takewhile(lambda row: int(row["step"]) <= step, csv.DictReader(old))
                 rows = [{name: row[name] for name in COLUMNS} for row in valid]
         except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:

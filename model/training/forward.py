@@ -1,4 +1,4 @@
-"""The forward pass of training: attention in groups of rows, and dropout."""
+"""The forward pass of training: attention in chunks of queries, and dropout."""
 
 import math
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from model.gpt.tap import Tap
 def attend_rows(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Compute causal attention, 128 queries at a time over their visible keys. q [B, H, T, E], k and v [B, G, T, E].
 
-    On a CPU its backward pass takes half the time of the fused kernel, which is used everywhere else.
+    On a CPU, its backward pass takes half the time of the fused kernel, which is used everywhere else.
     """
     return fused_attention(q, k, v) if q.device.type != "cpu" else _rows(q, k, v, None)
 
 
 def _rows(q: Tensor, k: Tensor, v: Tensor, drop: "Drop | None") -> Tensor:
-    """Compute the attention of `attend_rows`; with `drop`, without some of the attention weights."""
+    """Compute the attention of `attend_rows`, with dropout of the attention weights if `drop` is given."""
     B, H, T, E = q.shape
     k, v = (x.repeat_interleave(H // x.shape[1], 1) if x.shape[1] < H else x for x in (k, v))
     q, k, v = (q / math.sqrt(E)).reshape(B * H, T, E), k.reshape(B * H, T, E), v.reshape(B * H, T, E)
@@ -38,27 +38,28 @@ def _rows(q: Tensor, k: Tensor, v: Tensor, drop: "Drop | None") -> Tensor:
 
 
 def _future(start: int, end: int, device: torch.device) -> Tensor:
-    """Return a mask of the keys 0 .. end - 1 that lie after each of the queries start .. end - 1. [t, S] bool"""
+    """Build a mask of the keys 0 .. end - 1 that lie after each of the queries start .. end - 1. [t, S] bool"""
     return torch.arange(end, device=device) > torch.arange(start, end, device=device)[:, None]
 
 
 # --- dropout ---------------------------------------------------------------------------------------
 
-DROPPED = ("attn_out", "mlp_out")  # sites, beside the embeddings' sum and the attention weights
+DROPPED = ("attn_out", "mlp_out")  # sites with dropout, besides the sum of the embeddings and the attention weights
 
 
 @dataclass(frozen=True)
 class Drop:
-    """Zeroes each number with probability `rate` and divides the others by 1 - rate, which preserves the mean.
+    """Dropout: zeroes each number with probability `rate` and divides the others by 1 - rate, which preserves the
+    mean.
 
-    Srivastava et al. 2014, "Dropout", section 10. The draws come only from the generator.
+    Srivastava et al. 2014, "Dropout", section 10. All random numbers come from the generator.
     """
 
     rate: float
     draws: torch.Generator
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Apply dropout: x of any shape -> the same shape."""
+        """Apply dropout. The result has the shape of x."""
         kept = torch.empty_like(x).bernoulli_(1 - self.rate, generator=self.draws)
         return x * kept / (1 - self.rate)
 
@@ -71,15 +72,15 @@ class TrainingInputs:
     tap: Tap | None = None
 
 
-PLAIN = TrainingInputs()  # nothing is dropped
+PLAIN = TrainingInputs()  # without dropout
 
 
 def with_dropout(rate: float, seed: int, step: int, device: torch.device) -> TrainingInputs:
-    """Return the dropout of a step, at the places of Vaswani et al. 2017 (5.4) and nanoGPT; PLAIN if the rate is 0.
+    """Set up the dropout of a step, at the places of Vaswani et al. 2017 (5.4) and nanoGPT; PLAIN if the rate is 0.
 
-    It drops from the sum of the embeddings, the attention weights, and what attention and MLP add to the stream. It is
-    a tap of training passes only: the model itself has no dropout, so nothing is dropped when it is evaluated, traced,
-    saved or used to write. A mixer without a softmax has no attention weights to drop.
+    Dropout applies to the sum of the embeddings, the attention weights, and what attention and MLP add to the stream.
+    It is a tap of training passes only: the model itself has no dropout, so none is applied when it is evaluated,
+    traced, saved or used for generation. A mixer without softmax has no attention weights to drop.
     """
     if not rate:
         return PLAIN

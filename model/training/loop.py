@@ -1,4 +1,4 @@
-"""Training step by step: recipe, schedules, step, evaluation, and checkpoint.
+"""The training loop: recipe, schedules, step, evaluation, and checkpoint.
 
 All randomness is a function of (seed, step), so an interrupted run continues as if it had not been interrupted.
 """
@@ -38,26 +38,26 @@ PRECISIONS = ("float32", "bfloat16", "auto")
 class Recipe:
     """The hyperparameters of training. Defaults suit a model of a few million parameters.
 
-    Raises ValueError for a number out of range, and for an unknown schedule or precision.
+    Raises ValueError if a number is out of range, or the schedule or precision is unknown.
     """
 
     steps: int
-    batch: int = 16  # rows per forward
-    length: int = 256  # tokens per row
-    accumulate: int = 1  # forwards per step
+    batch: int = 16  # sequences per forward pass
+    length: int = 256  # tokens per sequence
+    accumulate: int = 1  # forward passes per step
     learning_rate: float = 1e-3
     schedule: Literal["cosine", "inverse_sqrt", "trapezoid"] = "cosine"
-    warmup: int = 100  # steps
-    floor: float = 0.1  # learning rate of the last step over the largest; the inverse square root has none
-    decay: float = 0.15  # share of the steps in which the trapezoid decays
+    warmup: int = 100  # number of warm-up steps
+    floor: float = 0.1  # ratio of final to peak learning rate; the inverse square root schedule ignores it
+    decay: float = 0.15  # fraction of the steps during which the trapezoid decays
     beta1: float = 0.9
     beta2: float = 0.95
     weight_decay: float = 0.1
     clip: float = 1.0
-    dropout: float = 0.0  # dropout probability, see model.training.forward
+    dropout: float = 0.0  # dropout probability; see model.training.forward
     balance: float = 0.0  # weight of the load-balancing loss of a mixture of experts; 0 disables it
     seed: int = 0
-    optimizer: Literal["adamw", "muon"] = "adamw"  # muon: for the matrices inside the blocks
+    optimizer: Literal["adamw", "muon"] = "adamw"  # "muon" applies to the matrices inside the blocks
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     compile: bool = False
 
@@ -107,18 +107,18 @@ def _trapezoid(step: int, recipe: Recipe) -> float:
     return recipe.floor + (1 - recipe.floor) * left
 
 
-# Learning rate after the warm-up, as a share of the largest.
+# learning rate after the warm-up, as a fraction of the peak
 SCHEDULES: dict[str, Callable[[int, Recipe], float]] = {
-    "cosine": _cosine,  # Loshchilov & Hutter 2017, once, to a floor
+    "cosine": _cosine,  # Loshchilov & Hutter 2017, one cycle, down to a floor
     "inverse_sqrt": _inverse_sqrt,  # Vaswani et al. 2017, 5.3, scaled to its peak
-    "trapezoid": _trapezoid,  # constant, then linear decay: its end can be moved during training. Hu et al. 2024, "WSD"
+    "trapezoid": _trapezoid,  # constant, then linear decay, whose end can be moved; Hu et al. 2024, "WSD"
 }
 
 
 def learning_rate(step: int, recipe: Recipe) -> float:
-    """Return the learning rate of step 0, 1, ...: a linear warm-up, then the schedule.
+    """Compute the learning rate of step 0, 1, ...: a linear warm-up, then the schedule.
 
-    The last step has the floor if at least two steps follow the warm-up.
+    The last step uses the final learning rate if at least two steps follow the warm-up.
     """
     if step < recipe.warmup:
         return recipe.learning_rate * (step + 1) / recipe.warmup
@@ -130,36 +130,36 @@ def learning_rate(step: int, recipe: Recipe) -> float:
 
 @dataclass(eq=False)
 class TrainingRun:
-    """State of a training run."""
+    """The model, optimizer, and progress of a training run."""
 
     model: Transformer
     optimizer: torch.optim.Optimizer
-    step: int = 0  # steps done
-    tokens: int = 0  # tokens read
+    step: int = 0  # number of completed steps
+    tokens: int = 0  # number of processed tokens
 
 
 @dataclass(frozen=True)
 class Report:
-    """Result of one step."""
+    """Loss and other measurements of one step."""
 
     step: int  # counted from 1
-    loss: float  # nats a scored token
+    loss: float  # nats per scored token
     learning_rate: float
     gradient_norm: float  # before clipping
-    tokens: int  # tokens read since the start of the run
-    seconds: float  # of this step
-    balance: float = 0.0  # load-balancing loss without its coefficient; 0 if it is not used
+    tokens: int  # number of tokens processed since the start of the run
+    seconds: float  # duration of this step
+    balance: float = 0.0  # load-balancing loss without its coefficient; 0 if disabled
 
 
 def start(config: ModelConfig, recipe: Recipe) -> TrainingRun:
-    """Return a new model with the initialization of the seed, and its optimizer."""
+    """Create a new model, initialized from the seed, and its optimizer."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         return from_model(Transformer(config), recipe)
 
 
 def from_model(model: Transformer, recipe: Recipe) -> TrainingRun:
-    """Return a run that trains all existing weights, with the recipe's optimizer."""
+    """Create a run that trains all weights of an existing model, with the recipe's optimizer."""
     for parameter in model.parameters():
         parameter.requires_grad_(True)
     optimizer = optimizer_for(
@@ -173,9 +173,9 @@ def from_model(model: Transformer, recipe: Recipe) -> TrainingRun:
 
 
 def moved(run: TrainingRun, recipe: Recipe, device: str) -> TrainingRun:
-    """Return the run on a device ("cuda", "cuda:1") with its optimizer's state; the run itself if it is already there.
+    """Move the run to a device ("cuda", "cuda:1") with its optimizer's state; the same run if it is already there.
 
-    Raises InputError for a kind of device that torch does not find here.
+    Raises InputError if torch finds no device of that kind.
     """
     check(device.partition(":")[0])
     current = next(run.model.parameters()).device
@@ -183,7 +183,7 @@ def moved(run: TrainingRun, recipe: Recipe, device: str) -> TrainingRun:
 
 
 def _rebuilt(run: TrainingRun, recipe: Recipe, device: str) -> TrainingRun:
-    """Return the run with a new optimizer for its parameters on a device, with the old optimizer's state."""
+    """Create a new optimizer for the run's parameters on a device, with the old optimizer's state."""
     state = {"optimizer": run.optimizer.state_dict(), "step": run.step, "tokens": run.tokens}
     rebuilt = from_model(run.model.to(device), recipe)
     go_on(rebuilt, state)
@@ -191,7 +191,7 @@ def _rebuilt(run: TrainingRun, recipe: Recipe, device: str) -> TrainingRun:
 
 
 def steps(run: TrainingRun, recipe: Recipe, source: Source) -> Iterator[Report]:
-    """Train from the run's current step to the end of the recipe; one report per step. Stop iterating to stop."""
+    """Train from the run's current step to the end of the recipe, yielding one report per step; may stop early."""
     model, device = run.model, next(run.model.parameters()).device
     balanced = recipe.balance > 0 and model.config.n_expert > 1
     summed = balanced_loss if balanced else summed_loss
@@ -230,7 +230,7 @@ def steps(run: TrainingRun, recipe: Recipe, source: Source) -> Iterator[Report]:
 
 
 def to_tensors(batch: Batch, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return ids and targets, [B, T] each, on the model's device."""
+    """Move a batch to the model's device: ids and targets, [B, T] each."""
     return torch.from_numpy(batch.ids).to(device), torch.from_numpy(batch.targets).to(device)
 
 
@@ -242,7 +242,7 @@ def summed_loss(model: Transformer, ids: Tensor, targets: Tensor, how: TrainingI
 def balanced_loss(
     model: Transformer, ids: Tensor, targets: Tensor, how: TrainingInputs = PLAIN
 ) -> tuple[Tensor, Tensor]:
-    """Compute `summed_loss` of a mixture of experts, and the sum of the load-balancing losses of its layers.
+    """Compute `summed_loss` of a mixture of experts, and the sum of its layers' load-balancing losses.
 
     Fedus et al. 2021, 2.2: "for each Switch layer, this auxiliary loss is added to the total model loss".
     """
@@ -281,12 +281,12 @@ def _bfloat16_is_faster(device: torch.device) -> bool:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Prediction quality on held-out tokens."""
+    """Loss, accuracy and bits per byte on held-out tokens."""
 
-    loss: float  # nats a scored token
-    accuracy: float  # share of scored tokens that the model ranks first
+    loss: float  # nats per scored token
+    accuracy: float  # fraction of scored tokens that the model ranks first
     bits_per_byte: float  # NaN if the tokens have no bytes
-    tokens: int  # scored tokens
+    tokens: int  # number of scored tokens
 
     @property
     def perplexity(self) -> float:
@@ -332,7 +332,7 @@ def evaluate(
 
 
 def save_checkpoint(path: Path, run: TrainingRun, recipe: Recipe) -> None:
-    """Save the complete state of a run to a temporary file that then replaces the old one."""
+    """Save the complete state of a run to a temporary file, which then replaces the old checkpoint."""
     state = {
         "config": to_dict(run.model.config),
         "recipe": dataclasses.asdict(recipe),
@@ -345,7 +345,7 @@ def save_checkpoint(path: Path, run: TrainingRun, recipe: Recipe) -> None:
 
 
 def write_state(path: Path, state: dict) -> None:
-    """Write a checkpoint to a temporary file that then replaces the old one."""
+    """Write a checkpoint to a temporary file, which then replaces the old one."""
     partial = path.with_suffix(".part")
     try:
         torch.save(state, partial)
@@ -355,7 +355,7 @@ def write_state(path: Path, state: dict) -> None:
 
 
 def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[TrainingRun, Recipe]:
-    """Return a saved run, under its own recipe or a new one. Raises CheckpointError for a file that is not a run."""
+    """Load a saved run, with its own recipe or a new one. Raises CheckpointError if the file does not contain a run."""
     with reading(path):
         state = read_state(path)
         recipe = recipe or Recipe(**state["recipe"])
@@ -370,12 +370,12 @@ def load_checkpoint(path: Path, recipe: Recipe | None = None) -> tuple[TrainingR
 
 
 def read_state(path: Path) -> dict:
-    """Read a file of `write_state`; use it within `reading`, which reports errors in the file."""
+    """Read a file written by `write_state`; call it within `reading`, which reports errors in the file."""
     return torch.load(path, weights_only=True, map_location="cpu")
 
 
 def go_on(run: TrainingRun, state: dict) -> None:
-    """Restore the optimizer's state, the step and the tokens of a checkpoint in a new run; options are the recipe's."""
+    """Restore a checkpoint's optimizer state, step and token count in a new run; options are taken from the recipe."""
     names = ("betas", "weight_decay")
     groups = [{name: group[name] for name in names if name in group} for group in run.optimizer.param_groups]
     run.optimizer.load_state_dict(state["optimizer"])

@@ -1,5 +1,5 @@
-"""The optimizers of a recipe: AdamW for everything, or Muon for the matrices inside the layers and AdamW
-for the rest.
+"""The optimizers of a recipe: AdamW for all parameters, or Muon for the matrices inside the layers and AdamW for the
+rest.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,9 +13,10 @@ _UNDECAYED = ("bias", "A_log")  # the rates of a state space are stored as a mat
 
 
 class Several(torch.optim.Optimizer):
-    """Several optimizers that step together, each with parameters of its own.
+    """Several optimizers that step together, each with its own parameters.
 
-    Their groups are in one list, so that one loop sets the learning rate of all; a checkpoint holds the state of each.
+    Their parameter groups are in one list, so that one loop sets the learning rate of all; a checkpoint holds the
+    state of each.
     """
 
     def __init__(self, optimizers: list[torch.optim.Optimizer]) -> None:
@@ -24,27 +25,27 @@ class Several(torch.optim.Optimizer):
         self._share()
 
     def _share(self) -> None:
-        """Collect the groups, dicts that are changed in place, in one list."""
+        """Collect the parameter groups, which are dicts modified in place, in one list."""
         self.param_groups = [group for each in self.optimizers for group in each.param_groups]
 
     def step(self, closure: Callable[[], Any] | None = None) -> None:
-        """Take one step of each; a closure is not supported."""
+        """Perform one step of each optimizer; a closure is not supported."""
         if closure is not None:
             raise ValueError("several optimizers cannot share a closure")
         for each in self.optimizers:
             each.step()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop all gradients, or set them to zero."""
+        """Reset all gradients to None or zero."""
         for each in self.optimizers:
             each.zero_grad(set_to_none)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the states in order."""
+        """Return the states of all optimizers in order."""
         return {"several": [each.state_dict() for each in self.optimizers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the states; raises ValueError for the state of other optimizers."""
+        """Load the states of all optimizers. Raises ValueError if they belong to other optimizers."""
         for each, state in zip(self.optimizers, state_dict["several"], strict=True):
             each.load_state_dict(state)
         self._share()
@@ -53,7 +54,7 @@ class Several(torch.optim.Optimizer):
 def grouped(
     parameters: Iterator[tuple[str, nn.Parameter]], weight_decay: float
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the groups with and without weight decay, which applies to matrices only. Loshchilov & Hutter 2019.
+    """Group the parameters by weight decay, which applies to matrices only. Loshchilov & Hutter 2019.
 
     Gu & Dao 2023 exempt the rates of a state space, too.
     """
@@ -66,11 +67,11 @@ def grouped(
 def optimizer_for(
     model: nn.Module, name: str, *, learning_rate: float, betas: tuple[float, float], weight_decay: float
 ) -> torch.optim.Optimizer:
-    """Return AdamW for all parameters; with "muon", Muon for the matrices of the layers and AdamW for the rest.
+    """Create AdamW for all parameters or, for "muon", Muon for the matrices of the layers and AdamW for the rest.
 
-    Muon makes the singular values of a matrix's momentum equal before it steps (Jordan et al. 2024). Its step is scaled
-    to the size of AdamW's, so that one learning rate serves both (Liu et al. 2025, 2.2). Embeddings, position tables,
-    the head, biases and norms stay with AdamW.
+    Muon makes the singular values of a matrix's momentum equal before it steps (Jordan et al. 2024). The update is
+    scaled to the magnitude of AdamW's, so that one learning rate fits both (Liu et al. 2025, 2.2). Embeddings,
+    position embeddings, the head, biases and norms remain with AdamW.
     """
     if name not in OPTIMIZERS:
         raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {name!r}")
@@ -95,5 +96,5 @@ def optimizer_for(
 
 
 def _is_inner_matrix(name: str, parameter: nn.Parameter) -> bool:
-    """Return whether a parameter is a matrix of a layer: not an embedding, a table of positions or the head."""
+    """Return whether a parameter is a matrix of a layer, not of an embedding, a position embedding or the head."""
     return parameter.ndim == 2 and name.startswith("blocks.") and not name.endswith(_UNDECAYED)

@@ -1,21 +1,21 @@
-"""A training run as data: the phases of a plan, one after the other, each with its recipe and its texts.
+"""A training run as data: a sequence of phases, each with its recipe and its texts.
 
 A plan is a TOML file:
 
-    average = ["on", "to the end"]   # where wanted: the run ends with the mean of the weights after these phases
+    average = ["on", "to the end"]   # optional: the run ends with the mean of the weights after these phases
 
-    [model]                     # where it begins: a folder with weights, or a new model
-    weights = "../tinygpt"      # beside the plan; or: config = {n_layer = 8, d_model = 256, n_head = 8}
-    seen = 16_179_200           # tokens that these weights have read
+    [model]                     # starting point: a folder with weights, or a new model
+    weights = "../tinygpt"      # relative to the plan; or: config = {n_layer = 8, d_model = 256, n_head = 8}
+    seen = 16_179_200           # number of tokens these weights were trained on
 
-    [recipe]                    # what all phases share: fields of Recipe
+    [recipe]                    # shared by all phases: fields of Recipe
     batch = 8
     length = 512
 
     [[phases]]
     name = "on"
     steps = 3_000               # and any other field of Recipe
-    shares = {stories = 0.7, books = 0.3}   # of the rows; the names of prepared files, and "repeated"
+    shares = {stories = 0.7, books = 0.3}   # fractions of the rows, by prepared file; also "repeated"
 """
 
 import csv
@@ -44,7 +44,7 @@ from model.training.folders import (
 )
 from model.training.loop import Recipe, Report, TrainingRun
 
-AVERAGE = "average"  # the folder of the mean
+AVERAGE = "average"  # name of the folder for the averaged weights
 _HINT = "Correct the file."
 
 
@@ -54,11 +54,11 @@ class Phase:
 
     name: str
     recipe: Recipe
-    shares: Mapping[str, float]  # of the rows, by the name of a prepared file
+    shares: Mapping[str, float]  # fractions of the rows, by name of the prepared file
 
     @property
     def tokens(self) -> int:
-        """The number of tokens that it reads."""
+        """The number of tokens processed in the phase."""
         recipe = self.recipe
         return recipe.steps * recipe.batch * recipe.length * recipe.accumulate
 
@@ -68,14 +68,14 @@ class TrainingPlan:
     """A run: its starting point, and its phases in order."""
 
     phases: tuple[Phase, ...]
-    weights: Path | None  # a model folder
+    weights: Path | None  # path of a model folder
     config: Mapping[str, Any]  # config of a new model, if there are no weights
-    seen: int  # tokens read in earlier phases
-    average: tuple[str, ...] = ()  # the phases after which weights are averaged
+    seen: int  # number of tokens processed before the plan
+    average: tuple[str, ...] = ()  # names of the phases after which weights are averaged
 
     @property
     def tokens(self) -> int:
-        """The total number of tokens read, including those before the plan."""
+        """The total number of tokens processed, including those before the plan."""
         return self.seen + sum(phase.tokens for phase in self.phases)
 
 
@@ -83,7 +83,7 @@ class TrainingPlan:
 
 
 def read_plan(path: Path) -> TrainingPlan:
-    """Read the plan of a TOML file; raises InputError that names the faulty phase."""
+    """Read a plan from a TOML file. Raises InputError that names the faulty phase."""
     try:
         values = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -113,7 +113,7 @@ def read_plan(path: Path) -> TrainingPlan:
 
 
 def _phase(path: Path, common: Mapping[str, Any], values: Any, number: int) -> Phase:
-    """Return a phase; its seed is the common one plus its number, so that no phase repeats the rows of another."""
+    """Build a phase; its seed is the common one plus its number, so that no phase repeats the batches of another."""
     try:
         name, shares = values["name"], values["shares"]
         if not isinstance(name, str) or not name.replace(" ", "").replace("-", "").isalnum():
@@ -135,7 +135,7 @@ def _unreadable(path: Path, what: str) -> InputError:
     return InputError("The plan cannot be read.", f"{path.name}: {what}"[:160], _HINT)
 
 
-# --- following -------------------------------------------------------------------------------------
+# --- running a plan --------------------------------------------------------------------------------
 
 
 def folder_of(plan: TrainingPlan, number: int, out: Path) -> Path:
@@ -144,10 +144,10 @@ def folder_of(plan: TrainingPlan, number: int, out: Path) -> Path:
 
 
 def begin(plan: TrainingPlan, vocab_size: int, out: Path) -> tuple[int, TrainingRun]:
-    """Return the progress of the run in `out`: the number of the phase to continue with, from 0, and its run.
+    """Return where the run in `out` continues: the number of the next phase, from 0, and its run.
 
-    The number equals the number of phases when all are done. A phase begins with the weights of the one before and, if
-    both have the same optimizer, with its state.
+    The number equals the number of phases when all are done. A phase begins with the weights of the previous one and,
+    if both have the same optimizer, with its state.
     """
     for number in reversed(range(len(plan.phases))):
         path, phase = folder_of(plan, number, out) / CHECKPOINT, plan.phases[number]
@@ -183,9 +183,9 @@ def follow(
     """Yield each remaining phase with the reports of its steps, which must be consumed before the next phase.
 
     `out` gets one folder per phase, with its log, its checkpoint and its model; an interrupted run continues from its
-    last checkpoint, as if it had not been interrupted. The model and its optimizer are on `device`, a name of torch.
+    last checkpoint, as if it had not been interrupted. The model and its optimizer are on the torch device `device`.
     """
-    # Check all names first, so that a wrong one is reported before hours of work.
+    # All names are checked first, so that a wrong one is reported before hours of computation.
     datasets = [prepared(data, phase.shares, phase.shares, 1.0) for phase in plan.phases]
     number, run = begin(plan, datasets[0].tokenizer.vocab_size, out)
     while number < len(plan.phases):
@@ -210,8 +210,8 @@ def averaged(plan: TrainingPlan, data: Path, out: Path, device: str = "cpu") -> 
     """Average the weights after the plan's `average` phases, evaluate them on all held-out text, and return their
     folder.
 
-    Returns None if the plan has no average. The folder has the files of a phase's folder. Weights between which the
-    loss does not rise on a straight line, as after a short restart, predict better in their mean than each of them
+    Returns None if the plan has no average. The folder has the same files as that of a phase. If the loss does not
+    rise on the straight line between weights, as after a short restart, their mean predicts better than each of them
     (Izmailov et al. 2018; Wortsman et al. 2022).
     """
     if not plan.average:
@@ -233,7 +233,7 @@ def averaged(plan: TrainingPlan, data: Path, out: Path, device: str = "cpu") -> 
 
 
 def described(plan: TrainingPlan) -> str:
-    """Return one line per phase: steps, rows x tokens, learning rate, shares in percent."""
+    """Describe each phase in one line: steps, rows x tokens, learning rate, and shares in percent."""
     lines = []
     for phase in plan.phases:
         recipe, total = phase.recipe, sum(phase.shares.values())

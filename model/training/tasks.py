@@ -1,4 +1,4 @@
-"""Synthetic tasks: small languages with a known rule, so that one can watch a model learn it.
+"""Synthetic tasks: small languages with a known rule, so that one can observe how a model learns it.
 
 Each row of a batch is one example. Only the tokens that the rule determines are scored; the others are masked.
 """
@@ -15,19 +15,19 @@ from model.errors import InputError, say
 from model.training import recall_tasks
 from model.training.recall_tasks import END, NUMBERS, SEPARATOR, Rows
 
-IGNORE = -100  # the target of an unscored position, as in torch's cross entropy
+IGNORE = -100  # the target at a position that is not scored, as in torch's cross-entropy
 
 
 @dataclass(frozen=True)
 class TaskSizes:
-    """The difficulty of a task's examples: `at(rng, sizes [B], length)` draws rows of these sizes."""
+    """The range of sizes of a task's examples: `at(rng, sizes [B], length)` draws rows of these sizes."""
 
     at: Callable[[np.random.Generator, np.ndarray, int], Rows]
-    most: Callable[[int], int]  # function from a length to the largest size
+    most: Callable[[int], int]  # maps a length to the largest size
     least: Callable[[int], int] = lambda length: 1
 
     def any(self, rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-        """Draw rows of all sizes with equal probability, as `Task.make`."""
+        """Draw rows of all sizes with equal probability; has the signature of `Task.make`."""
         return self.at(rng, rng.integers(self.least(length), self.most(length) + 1, size=rows), length)
 
 
@@ -37,27 +37,27 @@ class Task:
 
     label: str
     about: str
-    symbols: tuple[str, ...]  # the token of id i
+    symbols: tuple[str, ...]  # symbols[i] is the token with id i
     length: int  # default context length
     shortest: int
     longest: int
     example: str
     make: Callable[[np.random.Generator, int, int, bool], Rows]
-    sizes: TaskSizes | None = None  # sizes of a task with adjustable difficulty
-    floor: float | None = None  # lower bound of the loss on new examples in nats per scored token, if not 0
+    sizes: TaskSizes | None = None  # the sizes of a task with adjustable difficulty
+    floor: float | None = None  # lower bound on the loss for new examples, in nats per scored token, if not 0
 
 
 _LETTERS = tuple(ascii_letters + digits)  # 62
 _MARKED = (*ascii_lowercase, SEPARATOR, END)  # 28
 MODULUS = 97
-_HELD_OUT_SUMS = 0.3  # share of all pairs excluded from training
+_HELD_OUT_SUMS = 0.3  # fraction of all pairs that is excluded from training
 
 
 def _induction(rng: np.random.Generator, period: np.ndarray, length: int) -> Rows:
-    """Draw different random symbols, repeated to the end of the row. Olsson et al. 2022, "repeated random".
+    """Draw distinct random symbols, repeated to the end of the row. Olsson et al. 2022, "repeated random".
 
-    The period differs from row to row, so that the position alone does not give the answer: the model must match
-    tokens. Scored from the second token of the second round on, where the answer is certain. period [B]
+    The period differs from row to row, so that the position alone does not give the answer and the model must match
+    tokens. Scored from the second token of the second period on, where the answer is certain. period [B]
     """
     T, rows = length + 1, len(period)
     once = rng.permuted(np.tile(np.arange(len(_LETTERS)), (rows, 1)), axis=1)  # [B, 62]
@@ -74,8 +74,8 @@ PERIODS = TaskSizes(
 
 
 def _answered(rule: Callable[[np.ndarray], np.ndarray]) -> TaskSizes:
-    """Return the sizes of rows "letters > answer ....", with the answer `rule(letters)`; its tokens and the first "."
-    are scored.
+    """Build a task with rows "letters > answer ....", where the answer is `rule(letters)`; its tokens and the first
+    "." are scored.
     """
     separator, end = _MARKED.index(SEPARATOR), _MARKED.index(END)
 
@@ -110,19 +110,19 @@ def _sums(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> R
 
 
 NOISE = tuple(ascii_lowercase)
-KNOWN_ROWS = 32  # rows of the noise, which repeat
+KNOWN_ROWS = 32  # number of noise rows that are repeated in training
 
 
 def _noise(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-    """Draw letters uniformly and independently, each of them scored: the best guess is 1/V for every letter.
+    """Draw letters uniformly and independently, each of them scored: the optimal prediction is 1/V for every letter.
 
-    By Gibbs' inequality the expected loss of any model on fresh rows is at least ln V: -sum (1/V) ln q_i >= ln V.
+    By Gibbs' inequality, the expected loss of any model on fresh rows is at least ln V: -sum (1/V) ln q_i >= ln V.
     """
     return rng.integers(0, len(NOISE), size=(rows, length + 1)), np.ones((rows, length), dtype=bool)
 
 
 def _known_noise(rng: np.random.Generator, rows: int, length: int, held_out: bool) -> Rows:
-    """Draw the same few rows of noise in every batch, and fresh ones for the evaluation."""
+    """Draw the same few rows of noise in every training batch, and fresh ones for evaluation."""
     if held_out:
         return _noise(rng, rows, length, held_out)
     known, scored = _noise(np.random.default_rng(KNOWN_ROWS), KNOWN_ROWS, length, held_out)
@@ -246,15 +246,15 @@ TASKS: dict[str, Task] = {
 
 
 def task(name: str) -> Task:
-    """Return the task of that name; raises InputError with the list of names for an unknown one."""
+    """Return the task with the given name. Raises InputError with the list of names for an unknown one."""
     if name not in TASKS:
         raise InputError("No task has this name.", str(name)[:40], say("Choose one of: {}.", ", ".join(TASKS)))
     return TASKS[name]
 
 
 def symbol_vocabulary(symbols: tuple[str, ...]) -> str:
-    """Return a tokenizer.json whose token i is `symbols[i]`: single ASCII characters, or two digits that merge into
-    one.
+    """Build a tokenizer.json whose token i is `symbols[i]`: single ASCII characters, or two digits that merge into one
+    token.
     """
     vocab = {symbol: index for index, symbol in enumerate(symbols)}
     merges = [list(symbol) for symbol in symbols if len(symbol) == 2]
@@ -263,11 +263,11 @@ def symbol_vocabulary(symbols: tuple[str, ...]) -> str:
     return bpe_file(vocab, merges, r"\d\d|[\s\S]" if merges else ONE_CHARACTER)
 
 
-ONE_CHARACTER = r"[\s\S]"  # means the same to every regex engine
+ONE_CHARACTER = r"[\s\S]"  # has the same meaning in every regex engine
 
 
 def bpe_file(vocab: dict[str, int], merges: list[list[str]], pattern: str, added: Sequence[dict] = ()) -> str:
-    """Return a tokenizer.json of byte-level BPE within the matches of the pattern; `added` are its added tokens."""
+    """Build a tokenizer.json of byte-level BPE within the matches of the pattern; `added` are its added tokens."""
     split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     return json.dumps(

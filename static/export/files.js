@@ -1,13 +1,13 @@
 // Export of numbers and pictures as files: CSV, NPZ, Parquet, and the function that saves any of them.
 //
-// A table is { names, lines }; title and source identify the numbers and are included in every file.
+// A table is { names, lines }; title and source describe the numbers and are included in every file.
 import { el } from "../page/dom.js";
 import { vendor } from "./vendor.js";
 
-const LONGEST = 80; // characters of a file's name
+const LONGEST = 80; // maximum number of characters of a file name
 
 // Build a file name that is safe on every system: letters, digits, "-", "_" and ".", whatever text a model, a prompt or
-// a translation contributes.
+// a translation inserts.
 export function fileName(name) {
   const plain = String(name)
     .normalize("NFKD")
@@ -28,13 +28,13 @@ export function save(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// Spreadsheets run text that starts with = + - @ as a formula; a leading apostrophe prevents this for non-numbers.
+// Spreadsheets evaluate text that starts with = + - @ as a formula; a leading apostrophe prevents this for non-numbers.
 const cell = (value) => {
   const text = String(value);
   const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return `"${safe.replace(/"/g, '""')}"`;
 };
-// The last column describes the numbers and their source in its first row.
+// The first row of the last column describes the numbers and their source.
 export function csv({ names, lines, title, source }, label) {
   const caption = `${title} · ${source}`,
     all = lines.length ? lines : [names.map(() => "")];
@@ -45,7 +45,7 @@ export function csv({ names, lines, title, source }, label) {
 // --- columns of a table ---
 
 const blank = (value) => value === "" || value === null || value === undefined;
-// Return the columns with unique names, each all numbers (blanks are NaN) or all text.
+// Return the columns with unique names, each either entirely numbers (blanks are NaN) or entirely text.
 function columns({ names, lines }) {
   const seen = new Map();
   return names.map((name, at) => {
@@ -114,7 +114,7 @@ function npy(array) {
   let { data, shape } = array,
     type = TYPES[data?.constructor.name];
   if (Array.isArray(array)) {
-    // numpy's unicode format: UTF-32, all of equal length
+    // NumPy's Unicode format: UTF-32 strings of equal length
     const points = array.map((text) => [...text].map((c) => c.codePointAt(0)));
     const width = points.reduce((longest, p) => Math.max(longest, p.length), 1);
     data = new Uint32Array(width * array.length);
@@ -149,7 +149,7 @@ function zip(files) {
       [4, 0],
       [6, 0],
       [8, 0x21],
-    ].forEach(([at, value]) => common.setUint16(at, value, true)); // names are UTF-8; 1980-01-01
+    ].forEach(([at, value]) => common.setUint16(at, value, true)); // flags: names are in UTF-8; the date is 1980-01-01
     common.setUint32(10, crc, true);
     common.setUint32(14, bytes.length, true);
     common.setUint32(18, bytes.length, true);

@@ -1,12 +1,12 @@
 // The footer of every figure: the source of its numbers, and a menu with all export formats.
 //
 // exporting(root, source) -> the element. Each entry of `source` is a value or a function that returns it:
-//  file, title, source   identify the numbers
+//  file, title, source   describe the numbers
 //  note                  one sentence about the figure
-//  names, lines          the numbers as a table, with every digit; without them, no numbers are exported
-//  all                   a promise of { names, lines }, if they are requested from the server
+//  names, lines          the numbers as a table at full precision; if absent, no numbers are exported
+//  all                   a promise of { names, lines }, if they must be requested from the server
 //   arrays                { name: { data: typed array, shape } or [texts] } for NPZ; else the columns of the lines
-//  json                  an object, if a table is not enough
+//  json                  an object, if a table cannot represent the numbers
 //   table                 true, or { names, lines, note }: a button that shows the numbers below
 //  figure                { data, layout } of Plotly; otherwise pictures and pages show a copy of `root`
 //  picture               (format) -> blob, for parts that draw their own
@@ -20,7 +20,7 @@ import * as onefile from "./onefile.js";
 import { picture } from "./picture.js";
 import { exportWords, label, resolved, sourceOf, sources } from "./sources.js";
 
-const MOST = 100; // rows of a table below a figure
+const MOST = 100; // maximum number of rows of a table below a figure
 const MAKE = {
   png: (one) => picture(one, "png"),
   svg: (one) => picture(one, "svg"),
@@ -116,7 +116,7 @@ function menu(button, root, done) {
   window.addEventListener("resize", place);
 }
 
-// Lines of Python with a button that copies them; a second call hides them again.
+// Show Python lines with a button that copies them; a second call hides them again.
 function code(root, text) {
   const words = exportWords();
   root.hidden = !root.hidden;
@@ -134,12 +134,12 @@ function code(root, text) {
   root.replaceChildren(lines, copy);
 }
 
-// What opens below the fold would look as if nothing had happened.
+// Scroll to what has opened: below the fold, it would look as if nothing had happened.
 const reveal = (node) => {
   if (!node.hidden) node.scrollIntoView({ block: "nearest" });
 };
 
-// A table below the figure, of at most MOST rows, the largest numbers first; all of them are in the files.
+// Show a table below the figure: at most MOST rows in decreasing order; exported files contain all rows.
 function table(root, { names, lines, note }) {
   const words = exportWords();
   root.hidden = !root.hidden;
@@ -184,7 +184,7 @@ export function exporting(root, source) {
       code(python, sourceOf(root).python);
       reveal(python);
     });
-  // One picture on the whole screen, and back by the same button or Escape.
+  // Show one picture in full screen; the same button or Escape restores the page.
   if (document.fullscreenEnabled) {
     const wide = button("full", () =>
       document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),

@@ -7,11 +7,11 @@ import { sourceOf, sources } from "./sources.js";
 import { still } from "./still.js";
 import { colors, styles } from "./styles.js";
 
-const MOST = 2000; // rows of a data table; the other export formats contain all of them
+const MOST = 2000; // maximum number of rows of a data table; the other export formats contain all rows
 const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 export const pause = () => new Promise((done) => setTimeout(done));
 
-// An inline script must not contain its own end tag, and "<!--" would change how that tag is found.
+// An inline script must not contain its own end tag, and "<!--" would change how the end tag is parsed.
 const inlined = (script) => script.replace(/<(?=\/script)/gi, "\\x3c").replace(/<!-{2}/g, "\\x3c!--");
 const asJson = (value) =>
   JSON.stringify(value)
@@ -31,8 +31,8 @@ const plotlySource = () =>
       throw error;
     }));
 
-// Runs in the file: draws each figure when it is about to become visible, in the theme of its surroundings, and all of
-// them in the light theme before printing.
+// This script runs in the file: it draws each figure in the file's theme shortly before the figure becomes visible, and
+// all figures in the light theme before printing.
 function drawing(themed) {
   const figures = JSON.parse(document.getElementById("figures").textContent),
     dark = matchMedia("(prefers-color-scheme: dark)"),
@@ -106,7 +106,7 @@ function themes() {
   return `${block(":root, .pg-as-light", "light", light)}\n${block(".pg-as-dark", "dark", dark)}\n@media (prefers-color-scheme: dark) { ${block(":root", "dark", dark)} ${block(".pg-as-light", "light", light)} }
 ${block(":root.pg-on-paper", "light", paper)}
 @media print { ${block(":root", "light", paper)} ${block(".pg-as-dark", "dark", { ...dark, "--pg-panel": "#000", "--pg-text": "#fff" })} }
-/* Pictures that were made in the dark are pixels with colors of the dark: turned round, with their hues kept. */
+/* Pictures made in the dark theme have its colors: invert their lightness and keep their hues. */
 @media print { .pg-as-dark { filter: invert(1) hue-rotate(180deg); } }`;
 }
 
@@ -136,7 +136,7 @@ export async function page({ title, body, figures, css = "" }) {
 
 // --- one figure in a page ---
 
-// Copy what `root` shows for a file; its Plotly figures are added to `figures` and drawn again in the file.
+// Copy the content of `root` for a file; its Plotly figures are added to `figures` and redrawn in the file.
 function copied(root, figures) {
   const charts = new Map();
   for (const each of sources.keys())

@@ -9,9 +9,9 @@ import { vendor } from "./vendor.js";
 
 const WIDTH = 900,
   EDGE = 24,
-  MOST_PIXELS = 16000; // maximum size of a picture; browsers limit the size of a canvas
+  MOST_PIXELS = 16000; // maximum width and height of a picture; browsers limit the size of a canvas
 
-// Convert a data: URL to a blob by hand, because the page's policy may forbid fetching it.
+// Convert a data: URL to a blob manually, because the page's policy may forbid fetching it.
 function blobOf(url) {
   const [, type, coded, body] = url.match(/^data:([^;,]*)[^,]*?(;base64)?,([^]*)$/);
   return new Blob([coded ? Uint8Array.from(atob(body), (c) => c.charCodeAt(0)) : decodeURIComponent(body)], { type });
@@ -40,7 +40,7 @@ const looks = (root) => {
     font: "ui-sans-serif, system-ui, sans-serif",
   };
 };
-// Wrap text to lines no wider than `wide`; words that are too long are split.
+// Wrap text into lines no wider than `wide`; words that are too long are split.
 function wrapped(text, font, wide) {
   const pen = el("canvas").getContext("2d"),
     out = [""];
@@ -60,7 +60,7 @@ function wrapped(text, font, wide) {
 const drawn = (name, attributes, text) => {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-  if (text !== undefined) node.textContent = text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, "\ufffd"); // invalid in XML
+  if (text !== undefined) node.textContent = text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, "\ufffd"); // characters that are invalid in XML
   return node;
 };
 const asSvg = (node) => new Blob([new XMLSerializer().serializeToString(node)], { type: "image/svg+xml" });

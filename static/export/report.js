@@ -13,7 +13,7 @@ import { exportWords, sourceOf, sources } from "./sources.js";
 import { styles } from "./styles.js";
 
 const MOST = 1500; // maximum number of listed tokens
-// Parts with inputs or explanations; the report shows their content elsewhere.
+// Kinds of parts with inputs or explanations, whose content the report shows elsewhere.
 const ASKING = new Set([
   "header",
   "notice",
@@ -36,7 +36,7 @@ const ASKING = new Set([
   "training",
   "tuning",
 ]);
-const RUNS = new Set(["training", "tuning"]); // forms with figures of a run
+const RUNS = new Set(["training", "tuning"]); // kinds of forms that contain the figures of a run
 let words = null,
   status = [],
   run = "",
@@ -50,7 +50,7 @@ const payloadOf = (part) => part?.payload() ?? null;
 const isSeen = ({ root }) => root.clientWidth > 0 && !root.hidden;
 const before = (a, b) => (a.root.compareDocumentPosition(b.root) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
 
-// Return the opened tabs in order, each with its views and its parts as displayed.
+// Return the opened tabs in page order, each with its views and its parts as displayed.
 function opened() {
   const parts = [...mounted].map(([name, part]) => ({ name, ...part }));
   return tabs.flatMap(([key, label]) => {
@@ -79,7 +79,7 @@ function opened() {
 
 const titleOf = ({ root }, payload) =>
   payload?.title || root.querySelector("h2")?.textContent || payload?.words?.title || "";
-// Return the figures of a part: the complete part, or, if it has several menus, one figure per menu.
+// Return the figures of a part: one figure per menu if it has several, otherwise the complete part.
 function figuresOf(part) {
   const roots = [...sources.keys()].filter(
     (root) => part.root.contains(root) && !root.hidden && !root.closest("[hidden]:not([data-part])"),
@@ -90,7 +90,7 @@ function figuresOf(part) {
 function asFigure(root, roots) {
   const source = sources.has(root) ? root : roots.length === 1 ? roots[0] : null,
     description = source ? sourceOf(source) : null;
-  const plain = description && source !== root; // the part contains more than the figure with the menu
+  const plain = description && source !== root; // true if the part contains more than the figure with the menu
   return description
     ? { ...description, root, figure: plain && root.children.length > 1 ? undefined : description.figure }
     : { root, title: "", source: "", python: "", words: exportWords() };

@@ -1,13 +1,13 @@
-// The registry of exportable figures, with all information about each.
+// The registry of exportable figures, with everything that an export needs to know about each.
 import { onDrawn } from "../page/mount.js";
 import { arraysOf } from "./files.js";
 
 export const sources = new Map(); // root -> source, for everything on the page
 let words = null,
-  status = ""; // describes the run, for figures that do not: the page's status line
+  status = ""; // the page's status line, which describes the run for figures without a source of their own
 export const resolved = (value, ...more) => (typeof value === "function" ? value(...more) : value);
 
-// The words arrive with the page's header; menus created earlier get their labels then.
+// The words arrive with the page's header; only then do menus created earlier get their labels.
 const waiting = new Set();
 export const label = (node, key) => {
   node.dataset.word = key;
@@ -26,7 +26,7 @@ onDrawn((root, payload) => {
 
 export const exportWords = () => words;
 
-// Evaluate all information about a figure as of now.
+// Evaluate the entries of a figure's source in the current state; an entry may be a function.
 export function sourceOf(root) {
   const source = sources.get(root),
     has = (name) => source[name] !== undefined && source[name] !== null;

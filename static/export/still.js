@@ -14,7 +14,7 @@ const renamed = (node, tag) => {
   return replacement;
 };
 const isSvg = (node) => node.namespaceURI === "http://www.w3.org/2000/svg";
-// Keep only presentational attributes: no handlers, no addresses.
+// Keep only presentational attributes: no event handlers and no addresses.
 function strip(node) {
   for (const { name, value } of [...node.attributes]) {
     const address = /^(href|xlink:href|src|srcset|action|formaction|poster|ping)$/i.test(name);
@@ -29,8 +29,8 @@ const textOf = (field) => {
   return field.matches("select") ? (field.selectedOptions[0]?.textContent ?? "") : field.value;
 };
 
-// Copy an element. `chart(node)` returns the replacement of a Plotly figure. If `dead`, buttons become <pg-button>,
-// which look the same but cannot be pressed.
+// Copy an element. `chart(node)` returns the replacement of a Plotly figure. If `dead`, buttons become <pg-button>
+// elements, which look the same but cannot be pressed.
 export function still(root, { chart, dead }) {
   const copy = root.cloneNode(true),
     originals = [...root.querySelectorAll("*")],

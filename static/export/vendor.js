@@ -1,6 +1,6 @@
 // Libraries that only some exports need, loaded on first use.
 const libraries = new Map(); // name -> a promise of the module's exports
-let failed = 0; // a browser does not retry a failed module at the same address
+let failed = 0; // number of failed loads; a browser does not retry a module at an address where it failed
 
 export function vendor(name) {
   if (!libraries.has(name)) {

@@ -1,6 +1,6 @@
-// Detection of user actions that complete a step of the tour or of a lesson.
+// Detection of the user actions that complete a step of the tour or of a lesson.
 //
-// done has one of: typed: true or a text; picks: "heads", "tokens" or "edits", with
+// done has one of these entries. typed: true or a string; picks: "heads", "tokens" or "edits", with
 //  count: the minimum number; event: "click" or "input", with on:
 //   selector; appears: selector; view: "tab.view"; changes: part, with to: { field: value }; finished: part of a job;
 //   trained: the form of a run.
@@ -23,7 +23,7 @@ function find(selector) {
   try {
     return document.querySelector(selector);
   } catch {
-    return null; // not a selector: a lesson file may contain anything
+    return null; // an invalid selector: a lesson file may contain any string
   }
 }
 
@@ -41,7 +41,7 @@ export function viewOpen(name) {
 const fits = (to, value) =>
   Object.entries(to).every(([name, each]) => JSON.stringify(value?.[name]) === JSON.stringify(each));
 
-// Record the current state: only later differences from it count as an action.
+// Record the current state; only later differences from it count as an action.
 function note(watcher) {
   const { done } = watcher;
   watcher.before = {
@@ -55,7 +55,7 @@ function note(watcher) {
   };
 }
 
-// Watch for an action; calls told() when it happens. Returns a function that stops watching.
+// Watch for an action and call told() when it happens. Returns a function that stops watching.
 export function watchFor(done, told) {
   const watcher = { done, told };
   note(watcher);

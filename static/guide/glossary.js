@@ -19,7 +19,7 @@ let terms = {},
   byForm = new Map();
 
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-// A form in Latin letters must match a complete word; Chinese has no spaces, so the longest form wins.
+// A form in Latin letters must match a complete word. Chinese has no spaces, so the longest matching form wins.
 const bounded = (form) =>
   `${/^\w/.test(form) ? "(?<![\\w-])" : ""}${escaped(form)}${/\w$/.test(form) ? "(?!\\w)" : ""}`;
 
@@ -89,13 +89,13 @@ function link(root) {
   if (count) reach(root);
 }
 
-// One term of a part is in the Tab order; the arrow keys reach the others.
+// Only one term of each part is in the Tab order; the arrow keys reach the others.
 const reach = (root) =>
   [...root.querySelectorAll(".pg-term")].forEach((term, n) => {
     term.tabIndex = n ? -1 : 0;
   });
 
-// After each drawing, when the page is idle; parts that decode their numbers write their titles slightly later.
+// Runs after each drawing, once the page is idle: parts that decode their numbers set their titles slightly later.
 const waiting = new Set(),
   again = new Set();
 let timer = null;
@@ -206,7 +206,7 @@ function choose(term) {
   show(id, card?.contains(term) ? null : term);
 }
 
-// Runs before the page's own shortcuts: Escape closes the popup and keeps the selection.
+// Runs before the page's own shortcuts, so that Escape closes the popup and keeps the selection.
 window.addEventListener(
   "keydown",
   (event) => {

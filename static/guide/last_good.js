@@ -6,8 +6,8 @@ let good = null,
   back = "";
 onDrawn((root, payload) => {
   if (payload) {
-    root.dataset.drawn = ""; // until then guide.css hides elements without text
-    root.closest(".tabitem")?.setAttribute("data-begun", ""); // and marks the tab as empty
+    root.dataset.drawn = ""; // before this, the style sheet hides elements without text
+    root.closest(".tabitem")?.setAttribute("data-begun", ""); // before this, it marks the tab as empty
   }
   if (root.dataset.part === "tokens") good = payload?.prompt ?? good;
   if (root.dataset.part !== "notice" || payload?.kind !== "error" || !back) return;

@@ -13,7 +13,7 @@ const workshop = only || (query.has("workshop") ? asked || "all" : "");
 
 export const openLearn = async (key = "", again = false) =>
   (await import("../learn/learn.js")).open({ key, again, workshop, remember });
-// { lessons, words }, for the search.
+// The lessons and words, { lessons, words }, for the search.
 export const allLessons = async () => (await import("../learn/panel.js")).listing();
 
 // Return whether the panel was open before a reload.
@@ -33,7 +33,7 @@ function remember(key) {
   }
 }
 
-// Also on the start page, because on a phone the page's header is collapsed.
+// The start page has the link too, because the page's header is collapsed on a phone.
 onDrawn((root) => {
   if (root.dataset.part !== "start_question" || workshop || root.querySelector(".pg-learn-way")) return;
   const way = el("button", "pg-button pg-quiet pg-learn-way", pageState.words?.learn_start ?? "", { type: "button" });

@@ -16,12 +16,12 @@ import { first, shown, tabOpen, target, viewButton, viewOpen } from "./tour_plac
 
 const KEY = "playground-tour";
 const EVERY = 250; // milliseconds between checks of the controls' positions
-const SEEN = 1000; // milliseconds that a check mark is shown before the next step
+const SEEN = 1000; // milliseconds for which a check mark is shown before the next step
 let steps = [],
   words = null;
 let at = 0,
   done = new Set(),
-  known = false; // known: the tour was opened or dismissed before
+  known = false; // true if the tour was opened or dismissed before
 let panel = null,
   unwatch = () => {}, // stops watching for the current step's action
   awaited = null,
@@ -49,7 +49,7 @@ function keep() {
     /* as above */
   }
 }
-// Return whether the tour was open before a reload, which then continues it.
+// Return whether the tour was open before a reload; if so, it continues.
 const stay = (open) => {
   try {
     if (open) sessionStorage.setItem(KEY, "open");
@@ -69,7 +69,7 @@ recall();
 
 // --- visibility ---
 
-// Take one step of navigation towards the control; the rest follows when the page has answered.
+// Take one step of navigation towards the control; the next one follows when the page has responded.
 function walk(step) {
   if (!tabOpen(step)) return openTab(step.tab);
   if (!viewOpen(step)) return viewButton(step)?.click();
@@ -78,7 +78,7 @@ function walk(step) {
 }
 
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
-const low = () => document.documentElement.clientWidth < 700; // the panel is at the bottom
+const low = () => document.documentElement.clientWidth < 700; // true if the panel is at the bottom
 
 // Scroll a control into the part of the window that the panel does not cover.
 function bring(node) {
@@ -154,7 +154,7 @@ const say = (text) => {
   live.textContent = text;
 };
 
-// the step before redrawing, so that the focus stays on the button with the same name
+// Draw the current step; the focus stays on the button with the same name.
 function draw() {
   const last = document.activeElement?.closest?.(".pg-tour [data-do]")?.dataset.do;
   const step = steps[at],
@@ -327,7 +327,7 @@ headerItem(10, (catalogue) => {
   return box;
 });
 
-// The first element in the Tab order: it skips the page's header to the content of the open tab.
+// Build the first element in the Tab order, a link that skips the page's header.
 function skipLink() {
   const link = document.querySelector(".pg-skip") ?? el("button", "pg-skip", "", { type: "button" });
   link.textContent = words.to_view;

@@ -5,7 +5,7 @@ import { currentTab } from "../page/address/places.js";
 export const shown = (node) => Boolean(node?.getClientRects().length);
 export const first = (selectors) =>
   selectors.map((each) => [...document.querySelectorAll(each)].find(shown)).find(Boolean) ?? null;
-// Return the tab's button, or its group's if another group is open.
+// Return the tab's button, or the group's button if another group is open.
 export const tabButton = (key) => {
   const button = document.querySelector(`.pg-nav [data-tab="${CSS.escape(key)}"]`);
   return shown(button) ? button : first([`.pg-nav .pg-group[data-group="${CSS.escape(button?.dataset.group ?? "")}"]`]);

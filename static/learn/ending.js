@@ -1,4 +1,4 @@
-// The summary of a lesson: its goals, and every guess beside the model's result, to read, save or print.
+// The summary of a lesson: its goals, and every prediction beside the model's result, to read, save or print.
 
 import { save } from "../export/files.js";
 import { page } from "../export/onefile.js";

@@ -1,4 +1,4 @@
-// Input of an answer: a field for a number, a token or a head, or choices. Every answer is text.
+// Input of an answer: a field for a number, a token or a head, or choices. Every answer is a string.
 import { el } from "../page/dom.js";
 import { selection } from "../page/selection/selection.js";
 

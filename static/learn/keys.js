@@ -1,5 +1,5 @@
-// F6 moves between the lesson and the page, as between the panes of a window: to the part that the lesson is about, and
-// back to the lesson's question. Tab alone would take a hundred stops.
+// F6 moves the focus between the part that the lesson is about and the lesson's question, as between the panes of a
+// window. With Tab alone, this would take a hundred key presses.
 const STOPS = "a[href], button, input, select, textarea, summary, [tabindex]";
 const reachable = (node) => node.tabIndex >= 0 && !node.disabled && node.getClientRects().length > 0;
 let spoken = () => null; // returns the part that the lesson is about

@@ -1,4 +1,4 @@
-// The lessons: their list, and the lesson panel, which is at the side or, on a narrow window, at the bottom.
+// The list of lessons, and the lesson panel, which is at the side or, in a narrow window, at the bottom.
 //
 // GET playground/lessons: { lessons: [{ key, title, goals, minutes, part, needs, steps }], words }.
 // GET playground/lessons/KEY: one lesson, see lesson.js.
@@ -14,7 +14,7 @@ let listed = null,
   workshop = "",
   remember = () => {}; // stores the open lesson, "" for the list, null for none, to restore it after a reload
 
-// again: the page was reloaded and already shows the lesson's state.
+// `again`: true if the page was reloaded and already shows the lesson's state.
 export async function open({ key = "", again = false, workshop: only = "", remember: keep }) {
   workshop = only;
   remember = keep;

@@ -24,15 +24,15 @@ let lesson = null,
   words = null,
   ways = null; // { back, next, startLesson }
 let at = 0,
-  stage = "ask", // then "do", "check" and "told"
+  stage = "ask", // then "do", "check" or "told"
   hints = 0,
   said = {}, // the server's answers in this step
   shownState = null, // the most recently restored state
-  hold = () => {}, // stops watching for the action
+  hold = () => {}, // a function that stops watching for the action
   timer = null,
   pointed = null,
   ready = false, // true once the step's state is restored: actions count from then on
-  turn = 0; // counts the started steps, to drop late answers
+  turn = 0; // number of started steps, by which late answers are recognized and dropped
 
 const step = () => lesson.steps[at];
 const kept = () => progress.of(lesson.key).steps[step().id] ?? {};
@@ -104,7 +104,7 @@ function pick(selectors) {
   try {
     return first(selectors);
   } catch {
-    return null; // not a selector: a lesson file may contain anything
+    return null; // an invalid selector: a lesson file may contain any string
   }
 }
 // Return whether the page shows a different prompt or model than the step needs.
@@ -135,7 +135,7 @@ export async function begin(given, texts, { again, ...more }) {
   }
   if (now === turn) go(at);
 }
-// Return the state that the steps before the current one have left.
+// Return the page state that results from the steps before the current one.
 const before = (to = at) => lesson.steps.slice(0, to).findLast((each) => each.state)?.state;
 export function leave() {
   hold();
@@ -184,7 +184,7 @@ async function act() {
   if (step().run) await fillForm(step().run);
   if (now === turn && stage === "do") watch();
 }
-// Fill in a form that keeps its own fields, once it is mounted.
+// Fill in a form that manages its own fields, once it is mounted.
 async function fillForm({ part, values }) {
   const entry = await until(() => mounted.get(part));
   if (entry && !entry.stateOf) entry.take?.(values);
@@ -200,7 +200,7 @@ async function restart() {
 function watch() {
   hold();
   ready = true;
-  look(); // mark the control to press immediately
+  look(); // mark the control to use without delay
   hold = watchFor(step().done, ticked);
 }
 async function ticked() {
@@ -208,7 +208,7 @@ async function ticked() {
   if (stage !== "do") return;
   stage = "check";
   const now = turn;
-  if (step().done.typed) shownState.prompt = pageState.shown?.prompt; // typing it was the task
+  if (step().done.typed) shownState.prompt = pageState.shown?.prompt; // typing the prompt was the task
   say(words.done);
   try {
     said.see = await ask("see");

@@ -35,9 +35,9 @@ export const say = (text) => {
   if (live) live.textContent = text;
 };
 export const focus = () => panel?.focus({ preventScroll: true });
-const widths = () => window.dispatchEvent(new Event("resize")); // figures adapt to the remaining width
+const widths = () => window.dispatchEvent(new Event("resize")); // make figures adapt to the remaining width
 
-// shut: the action of the close button; null if the panel cannot be closed.
+// `shut`: the action of the close button, or null if the panel cannot be closed.
 export function open(words, shut) {
   if (panel) return;
   from = document.activeElement;
@@ -57,7 +57,7 @@ export function open(words, shut) {
   head.append(fold, title, ...(shut ? [cross(words.close, shut)] : []));
   panel.append(head, body, live);
   panel.addEventListener("keydown", (event) => {
-    if (event.key === "/" || event.key === "Escape") event.stopPropagation(); // the page has other shortcuts for them
+    if (event.key === "/" || event.key === "Escape") event.stopPropagation(); // these keys are shortcuts of the page
     if (event.key === "Escape") shut?.();
   });
   document.querySelector(".gradio-container").append(panel);

@@ -21,7 +21,7 @@ export function of(key) {
   return { at, finished: one.finished === true, steps: isRecord(one.steps) ? one.steps : {} };
 }
 export function keep(key, change) {
-  recall(); // another window of this browser may have made progress
+  recall(); // another window of this browser may have stored progress
   held = { ...held, [key]: { ...of(key), ...change } };
   try {
     localStorage.setItem(KEY, JSON.stringify(held));

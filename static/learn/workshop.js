@@ -1,5 +1,5 @@
-// Lessons-only mode: the lesson sets model and prompt, and only the parts of the page that it uses are shown.
-const EVERY = 400; // milliseconds; the page may redraw its header at any time
+// Lessons-only mode: the lesson sets the model and the prompt, and only the parts of the page that it uses are shown.
+const EVERY = 400; // milliseconds between checks, because the page may redraw its header at any time
 let timer = null;
 
 const tabsOf = ({ state, steps }) =>
@@ -9,7 +9,7 @@ const tabsOf = ({ state, steps }) =>
       .filter(Boolean),
   );
 
-// workshop: "" for the complete page; lesson: null while the list is shown.
+// `workshop`: "" for the complete page; `lesson`: null while the list is shown.
 export function alone(workshop, lesson) {
   clearInterval(timer);
   if (!workshop) return;

@@ -1,6 +1,6 @@
 // Frames around tokens that together form one character. A setting above the prompt decides whether they are joined.
 //
-// frames: [[first token, end, character]]
+// frames: [[first token, end token (exclusive), character]]
 import { el } from "./dom.js";
 
 let joined = true;
@@ -12,8 +12,8 @@ export function join(on) {
   for (const call of heard) call();
 }
 
-// Return the nodes of the tokens in order, with the tokens of a frame grouped in one node. `ids` are the token ids of
-// a frame, shown after each token.
+// Return the nodes of the tokens in the same order, with the tokens of a frame grouped in one node. `ids` are the token
+// ids of a frame, shown after each token.
 export function framed(tokens, frames, ids = null) {
   const nodes = [];
   let next = 0;

@@ -1,4 +1,4 @@
-// DOM helpers for creating elements and moving the focus. Text from users and models is only set through textContent.
+// DOM helpers for creating elements and moving the focus. Text from users and models is only set via `textContent`.
 
 export function el(tag, className = "", text = "", attributes = {}) {
   const node = document.createElement(tag);
@@ -20,12 +20,12 @@ export function svg(tag, attributes = {}, ...inside) {
 // "{tokens} tokens" with {tokens: 3} -> "3 tokens"
 export const fill = (template, values) => template.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole);
 
-// Return the help text for a mouse and keyboard, or for touch: words.help, words.help_touch.
+// Return the help text: words.help for a mouse and a keyboard, words.help_touch for touch.
 export const touch = () => matchMedia("(hover: none)").matches;
 export const hint = (words, name) => (touch() && words[`${name}_touch`]) || words[name];
 
 // Show or hide a part together with the padding that Gradio adds around it. (CSS could do this with `:has()` and an
-// attribute selector, but the browser would then check all ancestors of a figure each time one of its labels is drawn.)
+// attribute selector, but the browser would then check all ancestors of a figure whenever one of its labels is drawn.)
 export function showBlock(root, shown) {
   root.hidden = !shown;
   root.closest(".block")?.toggleAttribute("data-gone", !shown);
@@ -51,7 +51,7 @@ export function roving(container, step) {
   });
 }
 
-// Arrow keys and their steps in a row and in a column of buttons, for roving.
+// The steps of the arrow keys in a row and in a column of buttons, for a roving focus.
 export const alongRow = (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null;
 export const alongColumn = (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null;
 
@@ -73,7 +73,7 @@ export function onWidth(node, act) {
   }).observe(node);
 }
 
-// Scrolling moves elements under a resting pointer, so only pointer movement counts as pointing.
+// Scrolling moves elements under a resting pointer, so only a movement of the pointer counts as hovering.
 let pointer = "";
 const where = (event) => `${event.screenX} ${event.screenY}`;
 document.addEventListener(

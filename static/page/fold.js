@@ -1,10 +1,10 @@
-// Boxes around parts: a box collapses if all of its parts are hidden and no error message is shown in place of one.
+// Boxes around parts: a box collapses if all of its parts are hidden and none is replaced by an error message.
 //
 // A style sheet could do this with :has(:not([hidden])), but the browser would then re-evaluate a box whenever anything
 // inside it is drawn, which happens hundreds of times for a figure.
 const AROUND = ".pg-block, .pg-row, .block:not(:has([data-screen])), .row";
 
-const held = new Map(); // box -> [[root of a part, its error message]]
+const held = new Map(); // box -> [[root of a part, element of its error message]]
 const boxesOf = new Map(); // root or error message -> boxes
 
 const shows = ([root, problem]) => !root.hidden || !problem.hidden;
@@ -31,5 +31,5 @@ export function foldWith(root, problem) {
   }
 }
 
-// Update at once, for elements that are measured immediately; otherwise boxes update after the current script.
+// Update the boxes at once, for elements that are measured immediately; otherwise they update after the current script.
 export const foldNow = () => take(observer.takeRecords());

@@ -1,4 +1,4 @@
-// Controls in the page's header: make(words) -> element, ordered by their numbers.
+// Controls in the page's header: each is a function make(words) -> element, and their numbers determine the order.
 const items = [];
 
 export function headerItem(order, make) {

@@ -1,12 +1,12 @@
-// Keyboard shortcuts of the complete page, and a delay for typed input while runs are slow.
+// Keyboard shortcuts of the whole page, and a delay of typed input while runs are slow.
 import { focusPrompt } from "./prompt/prompt.js";
 import { select } from "./selection/selection.js";
 import { pageState } from "./state.js";
 
 const PROMPT = "#prompt textarea, #prompt input";
-const PAUSE = 250; // milliseconds
+const PAUSE = 250; // milliseconds without input after which a slow run starts
 
-// While runs are slow, delay typed input until a short pause; fast runs follow every key.
+// While runs are slow, delay typed input until the user pauses briefly; fast runs follow every key press.
 let held = null;
 document.addEventListener(
   "input",
@@ -34,7 +34,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// Gradio's model menu handles a key only after the page does: Tab has closed it by then, and it would open again.
+// Gradio's model menu handles a key after the page does: Tab has already closed the menu, and Gradio would reopen it.
 document.addEventListener(
   "keydown",
   (event) => {

@@ -14,16 +14,16 @@ const drawnListeners = new Set();
 const mountListeners = new Set();
 const askListeners = new Set();
 
-export const mounted = new Map(); // name of a part -> the result of mountPart
+export const mounted = new Map(); // part name -> result of mountPart
 const unplaced = new Map(); // payloads of parts that are not mounted yet
-let tell = () => {}; // sends a part's request: tell(name, event, value)
+let tell = () => {}; // tell(name, event, value) sends a part's request
 export const onEvent = (listener) => {
   tell = listener;
 };
 
 // Drawing replaces elements, and a button replaced between press and release receives no click. So a pressed part is
 // redrawn only after the release, or once the press has become a drag. Content of an <input> is not affected.
-const DRAG = 500, // milliseconds
+const DRAG = 500, // milliseconds after which a press counts as a drag
   LOOK = 30;
 let pressedAt = Number.NEGATIVE_INFINITY;
 document.addEventListener(
@@ -58,7 +58,7 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
   };
   let message = null; // an error, or a note that something is not available yet
   let shown = null;
-  let held = 0; // timer of a drawing that waits for the release
+  let held = 0; // timer of a redraw that is delayed until the release
   root.hidden = hidden.has(name);
   problem.hidden = true;
   root.before(problem);
@@ -86,7 +86,7 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
     showProblem();
     problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";
     problem.replaceChildren(...(message ? [el("strong", "", message.text), el("span", "", message.hint)] : []));
-    if (message?.way) problem.append(wayTo(message.way.tab, message.way.view, message.way.text)); // to fix it
+    if (message?.way) problem.append(wayTo(message.way.tab, message.way.view, message.way.text)); // a button that leads to the remedy
     root.classList.toggle("pg-failed", Boolean(message));
     if (payload && !message) drawn(payload);
     for (const listener of drawnListeners) listener(root, payload);
@@ -105,7 +105,7 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
     payload: () => shown,
     showProblem,
     stateOf: draw?.stateOf,
-    take: draw?.take, // for parts that keep their own state: applies a value from a link
+    take: draw?.take, // applies a value from a link, in parts that keep their own state
     initial,
     foreign: false,
   };
@@ -114,7 +114,7 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
   return entry;
 }
 
-// Draw parts; a part that is not mounted yet is drawn when it is.
+// Draw parts; a part that is not mounted yet is drawn when it is mounted.
 export function showParts(parts) {
   for (const [name, payload] of Object.entries(parts)) {
     const entry = mounted.get(name);
@@ -156,7 +156,7 @@ export function mount(kind, element, props, trigger) {
   showFirst(mountPart(kind, root, held), props.payload ? JSON.parse(props.payload) : null);
 }
 
-// Show some of several alternative parts.
+// Show the given parts among several alternative ones.
 export function choose(shown, all) {
   for (const name of all) {
     if (shown.includes(name)) hidden.delete(name);

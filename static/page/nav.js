@@ -35,7 +35,7 @@ define("nav", (root, props, ask) => {
   root.append(title, models, search, more, row, items);
   root.classList.add("pg-nav-root");
   let groups = [];
-  const visited = new Map(); // the most recently open tab of each group
+  const visited = new Map(); // group -> its most recently opened tab
   const paint = (tab) => {
     const open = groups.find(({ tabs }) => tabs.some(({ key }) => key === tab)) ?? groups[0];
     if (!open) return;
@@ -50,7 +50,7 @@ define("nav", (root, props, ask) => {
     }
     row.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   };
-  // The server reads the open tab from this value with every question, so that no answer is for a previous tab.
+  // Every question sends the open tab in this value, so that no answer belongs to a previous tab.
   let asked = props.value?.tab;
   onTab((tab) => {
     paint(tab);

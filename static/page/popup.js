@@ -1,4 +1,4 @@
-// A popup that opens below its button, and closes on Escape, on a press elsewhere and on a second press on the button.
+// A popup that opens below its button, and closes on Escape, on a press elsewhere, and on a second press of the button.
 
 // `opening` is called before the popup is shown, `opened` afterwards. Returns a function that closes the popup.
 export function popup(button, box, { width, right = false, opening = () => {}, opened = () => {} }) {
@@ -15,7 +15,7 @@ export function popup(button, box, { width, right = false, opening = () => {}, o
       maxHeight: `${Math.max(200, innerHeight - at.bottom - 20)}px`,
     });
   };
-  // A press on the button closes an open popup before the click event; that click must not reopen it.
+  // A press of the button closes an open popup before the click event, and the click must not reopen it.
   let wasOpen = false;
   button.addEventListener("pointerdown", () => {
     wasOpen = isOpen();
@@ -37,7 +37,7 @@ export function popup(button, box, { width, right = false, opening = () => {}, o
   });
   box.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
-    event.stopPropagation(); // the key has another meaning for the page
+    event.stopPropagation(); // on the page, this key has another meaning
     event.preventDefault();
     close();
     button.focus();

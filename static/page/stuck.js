@@ -1,4 +1,4 @@
-// The sticky part of the header: its last line, with the tokens and the selection.
+// The sticky part of the header: the last line, which contains the tokens and the selection.
 import { onDrawn } from "./mount.js";
 
 function measure() {

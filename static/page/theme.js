@@ -6,7 +6,7 @@ export const isDark = () => document.body.classList.contains("dark");
 // Register a listener that is called after each change: listener(dark).
 export const onTheme = (listener) => listeners.add(listener);
 
-// Scroll bars, select menus and other elements that the browser renders itself.
+// Apply the theme to scroll bars, select menus and other elements that the browser renders itself.
 const dressBrowser = (dark) => {
   document.documentElement.style.colorScheme = dark ? "dark" : "light";
 };

@@ -19,7 +19,7 @@ const PIECE = new RegExp(
   "g",
 );
 
-// Build the lines of a text as spans.
+// Convert the lines of a text to spans.
 function colored(text) {
   const lines = [[]];
   const put = (kind, piece) =>
@@ -65,9 +65,9 @@ function excerptOf({ caption, pieces, shapes }) {
 const textOf = (excerpts) =>
   excerpts.map(({ caption, pieces }) => [`# ${caption}`, ...pieces.map(([, text]) => text)].join("\n")).join("\n\n");
 
-// `state` { open, set } is the user's choice, which persists when the content changes.
+// `state`, { open, set }, holds the user's choices, which persist when the content changes.
 export function codeBox({ sets, words }, state) {
-  if (!sets.length) return null; // an installation without its sources
+  if (!sets.length) return null; // the installation does not contain the sources
   const box = el("details", "pg-excerpts pg-no-export"),
     top = el("div", "pg-excerpt-top"),
     list = el("div", "pg-excerpt-list"),
@@ -80,7 +80,7 @@ export function codeBox({ sets, words }, state) {
       await navigator.clipboard.writeText(textOf(chosen()[1]));
       said.textContent = words.copied;
     } catch {
-      said.textContent = words.not_copied; // requires https and permission
+      said.textContent = words.not_copied; // the clipboard requires https and permission
     }
   };
   const choose = (name) => {

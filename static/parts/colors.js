@@ -1,8 +1,8 @@
-// Colors: the ramp of a heat map as a table, and text colors that are readable on a background.
+// Colors: the color ramp of a map as a table, and text colors that are readable on a background.
 
-const READABLE = 4.5; // minimum contrast of text, WCAG 2.2 AA
+const READABLE = 4.5; // minimum contrast ratio of text, WCAG 2.2 AA
 
-// Interpolate the 255 colors [r, g, b] of a ramp from a few of them.
+// Interpolate the 255 colors [r, g, b] of a ramp from its color stops.
 export function lookup(stops) {
   const rgb = stops.map((stop) => [1, 3, 5].map((at) => parseInt(stop.slice(at, at + 2), 16)));
   return Array.from({ length: 255 }, (_, code) => {

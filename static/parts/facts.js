@@ -1,4 +1,4 @@
-// Facts as a list of terms with texts.
+// Facts as a list of terms and their descriptions.
 //
 // payload of "normfacts": { title, about, items [[what, text]], below, exported }
 //  title: optional; below: a sentence; exported: content and name of the exported file, if not "facts"
@@ -19,7 +19,7 @@ export function factList(items, look = "") {
 define("normfacts", (root) => {
   const box = el("div"),
     note = el("p", "pg-about");
-  let show = null; // created at the first drawing, so that the part takes no space while it waits for its numbers
+  let show = null; // created when first drawn, so that the part takes no space while it waits for its numbers
   return (payload) => {
     show ??= titled(root, box, note);
     box.replaceChildren(factList(payload.items));

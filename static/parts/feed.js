@@ -1,7 +1,7 @@
 // Invisible channels to the server: a script sends events and receives the responses.
 import { define } from "../page/mount.js";
 
-const takers = new Map(); // name of a part -> { take, send, unsent }
+const takers = new Map(); // part name -> { take, send, unsent }
 
 // Open the channel of this name: `take(payload)` receives responses. Returns send(event, value); without a value, the
 // previous one is sent. Events sent before the channel is mounted are queued.

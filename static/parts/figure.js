@@ -1,4 +1,4 @@
-// A persistent Plotly figure: it keeps its zoom, follows the theme, exports, and has a data table.
+// A persistent Plotly figure that keeps its zoom, follows the theme, and has exports and a data table.
 //
 // payload: { figure (JSON), title, note, source, file, run, columns, python, words }
 //   figure.layout.meta: scales { light, dark } of coloraxis, as text, height, narrow;
@@ -6,8 +6,8 @@
 //  by a click on it, and { part } is passed to the figure's owner (the event "pg-part" of the kind "figure"); in a
 //   heat map of layers x heads (meta.heads true) the cell itself is the head.
 // payload of "figure" also: absent (nothing is shown), picks "pair" (a pattern, with `places` of another run's tokens)
-//  or "column" (with `last`), zooms (a zoom requests the region in full: value { run, window }), wide (a layout for
-//  screens with room for its panels side by side)
+//  or "column" (with `last`), zooms (a zoom requests the region at full resolution: value { run, window }), wide (a
+//  layout for screens with room for its panels side by side)
 import { el, onWidth } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { adding, onSelect, pickHead, select, selection } from "../page/selection/selection.js";
@@ -31,7 +31,7 @@ function pickPoint({ points: [point], event }, { block, window: seen, heads }, o
   if (seen && Array.isArray(cell)) on.pick?.(seen[0] + cell[0] * block, seen[2] + cell[1] * block, block);
 }
 
-// Return the window [q0, q1, k0, k1] that a zoom requests; null for all of it, undefined if unchanged.
+// Return the window [q0, q1, k0, k1] that a zoom requests: null for the complete pattern, undefined if it is unchanged.
 function zoomedTo(change, { block, window: seen, whole }) {
   if (!seen) return undefined;
   if (change["xaxis.autorange"] || change["yaxis.autorange"]) return whole ? undefined : null;
@@ -68,7 +68,7 @@ export function mountPlot(root, on) {
   let payload = null,
     figure = null,
     Plotly = null,
-    drawnAt = 0, // width in pixels
+    drawnAt = 0, // width in pixels at the last drawing
     marking = false,
     drawing = Promise.resolve();
 
@@ -87,15 +87,15 @@ export function mountPlot(root, on) {
     fitted(figure, root, marked());
     const { height, narrow } = figure.layout.meta;
     chart.style.height = height ? `${root.clientWidth < 480 ? (narrow ?? height) : height}px` : "";
-    figure.layout.height = chart.clientHeight; // otherwise Plotly keeps the previous height
+    figure.layout.height = chart.clientHeight; // without this, Plotly would keep the previous height
     const wider = drawnAt && root.clientWidth > drawnAt;
     drawnAt = root.clientWidth;
     await Plotly.react(chart, figure.data, figure.layout, config);
-    if (wider) await Plotly.redraw(chart); // a legend that had more lines before would overlap the figure
+    if (wider) await Plotly.redraw(chart); // a legend that took more lines before would overlap the figure
     if (!chart.dataset.wired) listen();
     root.dataset.run = payload.run;
   };
-  // In a separate task, because drawing several figures at once would block the page.
+  // Draw in a separate task, because drawing several figures in one task would block the page.
   const soon = () => new Promise((done) => setTimeout(done));
   const redraw = () => {
     drawing = drawing.then(soon, soon).then(render);
@@ -139,10 +139,10 @@ export function mountPlot(root, on) {
   };
 }
 
-// Handle selection in a pattern, and determine the framed rows and columns. `places`: for a figure of another run, the
-// position in this run of each of its tokens, null without one.
+// Handle the selection in a pattern, and determine the framed rows and columns. `places`, in a figure of another run:
+// for each of its tokens the corresponding position in this run, or null.
 const PICKS = {
-  // Select the cell's pair; a zoom requests the region in full.
+  // Select the cell's pair; a zoom requests the region at full resolution.
   pair: {
     marked: ({ places }) =>
       places ? selection.tokens.map((token) => places.indexOf(token)).filter((at) => at >= 0) : selection.tokens,
@@ -169,10 +169,10 @@ function withoutTexts(payload, root) {
   return { ...payload, figure };
 }
 
-// A figure; see the top of this file for its payload.
+// The kind "figure"; see the top of this file for its payload.
 define("figure", (root, props, send) => {
   let payload = null,
-    roomy = null; // true if drawn in the wide layout
+    roomy = null; // whether the figure was last drawn in the wide layout
   const picks = () => PICKS[payload?.picks];
   const draw = mountPlot(root, {
     marked: () => picks()?.marked(payload) ?? [],

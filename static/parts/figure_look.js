@@ -2,17 +2,17 @@
 import { selection } from "../page/selection/selection.js";
 import { isDark } from "../page/theme.js";
 
-// Adjust a layout to the theme and a narrow screen. Exported files include this function, so it must not use the page.
+// Adjust a layout to the theme and a narrow screen. Exported files contain this function; it must not use the page.
 export function themed(layout, { text, line, isDark, narrow }) {
   const meta = layout.meta || {},
     theme = isDark ? "dark" : "light";
   if (meta.stacked) {
-    // panels are stacked if there is no room side by side
+    // stack the panels if there is no room for them side by side
     meta.beside ??= Object.fromEntries(Object.keys(meta.stacked).map((name) => [name, layout[name]]));
     Object.assign(layout, structuredClone(narrow ? meta.stacked : meta.beside));
   }
   layout.font = { ...layout.font, color: text };
-  // All axis labels fit, so Plotly need not measure each one again and hide those it considers too long.
+  // All axis labels fit, so Plotly need not measure each one and hide those that it considers too long.
   const axis = { color: text, gridcolor: line, ticklabeloverflow: "allow" };
   for (const name of Object.keys(layout)) if (/^[xy]axis/.test(name)) Object.assign(layout[name], axis);
   if (meta.scales && layout.coloraxis)
@@ -40,8 +40,8 @@ export function fitted(figure, root, tokens) {
   figure.layout.shapes = marks(figure, root, tokens);
 }
 
-const LINE = 13, // pixels of a label
-  AROUND = 90; // pixels around a map
+const LINE = 13, // height of a label in pixels
+  AROUND = 90; // margin around a map in pixels
 // Label every token of a map if they fit; on a narrow screen only every second, third, ... one.
 export function thinned(layout, width) {
   const labeled = (name) => layout[name]?.type === "category" && layout[name].tickvals?.length > 1;
@@ -55,7 +55,7 @@ export function thinned(layout, width) {
   }
 }
 
-// Frame the rows and columns of the selected tokens; in a map of layers x heads, the selected heads.
+// Frame the rows and columns of the selected tokens or, in a map of layers x heads, the selected heads.
 export function marks({ layout }, root, tokens) {
   const line = { color: getComputedStyle(root).getPropertyValue("--pg-accent").trim(), width: 1.5 };
   const tails = Object.keys(layout)
@@ -77,7 +77,7 @@ export function marks({ layout }, root, tokens) {
   if (layout.meta.places)
     return selection.tokens.map(
       (
-        at, // the horizontal axis is the prompt
+        at, // the prompt's tokens are on the horizontal axis
       ) => ({ type: "rect", xref: "x", yref: "paper", x0: at - 0.5, x1: at + 0.5, y0: 0, y1: 1, line }),
     );
   if (!layout.meta.window) return layout.meta.shapes ?? [];

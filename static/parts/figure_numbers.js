@@ -2,7 +2,7 @@
 // the page.
 
 const ARRAYS = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, i1: Int8Array, i2: Int16Array, i4: Int32Array };
-// Decode an array of Plotly's JSON -> { data, shape }
+// Decode an array in Plotly's JSON into { data, shape }.
 export function decoded(value) {
   if (!value?.bdata) {
     const rows = Array.isArray(value?.[0]) || ArrayBuffer.isView(value?.[0]);
@@ -19,11 +19,11 @@ export function decoded(value) {
 const unescaped = (text) => String(text).replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
 const words = (list) => Array.from(Array.isArray(list) ? list : decoded(list).data, unescaped);
 
-// Return the numbers of a heat map. If its colors show something else, such as a logarithm, trace.meta.exact is set and
+// Return the numbers of a map. If its colors show something else, such as a logarithm, trace.meta.exact is set and
 // customdata holds the numbers.
 const numbers = (trace) => (trace.meta?.exact ? trace.customdata : trace.z);
 
-// Return the numbers of a figure as rows for CSV and tables, largest first if each row has a single value.
+// Return the numbers of a figure as rows for CSV and tables, in decreasing order if each row has a single value.
 export function lines(figure) {
   const out = [],
     several = figure.data.filter((t) => t.type === "heatmap").length > 1;
@@ -43,7 +43,7 @@ export function lines(figure) {
           if (Number.isFinite(value)) out.push([...name, y[i], x[j], value]);
         }
     } else if (trace.type === "treemap") {
-      // only the leaves, which sum to the total
+      // keep only the leaves, which sum to the total
       const within = new Set(trace.parents);
       const sizes = decoded(trace.values).data;
       trace.ids.forEach((id, i) => {
@@ -89,5 +89,5 @@ export function arrays(figure) {
   return out;
 }
 
-// Copy the figure of a payload, because drawing modifies it. Scripts may also pass figures as JSON.
+// Copy the figure of a payload, because drawing modifies it. A script may also pass a figure as JSON.
 export const ownFigure = ({ figure }) => (typeof figure === "string" ? JSON.parse(figure) : structuredClone(figure));

@@ -1,4 +1,4 @@
-// Small forms: a row of settings beside the figure they control. The value is a plain object, one entry per control.
+// Small forms: a row of settings beside the figure they control. value: a plain object with one entry per control
 //
 // payload: { controls: [{ name, kind, label, value, options, min, max, step, when, help }], shows }
 //  kind "views" and "choice": options [[value, text, help]]; "views" is a row of buttons, "choice" a select menu
@@ -133,7 +133,7 @@ define("controls", (root, props, ask) => {
     help.replaceChildren(
       ...texts.map(([label, text]) => {
         const line = el("span");
-        if (texts.length > 1) line.append(el("b", "", label), " "); // the series that the text belongs to
+        if (texts.length > 1) line.append(el("b", "", label), " "); // the series to which the text belongs
         line.append(text);
         return line;
       }),
@@ -156,7 +156,7 @@ define("controls", (root, props, ask) => {
       if (pause) timer = setTimeout(tell, pause);
       else tell();
     };
-  // Remember the focused control and its text cursor, to restore them after redrawing.
+  // Record the focused control and its text cursor, to restore them after redrawing.
   const held = () => {
     const at = document.activeElement;
     if (!root.contains(at)) return () => {};

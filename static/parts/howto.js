@@ -1,4 +1,4 @@
-// Text-only parts: how to read a view, its purpose, and the question of a tab.
+// Text-only parts: how to read a view, the purpose of a view, and the question of a tab.
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
 
@@ -10,7 +10,7 @@ define("howto", (root) => (payload) => {
   more.append(el("summary", "", payload.more), ...paragraphs(["formula", "caveat"]));
   details.append(...paragraphs(["body", "try"]), more);
   details.ontoggle = () => root.classList.toggle("pg-howto-open", details.open);
-  root.classList.remove("pg-howto-open"); // a redrawn part is collapsed
+  root.classList.remove("pg-howto-open"); // collapse a redrawn part
   root.replaceChildren(details);
 });
 

@@ -1,4 +1,4 @@
-// Icons drawn in the text color, without a font. The label of the button gives the meaning.
+// Icons drawn in the text color, without a font. The label of the button states the meaning.
 import { el, svg } from "../page/dom.js";
 
 const PATHS = {
@@ -42,7 +42,7 @@ export function iconButton(name, label, act, { look = "pg-button pg-quiet", titl
   node.onclick = act;
   return node;
 }
-// Build the cross button that removes or closes something.
+// Build a cross-shaped button that removes or closes something.
 export const cross = (label, act, { look = "", ...more } = {}) =>
   iconButton("cross", label, act, { look: `pg-cross${look && ` ${look}`}`, ...more });
 

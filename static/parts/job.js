@@ -1,9 +1,9 @@
-// A button that starts work on the server, with a progress bar and a Cancel button.
+// A button that starts a job on the server, with a progress bar and a Cancel button.
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { pageState } from "../page/state.js";
 
-const PAUSE = 400; // milliseconds
+const PAUSE = 400; // milliseconds to wait for more changes of the settings
 
 function advance({ bar, cancel, text }, payload) {
   bar.setAttribute("aria-label", payload.text || payload.cancel);
@@ -14,9 +14,9 @@ function advance({ bar, cancel, text }, payload) {
 }
 
 define("job", (root, props, ask) => {
-  let itself = 0; // timer for work that is quick enough to start without a click
-  let cancelled = false; // true while a job is being stopped: its bar must not bring back the Cancel button
-  let shown = null; // the current bar, updated in place so that a button under the cursor is not replaced
+  let itself = 0; // timer of a job that is short enough to start without a click
+  let cancelled = false; // true while a job is being stopped: its progress bar must not restore the Cancel button
+  let shown = null; // the current bar, updated in place so that a button under the pointer is not replaced
   return (payload) => {
     const { state } = payload;
     clearTimeout(itself);

@@ -1,20 +1,20 @@
-// Tables of measured or computed numbers, with a sentence on whether they agree.
+// Tables of measured or computed numbers, with a sentence that states whether they agree.
 //
 // payload of "labtable": { title, about, verdict, good, columns, rows, tables, check, same, run, file, source, note, python,
 //   names, lines } or { absent }
-//   verdict: sentences above the table, framed as a warning where `good` is false
+//   verdict: sentences above the table, framed as a warning if `good` is false
 //  rows: lists of texts; the first one names the row. A cell may be { text, help, small, token, bar, bars, look }: smaller
-//    text after it, the id of the token it shows (null: not of the loaded model), a share from 0 to 1, or
+//    text after it, the id of the token it shows (null for a token of another model), a fraction from 0 to 1, or
 //     [{ from, to, look, hue }] as bars
 //  tables: [{ caption, columns, rows }] side by side, instead of columns and rows
-//  check: a sentence, with a tick if `same` is true; names, lines: the export, if it differs from columns and rows
+//  check: a sentence, with a check mark if `same` is true; names, lines: the export if it is not columns and rows
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { watchRow } from "../page/selection/watched.js";
 import { rowOf, tableOf, verdictLine } from "./table.js";
 import { titled } from "./titled.js";
 
-const PROSE = 24; // characters of the longest cell from which a column is formatted as text instead of numbers
+const PROSE = 24; // minimum length of the longest cell for a column to be formatted as text, not numbers
 const cellOf = (cell) => (typeof cell === "object" && cell !== null ? cell : { text: cell ?? "" });
 const isProse = (rows, column) => rows.some((row) => String(cellOf(row[column]).text ?? "").length >= PROSE);
 
@@ -48,7 +48,7 @@ define("labtable", (root) => {
   const verdict = el("div", "pg-lab-verdict"),
     scroll = el("div", "pg-lab-scroll", "", { tabindex: 0, role: "group" }),
     check = el("div");
-  let show = null; // created at the first drawing, so that the part takes no space while it waits for its numbers
+  let show = null; // created when first drawn, so that the part takes no space while it waits for its numbers
   return (payload) => {
     root.classList.toggle("pg-absent", Boolean(payload.absent));
     if (payload.absent) return;

@@ -1,4 +1,4 @@
-// The most likely next tokens as a table, facts about a token, and a token as displayed in running text.
+// A table of the most likely next tokens, facts about a token, and the form of a token in running text.
 import { el } from "../page/dom.js";
 import { watchRow } from "../page/selection/watched.js";
 import { rowOf, tableOf } from "./table.js";

@@ -1,6 +1,6 @@
-// Shared pieces of the views of training runs: the run's buttons, errors, and the actions on a finished run.
+// Elements shared by the views of training runs: the run's buttons, errors, and the actions on a finished run.
 //
-// run: { id, state, over, model_id, download, adapter, before { model, prompt } }; words: those of training.lab at least.
+// run: { id, state, over, model_id, download, adapter, before { model, prompt } }; words: include those of training.lab
 import { enter, state } from "../page/address/address.js";
 import { el } from "../page/dom.js";
 
@@ -42,7 +42,7 @@ export function problemLine({ text, hint }) {
   return alert;
 }
 
-// Compare its model with the base model in the Compare tab.
+// Compare the trained model with the base model in the Compare tab.
 function compare({ model_id, before }) {
   const now = state(),
     { chat, ...values } = now.values;
@@ -50,7 +50,7 @@ function compare({ model_id, before }) {
   enter({ heads: now.heads, model: model_id, prompt: before.prompt, tab: "compare", values: { ...values, ...chosen } });
 }
 
-// Build the actions on the model of a finished run; null without one.
+// Build the actions on the model of a finished run; null if it has no model.
 export function offers(words, run, open) {
   if (!run.over || !run.model_id) return null;
   const row = el("div", "pg-buttons");

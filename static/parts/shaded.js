@@ -1,4 +1,4 @@
-// A text whose tokens are colored by a number, with the numbers of the token under the pointer.
+// A text whose tokens are colored by a number, with a description of the token under the pointer.
 //
 // payload of "shaded": { title, about or note, facts, tokens, breaks, places, scale { label, ramps, ticks }, values, picks, words,
 //   names, lines, file, source, python, run }
@@ -13,7 +13,7 @@ import { facts, piece } from "./next_tokens.js";
 import { rampLegend, tint } from "./tinted.js";
 import { titled } from "./titled.js";
 
-// Format the description of a token, or the hint without one.
+// Format the description of a token, or the hint if no token is given.
 function saidOf({ words, tokens, places, values }, at) {
   if (at === null) return words.told;
   const numbers = Object.entries(values).map(([name, texts]) => [name, texts[at]]);
@@ -41,7 +41,7 @@ define("shaded", (root) => {
     text = el("div", "pg-reading-text pg-surprise-text", "", { role: "group" }),
     readout = el("p", "pg-surprise-readout", "", { "aria-live": "polite" });
   let payload = null,
-    show = null; // created at the first drawing, so that the part takes no space while it waits for its numbers
+    show = null; // created when first drawn, so that the part takes no space while it waits for its numbers
   const tokens = () => text.querySelectorAll("[data-index]");
   const color = () => {
     if (!payload) return;

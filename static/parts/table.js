@@ -1,8 +1,8 @@
-// Tables: cells with marks and bars, row headers, sortable columns, and a sentence on whether numbers agree.
+// Tables: cells with marks and bars, row headers, sortable columns, and a sentence that states whether numbers agree.
 import { el } from "../page/dom.js";
 import { icon } from "./icons.js";
 
-// Build a bar between two shares of its width; `look`: its class, `hue`: its color if not the default.
+// Build a bar between two fractions of the cell's width; `look`: its class, `hue`: its color if not the default.
 function barOf({ from = 0, to, look = "", hue = "" }) {
   const track = el("span", "pg-lab-bar", "", { "aria-hidden": "true" }),
     bar = el("i", look),
@@ -15,7 +15,7 @@ function barOf({ from = 0, to, look = "", hue = "" }) {
 }
 
 // Fill a cell with a text, an element, a list of both, or { text, inside, look, bar, help, ... }. Other entries become
-// attributes; `bar`: a share from 0 to 1 below the text; `bars`: several, as for barOf.
+// attributes; `bar`: a bar below the text, as a fraction from 0 to 1; `bars`: several, as for barOf.
 function fillCell(node, cell) {
   if (cell instanceof Node) node.append(cell);
   else if (Array.isArray(cell)) node.append(...cell);
@@ -54,7 +54,7 @@ export function rowOf(cells, { look = "", named = 0, ...attributes } = {}) {
 
 // Build a column header. `sort`: the action of its button; `sorted`: "ascending", "descending", "none" or undefined.
 function columnOf(column) {
-  if (column === null) return el("td"); // above a column of buttons
+  if (column === null) return el("td"); // the empty header of a column of buttons
   const head = el("th", "", "", { scope: "col" });
   if (!column?.sort) return fillCell(head, column);
   const { text, sort, sortLabel, sortTitle, inside = [], ...more } = column,
@@ -71,7 +71,7 @@ export const headOf = (columns) => {
   return row;
 };
 
-// Mark the column that the rows are sorted by: `is(head)` identifies it; `others`: the aria-sort of the other columns.
+// Mark the column by which the rows are sorted: `is(head)` identifies it; `others`: the aria-sort of the other columns.
 export function markSorted(heads, is, down, others = null) {
   for (const head of heads) {
     const said = is(head) ? (down ? "descending" : "ascending") : others;
@@ -80,8 +80,8 @@ export function markSorted(heads, is, down, others = null) {
   }
 }
 
-// Build a table. `columns`: cells as for rowOf, with { sort } if a click sorts; `rows`: lists of cells, rows, or
-// complete tbody elements; `named` as for rowOf; further entries become attributes.
+// Build a table. `columns`: cells as for rowOf, with { sort } if a click on the header sorts; `rows`: lists of cells,
+// rows, or complete tbody elements; `named` as for rowOf; further entries become attributes.
 export function tableOf({ look = "", columns = null, rows = [], caption = null, named = 0, ...attributes }) {
   const grid = el("table", look, "", attributes),
     body = el("tbody");
@@ -100,8 +100,8 @@ export function tableOf({ look = "", columns = null, rows = [], caption = null, 
   return grid;
 }
 
-// Build a sentence on whether numbers agree, with a tick if they do. `look`: class of the view; `apart`: the icon if
-// they differ.
+// Build a sentence that states whether numbers agree, with a check mark if they do. `look`: class of the view; `apart`:
+// the icon if they differ.
 export function verdictLine(same, inside, look = "pg-lab", apart = "") {
   const line = el("p", `${look}-${same ? "same" : "apart"}`),
     name = same ? "tick" : apart;

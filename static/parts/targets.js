@@ -1,7 +1,7 @@
-// The fields of target and distractor, with suggested tokens below the focused field.
+// The fields for target and distractor, with suggested tokens below the focused field.
 //
 // payload: { fields: [{ role, label, help, empty, token: { id, text } | null }], typed, offered: [{ id, text, place }],
-//  exact, cut, words }: `offered` are the tokens for `typed`; the first `exact` ones match the text itself
+//  exact, cut, words }: `offered` are the tokens for `typed`; the first `exact` ones match the typed text exactly
 // value: { typed }
 import { el, fill } from "../page/dom.js";
 import { define } from "../page/mount.js";
@@ -32,7 +32,7 @@ function targetField(part, role, acts) {
       "aria-expanded": "false",
       "aria-controls": `${name}-list`,
     });
-  let at = -1; // index in the list selected with the arrow keys
+  let at = -1; // index of the list item selected with the arrow keys
   list.hidden = true;
   picked.append(text, id, drop);
   box.append(label, picked, input, list);
@@ -56,7 +56,7 @@ function targetField(part, role, acts) {
           const option = el("li", "", "", { role: "option", id: `${list.id}-${n}`, "aria-selected": "false" });
           option.append(el("b", "", each.text), el("span", "pg-muted", fill(words.id, { id: each.id })));
           if (each.place) option.append(el("span", "pg-muted", words[each.place]));
-          option.onpointerdown = (event) => event.preventDefault(); // the field keeps the focus
+          option.onpointerdown = (event) => event.preventDefault(); // keep the focus on the field
           option.onclick = () => acts.take(field, each);
           return option;
         }),
@@ -114,7 +114,7 @@ define("targets", (root, props, send) => {
   let payload = null,
     timer = null,
     open = null, // the field whose list is open
-    taking = null; // token to select once the server has answered: { field, typed }
+    taking = null; // field and text whose token is selected once the server has answered: { field, typed }
 
   const ask = (typed) => {
     props.value = { typed };

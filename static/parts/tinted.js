@@ -2,7 +2,7 @@
 import { el } from "../page/dom.js";
 import { ink, lookup } from "./colors.js";
 
-// Color tokens by their positions on the ramp, 0 to 1, by data-index; null leaves a token uncolored.
+// Color tokens by their positions on the ramp, from 0 to 1, indexed by `data-index`; null leaves a token uncolored.
 export function tint(tokens, places, stops) {
   const ramp = lookup(stops);
   let plain = "";
@@ -15,7 +15,7 @@ export function tint(tokens, places, stops) {
   }
 }
 
-// ticks: [[place, text]]
+// `ticks`: [[position on the ramp, text]]
 export function rampLegend(label, stops, ticks) {
   const bar = el("i", "pg-surprise-ramp", "", { "aria-hidden": true }),
     marks = el("span", "pg-surprise-ticks"),

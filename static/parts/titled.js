@@ -3,9 +3,9 @@
 import { exporting } from "../export/menu.js";
 import { el } from "../page/dom.js";
 
-// Put elements into a part, between heading and footer. Returns show(payload, taken): `payload` has title, note or
-// about, file, source, python and run, unless provided later; `taken` describes the export, as for `exporting`, and overrides
-// the payload.
+// Put elements between the heading and the footer of a part. Returns show(payload, taken): `payload` has title, note or
+// about, file, source, python and run, unless they are provided later; `taken` describes the export, as for
+// `exporting`, and overrides the payload.
 export function titled(root, ...inside) {
   const title = el("h2"),
     about = el("p", "pg-about"),

@@ -1,7 +1,7 @@
 // A row of unobtrusive buttons.
 import { el } from "../page/dom.js";
 
-// [text, action] pairs, and plain strings for the words between them.
+// The arguments are [text, action] pairs for buttons, and strings for the words between them.
 export function tools(items) {
   const row = el("span", "pg-tools");
   for (const item of items) {

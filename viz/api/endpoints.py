@@ -1,4 +1,4 @@
-"""Every view's numbers as named functions for programs: Gradio's API, and MCP tools for language models."""
+"""The numbers of every view as named functions for programs: Gradio's API, and MCP tools for language models."""
 
 import inspect
 import re
@@ -18,7 +18,7 @@ from viz.work.playground import Playground
 
 
 def unique(endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-    """Return the same endpoints; raises InputError if two share a name, as those of external views may."""
+    """Return the endpoints unchanged. Raises InputError if two share a name, as those of external views may."""
     name, count = Counter(each.name for each in endpoints).most_common(1)[0]
     if count > 1:
         raise InputError("The name of an endpoint is taken.", name, "Give its function another name.")
@@ -33,7 +33,7 @@ ENDPOINTS = unique(
         *(each for tab in TABS for each in tab.api),
     )
 )
-# Views without an endpoint, and the reason.
+# Views without an endpoint, each with the reason.
 WITHOUT = {
     "start": "Its numbers are those of distribution, pattern, lens_at and logit_parts.",
     "assistant.reward_model": "A reward model belongs to the visitor who trained it: only its page reads it.",
@@ -41,7 +41,7 @@ WITHOUT = {
 
 
 def offer(playground: Playground) -> None:
-    """Register every function; called while the page is being built."""
+    """Register all functions while the page is being built."""
     register(playground, ENDPOINTS)
 
 
@@ -52,7 +52,7 @@ def needed() -> dict[str, dict[str, bool]]:
 
 
 def finish(page: gr.Blocks, app: Starlette) -> None:
-    """Finish the registration once the page is mounted on an app."""
+    """Complete the registration after the page has been mounted on an app."""
     leave_out(page, app, {each.name for each in ENDPOINTS})
     answer_in_json(page)
     look_less_often(page)

@@ -1,4 +1,4 @@
-"""Numbers as JSON: plain lists, eight significant digits, null for NaN and infinities."""
+"""Conversion of numbers to JSON: plain lists, eight significant digits, null for NaN and infinities."""
 
 import dataclasses
 import math
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-DIGITS = 8  # significant digits; float32 has about seven
+DIGITS = 8  # number of significant digits; float32 has about seven
 
 
 def plain(value: object) -> object:
-    """Convert a value of numpy arrays, frames, dataclasses, tuples and numbers to plain JSON types.
+    """Convert NumPy arrays, data frames, dataclasses, tuples and numbers to plain JSON types.
 
-    Floats are rounded to DIGITS significant digits, and NaN and infinities become None. A frame becomes a list of
-    records, its index among the columns. Raises TypeError for anything else.
+    Floats are rounded to DIGITS significant digits, and NaN and infinities become None. A data frame becomes a list of
+    records that includes its index. Raises TypeError for any other type.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -41,12 +41,12 @@ def _rounded(number: float) -> float | None:
 
 
 def _nested(value: object) -> object:
-    """Return nested lists of floats from a numpy array."""
+    """Convert a NumPy array to nested lists of floats."""
     return [_nested(each) for each in value] if isinstance(value, list) else _rounded(value)
 
 
 def count(value: object) -> int:
-    """Return how many numbers and texts a value holds; arrays count by their size."""
+    """Count the numbers and strings in a value; arrays count by their size."""
     if isinstance(value, np.ndarray | pd.DataFrame):
         return int(value.size)
     if isinstance(value, Mapping):

@@ -8,12 +8,12 @@ from viz.work.playground import Playground
 
 
 def models(playground: Playground) -> dict:
-    """Return the models that the other endpoints accept.
+    """List the models that the other endpoints accept.
 
     Returns:
-        models: records with id, label, and loaded: whether it is in memory; default: the id that is used
+        models: records with id, label, and loaded, which says whether it is in memory; default: the id that is used
             if a call gives none.
-        limits: the largest number of tokens in a prompt on this server.
+        limits: the maximum number of tokens in a prompt on this server.
     """
     rows = [
         {"id": each, "label": label, "loaded": playground.models.peek(each) is not None}
@@ -24,10 +24,11 @@ def models(playground: Playground) -> dict:
 
 
 def model_info(playground: Playground, model: LanguageModel) -> dict:
-    """Return a model's sizes, wiring and parameters. Loads the model if it is not in memory.
+    """Describe a model's sizes, architecture and parameters. Loads the model if it is not in memory.
 
     Returns:
-        config: layers, heads, widths, norms, positions and all other choices of the architecture; parameters; bytes;
+        config: layers, heads, widths, norms, position encoding and all other choices of the architecture; parameters;
+            bytes;
         vocabulary: its number of tokens; label.
     """
     listed = list_models()

@@ -1,11 +1,12 @@
 """Private names of Gradio that have no public replacement; they may change with any release.
 
-They affect only what programs read: without them the page and the functions still work, and a test names what is lost.
+They affect only what programs receive: without them, the page and the functions still work, and a test names what is
+lost.
 
-* The inputs that `gr.api` makes have no names and no descriptions (`root_block`, `_api_info`).
-* The configuration in the page lists every function for programs, half a megabyte (`page_api_info`).
-* MCP tools answer with Python's repr instead of JSON (`mcp_server_obj`).
-* The queue looks for calls every millisecond, which costs an idle server 4% of a core (`_queue`).
+* The inputs that `gr.api` makes have no names and no descriptions (`root_block`, `_api_info`). * The configuration in
+the page lists every function for programs, half a megabyte (`page_api_info`). * MCP tools answer with Python's repr
+instead of JSON (`mcp_server_obj`). * The queue looks for calls every millisecond, which costs an idle server 4% of a
+core (`_queue`).
 """
 
 import json
@@ -17,7 +18,7 @@ from starlette.routing import Mount
 
 
 def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, str]]) -> None:
-    """Name and describe each argument on the API page, which otherwise says "1st", "2nd" ..."""
+    """Set the name and description of each argument on the API page, which otherwise shows "1st", "2nd" ..."""
     block = gr.context.Context.root_block.fns[dependency["id"]]
     for component, (name, text) in zip(block.inputs, arguments, strict=True):
         component.label = name
@@ -25,9 +26,9 @@ def describe(dependency: gr.events.Dependency, arguments: Collection[tuple[str, 
 
 
 def leave_out(page: gr.Blocks, app: Starlette, names: Collection[str]) -> None:
-    """Omit functions and their descriptions from the config sent to a visitor's page: they are longer than the rest.
+    """Remove functions and their descriptions, which are most of its length, from the config sent to a visitor's page.
 
-    Programs request the full configuration. `app` is the one that the page is mounted on.
+    Programs request the full configuration. `app` is the one on which the page is mounted.
     """
     functions = {number: block for number, block in page.fns.items() if block.api_name in names}
     parts = {part._id for block in functions.values() for part in (*block.inputs, *block.outputs)}
@@ -54,5 +55,7 @@ def answer_in_json(page: gr.Blocks) -> None:
 
 
 def look_less_often(page: gr.Blocks) -> None:
-    """Make the queue look for calls every 20 ms, and every second for progress, which no function reports."""
+    """Make the queue look for calls every 20 ms, and for progress only every second, because no function
+    reports any.
+    """
     page._queue.sleep_when_free, page._queue.progress_update_sleep_when_free = 0.02, 1.0

@@ -1,6 +1,6 @@
 """Endpoints as functions that Gradio calls for programs, with their place in the queue.
 
-Gradio's own queue starts every call at once. Each call then waits here, holding no thread, until its session's answers
+Gradio's own queue starts every call at once. Each call then waits here, without a thread, until its session's answers
 are being read, its client has few unread answers, and its turn comes.
 """
 
@@ -27,16 +27,16 @@ from viz.work.queue import QueueFull
 from viz.work.under_way import UnderWay
 
 log = logging.getLogger("playground")
-MOST_CALLS = 2000  # concurrent calls; most of them only wait, at about 10 kB each
-HEARD_SECONDS = 20.0  # seconds that a call waits for a reader of its session's answers
-MOST_WAITING = 60.0  # seconds that a call waits for its turn
-UNREAD = 4  # unread answers per client, beyond which its next call waits
+MOST_CALLS = 2000  # maximum number of concurrent calls; most of them only wait, at about 10 kB each
+HEARD_SECONDS = 20.0  # seconds to wait for a reader of the session's answers
+MOST_WAITING = 60.0  # seconds to wait for a call's turn
+UNREAD = 4  # maximum number of unread answers per client; beyond it, the client's next call waits
 LOOK_SECONDS = 0.1  # seconds between two checks for unread answers
 
 
 @dataclass(eq=False)
 class Programs:
-    """The calls of programs under way."""
+    """The calls of programs in progress."""
 
     playground: Playground
     calls: UnderWay = field(default_factory=UnderWay)
@@ -45,7 +45,7 @@ class Programs:
         self._limiter = anyio.CapacityLimiter(self.playground.engine.threads)
 
     async def call(self, endpoint: Endpoint, sent: dict[str, object], session: str, client: str) -> dict:
-        """Return the answer of an endpoint when the session's turn comes; raises PlaygroundError."""
+        """Answer a call to an endpoint when the session's turn comes; raises PlaygroundError."""
         presence, bounds = self.playground.presence, self.playground.queue.bounds
         if not presence.belongs(session, client):
             raise PlaygroundError("This visit is somebody else's.")
@@ -81,7 +81,7 @@ class Programs:
 
 
 def offered(programs: Programs, endpoint: Endpoint) -> Callable[..., Any]:
-    """Return the endpoint as a function that Gradio can call, with its signature and docstring."""
+    """Wrap the endpoint as a function that Gradio can call, with its signature and docstring."""
     declared = arguments(endpoint)
 
     async def answer(request: gr.Request, *values: object) -> dict:
@@ -109,7 +109,7 @@ def offered(programs: Programs, endpoint: Endpoint) -> Callable[..., Any]:
 
 
 def _error(text: str) -> gr.Error:
-    """Return an error whose text reaches the caller, without a traceback on either side."""
+    """Build an error whose text reaches the caller, without a traceback on either side."""
     return gr.Error(text, title="Not possible", print_exception=False)
 
 

@@ -1,7 +1,7 @@
 """Endpoints as typed functions of a run, a model or the server.
 
-A function's docstring is the documentation on the API page and for language models: first a summary, then "Args:" with
-every argument of its own, then "Returns:". Arguments that all endpoints share are documented here once.
+A function's docstring is the documentation on the API page and for language models: a summary, then "Args:" with every
+argument of its own, then "Returns:". Arguments shared by all endpoints are documented here once.
 """
 
 import inspect
@@ -29,8 +29,8 @@ from viz.words import words
 from viz.work.playground import Playground
 from viz.work.prompt import Prompt, conversation
 
-MOST_NUMBERS = 1_200_000  # numbers per answer: a full attention map of 1,024 tokens
-MOST_WAITING = 60.0  # time limit in the queue for long work
+MOST_NUMBERS = 1_200_000  # maximum number of values per answer: a full attention map of 1,024 tokens
+MOST_WAITING = 60.0  # seconds that long-running work waits in the queue
 SHARED = {
     "prompt": "The text that the model reads.",
     "messages": "A conversation in place of the prompt, for a model with a chat template: each "
@@ -72,16 +72,16 @@ _HINTS = {"prompt": Text, "model": str, "edits": list[dict], "messages": list[di
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument as a caller sees it."""
+    """An argument as a caller sees it."""
 
     name: str
     hint: object
-    default: object  # inspect.Parameter.empty for a required one
+    default: object  # inspect.Parameter.empty if the argument is required
     description: str
 
 
 def arguments(endpoint: Endpoint) -> list[Argument]:
-    """Return all arguments in the order of a call: the prompt, the endpoint's own, and the shared ones."""
+    """List all arguments in the order of a call: the prompt, the endpoint's own, and the shared ones."""
     hints = typing.get_type_hints(endpoint.function, include_extras=True)
     _, texts, _ = parse_docstring(endpoint.function)
     empty = inspect.Parameter.empty
@@ -93,7 +93,7 @@ def arguments(endpoint: Endpoint) -> list[Argument]:
         listed.append(Argument(each.name, hints[each.name], default, text))
     shared = {"model": "", "edits": [], "messages": []}
     listed += [Argument(name, _HINTS[name], shared[name], SHARED[name]) for name in _SHARED[endpoint.reads]]
-    return sorted(listed, key=lambda each: each.default is not empty)  # stable sort: required ones come first
+    return sorted(listed, key=lambda each: each.default is not empty)  # stable sort: required arguments come first
 
 
 def _ranged(text: str, hint: object, default: object) -> str:
@@ -132,7 +132,7 @@ def document(endpoint: Endpoint) -> str:
 def call(playground: Playground, endpoint: Endpoint, sent: dict[str, object], owner: str = "") -> dict:
     """Validate arguments and return the endpoint's answer as JSON types; raises PlaygroundError.
 
-    Long work waits in the same queue as the page's; `owner` is the visitor that it counts for.
+    Long-running work waits in the same queue as the page's; `owner` is the visitor to which it is attributed.
     """
     values = checked_arguments(endpoint, sent)
     if not endpoint.long:
@@ -147,7 +147,7 @@ def call(playground: Playground, endpoint: Endpoint, sent: dict[str, object], ow
 
 
 def checked_arguments(endpoint: Endpoint, sent: dict[str, object]) -> dict[str, object]:
-    """Return every declared argument with its value or default; raises InputError."""
+    """Return every declared argument with its value or default. Raises InputError for invalid arguments."""
     declared = arguments(endpoint)
     if unknown := [name for name in sent if name not in {each.name for each in declared}]:
         raise InputError("No argument has this name.", unknown[0][:40], "Leave it out.")
@@ -160,7 +160,7 @@ def checked_arguments(endpoint: Endpoint, sent: dict[str, object]) -> dict[str, 
 
 
 def answer(playground: Playground, endpoint: Endpoint, values: dict[str, object]) -> dict:
-    """Return the answer to validated arguments as JSON types; raises PlaygroundError."""
+    """Compute the answer to validated arguments as JSON types; raises PlaygroundError."""
     began = time.perf_counter()
     parameters = {name: value for name, value in values.items() if name not in _HINTS}
     about: dict[str, object] = {"model": None, "dtype": None, "tokens": None}
@@ -183,12 +183,12 @@ def answer(playground: Playground, endpoint: Endpoint, values: dict[str, object]
 
 
 def prompt_from(values: Mapping[str, Any]) -> Prompt:
-    """Return the prompt or the conversation; raises InputError for malformed messages."""
+    """Build the prompt or the conversation. Raises InputError for malformed messages."""
     return conversation(values["messages"]) if values.get("messages") else Prompt(values["prompt"])
 
 
 def scene_of(playground: Playground, model: LanguageModel, prompt: Prompt, edits: list[dict]) -> Scene:
-    """Run a prompt with edits and return the scene that views take; raises PlaygroundError."""
+    """Run a prompt with edits and return the scene on which views operate; raises PlaygroundError."""
     tokens = playground.tokens(model, prompt)
     if len(edits) > MOST_EDITS:
         raise InputError("There are too many edits.", str(len(edits)), say("At most {}.", MOST_EDITS))

@@ -1,4 +1,4 @@
-"""Axes, legends and layout shared by all figures: one way to name an axis, thin its ticks and place a legend."""
+"""Axes, legends and layout shared by all figures: how to name an axis, thin its ticks and place a legend."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ from viz.theme import HUES, frame_layout
 BLUE, ORANGE, GREEN, PINK, RED = HUES[0], HUES[4], HUES[2], HUES[3], HUES[1]
 GRAY = "rgba(128,134,150,0.9)"
 HEIGHT = 320
-MOST_TICKS = 24  # maximum token labels on an axis; more would take longer to draw than the cells
+MOST_TICKS = 24  # maximum number of token labels on an axis; more would take longer to draw than the cells
 LOG: dict[str, Any] = {"type": "log", "tickformat": ",~g", "nticks": 7}  # a log axis
-ZERO: dict[str, Any] = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}  # an axis with a line at 0
+ZERO: dict[str, Any] = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.5)"}  # an axis with a zero line
 LEGEND: dict[str, Any] = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 
 
 def axis(title: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Build an axis with a title, room for its labels, and no line at zero."""
+    """Build an axis with a title, room for its labels, and no zero line."""
     named = {"title": {"text": plotly_text(title), "standoff": 8}} if title else {}
     return {"automargin": True, "zeroline": False, **named, **(more or {})}
 
@@ -28,8 +28,8 @@ def axis(title: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
 def powers(low: float, high: float, most: int = 8) -> dict[str, Any]:
     """Build a log axis from `low` to `high`, both above 0, with about `most` labels at powers of ten.
 
-    Plotly writes 10² larger than 10 and 1, so the labels are our own, all in one form. A range with fewer than two
-    powers of ten gets plain numbers.
+    Plotly writes 10² larger than 10 and 1, so the labels are generated here, all in the same format. A range with
+    fewer than two powers of ten gets plain numbers.
     """
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     step = max(1, -(-(last - first + 1) // most))
@@ -66,7 +66,7 @@ def row_tick(piece: str, marked: bool) -> str:
 
 
 def count_axis(title: str, count: int, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Build an axis of integers from 0 up, for layers and heads, with at most 16 labels."""
+    """Build an axis of nonnegative integers, for layers and heads, with at most 16 labels."""
     shown = {"tickmode": "linear", "tick0": 0, "dtick": max(1, -(-count // 16)), "showgrid": False}
     return axis(title, {**shown, **(more or {})})
 
@@ -86,8 +86,8 @@ def figure(
     meta: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> go.Figure:
-    """Draw traces on one pair of axes, with a legend above. `narrow`: the figure's height on a phone; `meta`: see
-    parts/figure.js.
+    """Draw traces on one pair of axes, with a legend above. `narrow` is the figure's height on a phone; for `meta`,
+    see parts/figure.js.
     """
     full_meta = {"height": height, "narrow": narrow or height, **(meta or {})}
     layout = frame_layout(full_meta) | {"xaxis": dict(x), "yaxis": dict(y), "legend": LEGEND} | dict(more or {})

@@ -1,4 +1,4 @@
-"""A prediction as rows of tokens with their probabilities, and its entropy."""
+"""Rows for a prediction: tokens with their probabilities, and the entropy."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from viz.numbers import BIT, bits, difference, logit, nats, percent
 
 
 def likeliest(logits: np.ndarray, limit: int) -> list[int]:
-    """Return the ids of the tokens with the largest logits, largest first; ties in order of id. logits [V]"""
+    """Return the ids of the tokens with the largest logits in decreasing order, ties by the smaller id. logits [V]"""
     return [int(number) for number in np.argsort(-logits, kind="stable")[:limit]]
 
 
 def entropy(logits: np.ndarray) -> float:
-    """Compute a prediction's entropy, -sum p ln p of the softmax, in nats, in float64. logits [V]"""
+    """Compute the entropy of a prediction, -sum p ln p of the softmax, in nats and float64. logits [V]"""
     x = logits.astype(np.float64) - logits.max()
     total = np.exp(x).sum()
     return float(np.log(total) - (np.exp(x) * x).sum() / total)
@@ -24,8 +24,7 @@ def entropy(logits: np.ndarray) -> float:
 def prediction_rows(table: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
     """Convert the table of model.attention.effects.next_tokens for the page, with each token's visible text.
 
-    Probabilities are 0 to 1. "texts" holds the formatted numbers, "change" that of the probability in percentage
-    points.
+    Probabilities range from 0 to 1. "texts" holds the formatted numbers, with "change" in percentage points.
     """
     columns = ["p_before", "p_after", "logit_before", "logit_after"]
     numbers = table[columns].to_numpy(dtype=np.float64).tolist()
@@ -39,9 +38,10 @@ def prediction_rows(table: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
 
 
 def moved(entropies: Sequence[float], kl: float) -> dict:
-    """Build the payload of a prediction's entropy before and after a change and the KL divergence, raw and formatted.
+    """Build the payload of a prediction's entropy before and after a change, and of the KL divergence, raw and
+    formatted.
 
-    entropies: before and after, in nats; the page gets bits. kl: in nats.
+    `entropies` holds both entropies in nats, which the page gets in bits. `kl` is in nats.
     """
     before, after = (each / BIT for each in entropies)
     texts = {"before": bits(before), "after": bits(after), "kl": nats(kl)}

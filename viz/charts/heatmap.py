@@ -15,15 +15,15 @@ from model.records import Tokens
 from viz.labels import axis_name, plotly_text, tick_text
 from viz.theme import RAMPS, frame_layout, scales
 
-MAX_CELLS = 256  # maximum cells per side; beyond that, neighbors are pooled until the reader zooms in
+MAX_CELLS = 256  # maximum number of cells per side; beyond that, neighbors are pooled until the user zooms in
 BLANK = 255  # code of a masked cell (future token)
-MOST_CODES = 1_200_000  # codes in the pictures of all heads together, to keep them below a megabyte
-MAX_TICKS = 32  # maximum labels per axis; laying them out is what makes a heat map slow, not the cells
+MOST_CODES = 1_200_000  # maximum number of codes in the images of all heads together, to keep them below a megabyte
+MAX_TICKS = 32  # maximum number of labels per axis; laying out labels, not cells, is what makes an attention map slow
 
 
 @dataclass(frozen=True)
 class Window:
-    """The visible part of a map: query rows q0 .. q1 - 1 and key columns k0 .. k1 - 1."""
+    """The visible part of an attention map: query rows q0 .. q1 - 1 and key columns k0 .. k1 - 1."""
 
     q0: int
     q1: int
@@ -32,12 +32,12 @@ class Window:
 
     @staticmethod
     def whole(T: int) -> "Window":
-        """Return the window of the whole map."""
+        """Return the window of the complete map."""
         return Window(0, T, 0, T)
 
     @staticmethod
     def of(value: object, T: int) -> "Window":
-        """Return the requested window, or the whole map unless the request is four positions in order."""
+        """Return the requested window, or the complete map unless the request is four valid positions."""
         if not (isinstance(value, list | tuple) and len(value) == 4 and all(isinstance(v, int) for v in value)):
             return Window.whole(T)
         q0, q1, k0, k1 = (min(max(v, 0), T) for v in value)
@@ -46,17 +46,17 @@ class Window:
 
 @dataclass(frozen=True)
 class PatternWords:
-    """The words on the figure of a map, in the reader's language."""
+    """The words on the figure of an attention map, in the user's language."""
 
     query: str
     key: str
-    weight: str  # name of the values of the cells
+    weight: str  # name of the cells' values
     largest: str  # name of the values of pooled cells
 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One map of the figure."""
+    """One attention map of the figure."""
 
     name: str
     z: np.ndarray  # [T, T], NaN for empty cells
@@ -64,14 +64,14 @@ class Panel:
 
 @dataclass(frozen=True)
 class Look:
-    """The mapping from numbers to colors, shared by the panels of a figure."""
+    """The mapping from numbers to colors that the panels of a figure share."""
 
-    kind: str = "share"  # color range: "share" 0 to 1, "size" 0 to the maximum, "signed" symmetric around 0
+    kind: str = "share"  # color range: "share" from 0 to 1, "size" from 0 to the maximum, "signed" symmetric around 0
     curve: str = "sqrt"  # one of viz.theme.CURVES
 
 
 def pool(z: np.ndarray, block: int) -> np.ndarray:
-    """Pool each block x block square to its value of largest magnitude, NaN if all are NaN. [q, k] -> [ceil(q/b),
+    """Pool each block x block square to its value of largest magnitude, or NaN if all are NaN. [q, k] -> [ceil(q/b),
     ceil(k/b)]
     """
     if block == 1:
@@ -87,7 +87,7 @@ def pool(z: np.ndarray, block: int) -> np.ndarray:
 
 
 def pooling(window: Window, panels: int) -> int:
-    """Return the number of cells per side to pool into one, for `panels` panels that show a window."""
+    """Return the side length of the squares of cells to pool into one, for `panels` panels that show a window."""
     longest = max(window.q1 - window.q0, window.k1 - window.k0)
     return -(-longest * min(panels, 2) // MAX_CELLS)
 
@@ -105,8 +105,8 @@ def pattern_figure(
     """Draw maps side by side on one color scale: queries down, keys across, blank where NaN, exact values on hover.
 
     A window of more than MAX_CELLS cells per side, over all panels together, is pooled to its values of largest
-    magnitude; `layout.meta` gives the factor, and the page requests a smaller window when the reader zooms in. `meta`:
-    further data for the page; the reader's zoom persists between figures of the same `revision`.
+    magnitude. `layout.meta` gives the factor, and the page requests a smaller window when the user zooms in. `meta` is
+    further data for the page. The user's zoom persists between figures of the same `revision`.
     """
     columns = min(len(panels), 2)
     parts = [panel.z[window.q0 : window.q1, window.k0 : window.k1].astype(np.float32) for panel in panels]
@@ -153,7 +153,7 @@ def pattern_figure(
         "coloraxis": {"cmin": low, "cmax": top, "colorbar": bar},
         "showlegend": False,
     }
-    # Plain dictionaries, validated once: Plotly's own updates take longer than all of the numbers.
+    # Plain dictionaries, validated once, because Plotly's own updates take longer than computing the numbers.
     return go.Figure(heats, common | _axes(panels, words, *looks, columns=columns))
 
 
@@ -166,7 +166,7 @@ def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, column
     if len(panels) == 1:
         return {"xaxis": x | {"title": _title(words.key)}, "yaxis": y | {"title": _title(words.query)}}
     rows = -(-len(panels) // columns)
-    gap = (0.3 if columns == 1 else 0.25) / rows  # space for the labels of the key tokens
+    gap = (0.3 if columns == 1 else 0.25) / rows  # room for the labels of the key tokens
     height, layout, names = (1 - gap * (rows - 1)) / rows, {}, []
     for n, panel in enumerate(panels):
         row, left, tail = n // columns, n % columns == 0, str(n + 1) if n else ""
@@ -206,17 +206,17 @@ def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, column
                 "font": {"size": 12},
             }
         )
-    margin = {"l": 8, "r": 8, "t": 30, "b": 8}  # space for the names of the panels
+    margin = {"l": 8, "r": 8, "t": 30, "b": 8}  # room for the names of the panels
     return layout | {"annotations": names, "margin": margin}
 
 
 def _largest(z: np.ndarray) -> float:
-    """Return the largest absolute value in the drawing."""
+    """Compute the largest absolute value in the figure."""
     return float(np.nanmax(np.abs(z))) if np.isfinite(z).any() else 0.0
 
 
 def _bar_ticks(look: Look, top: float) -> list[float]:
-    """Return the values at which the color bar has labels."""
+    """Choose the values at which the color bar has labels."""
     if look.kind == "signed":
         return [-top, -top / 2, 0, top / 2, top]
     shares = {"sqrt": [0, 0.05, 0.25, 0.5, 1], "linear": [0, 0.25, 0.5, 0.75, 1], "log": [0, 0.1, 0.25, 0.5, 1]}
@@ -224,7 +224,7 @@ def _bar_ticks(look: Look, top: float) -> list[float]:
 
 
 def combined(matrices: Sequence[np.ndarray], how: str) -> np.ndarray:
-    """Combine several matrices cell by cell by "mean" or "max"; NaN where any is NaN. float32 [T, T] each"""
+    """Combine several matrices cell by cell by "mean" or "max"; NaN if any value is NaN. float32 [T, T] each"""
     stacked = functools.reduce(np.maximum if how == "max" else np.add, matrices)
     return stacked if how == "max" else stacked / np.float32(len(matrices))
 
@@ -234,7 +234,7 @@ def _title(text: str) -> dict:
 
 
 def _axis_look(ticks: list[str], texts: list[str]) -> dict:
-    """Build a category axis with a label on some of its tokens."""
+    """Build a category axis with labels on some of its tokens."""
     return {
         "type": "category",
         "tickmode": "array",
@@ -248,7 +248,9 @@ def _axis_look(ticks: list[str], texts: list[str]) -> dict:
 
 
 def _axis(tokens: Tokens, start: int, end: int, block: int, limit: int) -> tuple[list[str], list[str], list[str]]:
-    """Return the category names of a window's tokens or blocks of tokens, those with a tick, and the ticks' labels."""
+    """Return the category names of a window's tokens or blocks of tokens, those that have a tick, and the tick
+    labels.
+    """
     starts = range(start, end, block)
     if block == 1:
         names = [axis_name(i, tokens.pieces[i]) for i in starts]
@@ -260,7 +262,7 @@ def _axis(tokens: Tokens, start: int, end: int, block: int, limit: int) -> tuple
 
 
 def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> dict:
-    """Draw every head's thumbnail into one image for the page's grid: codes 0 .. 254 on the ramp, 255 blank.
+    """Encode every head's thumbnail for the page's grid as one image: codes 0 .. 254 on the ramp, 255 blank.
 
     thumbnails uint8 [L, H, t, t]. The codes are square roots of max-pooled weights, deflated and base64-encoded.
     """
@@ -282,7 +284,9 @@ def overview(thumbnails: np.ndarray, metrics: pd.DataFrame, group_size: int) -> 
 
 
 def _halved(codes: np.ndarray) -> np.ndarray:
-    """Halve the side of the images; each cell is the largest of its four that are not blank. [L, H, t, t] uint8"""
+    """Reduce the side of the images by half; each cell is the maximum of its four, ignoring blank ones. [L, H, t, t]
+    uint8
+    """
     L, H, t, _ = codes.shape
     even = np.full((L, H, t + t % 2, t + t % 2), BLANK, np.uint8)
     even[..., :t, :t] = codes

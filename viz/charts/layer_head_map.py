@@ -14,25 +14,25 @@ _NARROW = 120, 26, 300, 620  # heights in pixels: axes, one head, minimum, maxim
 
 @dataclass(frozen=True)
 class HeadWords:
-    """The words on a grid of heads, in the reader's language."""
+    """The words on a grid of heads, in the user's language."""
 
     layer: str
     head: str
-    value: str  # name of the values of the cells
+    value: str  # name of the cells' values
 
 
 @dataclass(frozen=True)
 class EffectWords:
-    """The words on a grid of effects, in the reader's language."""
+    """The words on a grid of effects, in the user's language."""
 
     layer: str
     head: str
-    value: str  # name of the values of the cells
+    value: str  # name of the cells' values
     unit: str
 
 
 def effect_figure(effects: np.ndarray, words: EffectWords, *, signed: bool) -> go.Figure:
-    """Draw a grid of effects, layers across and heads down: signed around 0, or magnitudes from 0 up. effects [L, H]"""
+    """Draw a grid of effects, layers across and heads down: signed around 0, or magnitudes from 0. effects [L, H]"""
     hover = f"{plotly_text(words.value)}: %{{z:{'+' if signed else ''}.5f}} {plotly_text(words.unit)}"
     return head_figure(
         effects, HeadWords(words.layer, words.head, f"{words.value} ({words.unit})"), hover, signed=signed
@@ -42,7 +42,7 @@ def effect_figure(effects: np.ndarray, words: EffectWords, *, signed: bool) -> g
 def head_figure(
     z: np.ndarray, words: HeadWords, hover: str, *, signed: bool, customdata: list | None = None
 ) -> go.Figure:
-    """Draw one number per head as a grid, blank where NaN. `hover`: the template after the head's name. z [L, H],
+    """Draw one number per head as a grid, blank where NaN. `hover` is the template after the head's name. z [L, H],
     customdata [H, L]
     """
     L, H = z.shape

@@ -1,4 +1,4 @@
-"""Lines and bars of a figure, with hovers that name the series, the place and the full value."""
+"""Lines and bars of a figure, with hovers that show the series, the x value and the full y value."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,13 +11,13 @@ from viz.labels import plotly_text
 from viz.numbers import number, plain
 from viz.theme import frame_layout
 
-SMOOTH = 10  # training steps that a smoothed loss averages over
-MARKED = 128  # maximum points of a line with markers
+SMOOTH = 10  # number of training steps over which a smoothed loss is averaged
+MARKED = 128  # maximum number of points of a line with markers
 HOVER_TEXT = "%{hovertext}<extra></extra>"  # a hover template that shows prepared texts
 
 
 def running_mean(values: np.ndarray, window: int = SMOOTH) -> np.ndarray:
-    """Compute the mean over each value and the `window` - 1 before it, fewer at the beginning. [N] -> [N]"""
+    """Compute the mean of each value and the `window` - 1 before it, or fewer at the beginning. [N] -> [N]"""
     total = np.concatenate([[0.0], np.cumsum(values)])
     at = np.arange(1, len(values) + 1)
     first = np.maximum(at - window, 0)
@@ -25,7 +25,7 @@ def running_mean(values: np.ndarray, window: int = SMOOTH) -> np.ndarray:
 
 
 def values(y: Sequence[float]) -> list[float | None]:
-    """Round the numbers of a trace to six significant digits; None for values that are not finite."""
+    """Round the values of a trace to six significant digits; None for values that are not finite."""
     return [plain(float(each)) for each in y]
 
 
@@ -65,9 +65,10 @@ def band(
     edges: tuple[str, str] = ("", ""),
     hover: str = "",
 ) -> list[go.Scatter]:
-    """Draw the area between two lines, to be placed below the line of that name; the legend toggles both together.
+    """Draw the area between two lines, below the line of the same name; the legend toggles both together.
 
-    Without `hover` the band is left out of hovers and exports; with it both edges are included, named by `edges`.
+    If `hover` is empty, the band is excluded from hovers and exports; otherwise both edges are included, named by
+    `edges`.
     """
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     look = {
@@ -100,9 +101,7 @@ def runs(
     dash: str = "solid",
     more: Mapping[str, Any] | None = None,
 ) -> list[go.Scatter]:
-    """Draw the mean of several runs over a band from the smallest to the largest value, which the hover shows. y [runs,
-    N]
-    """
+    """Draw the mean of several runs over a band from the minimum to the maximum, which the hover shows. y [runs, N]"""
     low, high = y.min(0), y.max(0)
     spans = [f"{number(a)} – {number(b)}" for a, b in zip(low, high, strict=True)]
     style = {"legendgroup": plotly_text(name), **(more or {})}
@@ -112,7 +111,7 @@ def runs(
 
 
 def guide(name: str, x: Sequence[Any], y: Sequence[float], dash: str = "dot") -> go.Scatter:
-    """Draw a thin gray reference line, without hover and left out of exports."""
+    """Draw a thin gray reference line, which is excluded from hovers and exports."""
     more = {"mode": "lines", "hoverinfo": "skip"}
     return line(name, x, y, GRAY, hover="", dash=dash, width=1.5, more=more)
 
@@ -127,7 +126,7 @@ def bars(
     text: Sequence[str] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> go.Bar:
-    """Draw vertical bars; `text` is for the hover only."""
+    """Draw vertical bars; `text` is shown only on hover."""
     label = plotly_text(name)
     settings = {
         "x": list(x),
@@ -163,7 +162,7 @@ def rows(
 
 
 def token_data(n: int) -> list[dict]:
-    """Build the custom data that makes a click on the points 0 .. n - 1 select the token at that position."""
+    """Build the custom data with which a click on the points 0 .. n - 1 selects the token at that position."""
     return [{"tokens": [i]} for i in range(n)]
 
 
@@ -177,7 +176,9 @@ def stacked(
     meta: Mapping[str, Any] | None = None,
     gap: float = 0.04,
 ) -> go.Figure:
-    """Draw panels stacked on one x axis: name -> traces, and name -> y axis, from top to bottom."""
+    """Draw panels stacked on one x axis: `panels` maps names to traces, `y` maps names to y axes, from top to
+    bottom.
+    """
     traces, layout, n = [], {}, len(panels)
     for at, (name, panel) in enumerate(panels.items()):
         tail = str(at + 1) if at else ""
@@ -201,7 +202,9 @@ def grid(
     columns: tuple[int, int] = (2, 1),
     meta: Mapping[str, Any] | None = None,
 ) -> go.Figure:
-    """Draw panels side by side, each with its own axes. `columns`: panels per row on a wide and on a narrow page."""
+    """Draw panels side by side, each with its own axes. `columns` is the number per row on a wide and on a narrow
+    page.
+    """
     names, traces = list(panels), []
     for at, panel in enumerate(panels.values()):
         tail = str(at + 1) if at else ""
@@ -215,7 +218,7 @@ def grid(
 def _places(
     names: Sequence[str], x: Mapping[str, Mapping], y: Mapping[str, Mapping], columns: int, beside: float
 ) -> dict:
-    """Build the axes of panels in a number of columns. `beside`: the gap between two columns, as a fraction of the
+    """Build the axes of panels in a given number of columns. `beside` is the gap between columns as a fraction of the
     width.
     """
     n_rows, axes = -(-len(names) // columns), {}

@@ -1,4 +1,4 @@
-"""The color ramp that places a text's tokens by their probability in the model."""
+"""The color ramp on which a text's tokens are placed by their probability under the model."""
 
 import math
 
@@ -9,13 +9,13 @@ from viz.theme import RAMPS
 
 
 def blind(V: int) -> float:
-    """Return the surprisal in bits of a uniform guess among V tokens, the end of the ramp."""
+    """Return the surprisal in bits of a uniform guess among V tokens, which is the end of the ramp."""
     return math.log2(V)
 
 
 def ramp_ticks(by: str, V: int) -> list[list]:
-    """Return [position on the ramp, label] from the most likely token to a uniform guess. `by`: "surprisal", "rank" or
-    "entropy".
+    """Return [position on the ramp, label] from the most likely token to a uniform guess. `by` is "surprisal", "rank"
+    or "entropy".
     """
     top = blind(V)
     if by == "rank":
@@ -28,5 +28,5 @@ def ramp_ticks(by: str, V: int) -> list[list]:
 
 
 def ramps() -> dict[str, list[str]]:
-    """Return the colors of the ramp, light and dark."""
+    """Return the colors of the ramp for the light and the dark page."""
     return {name: list(stops) for name, stops in RAMPS.items()}

@@ -1,4 +1,4 @@
-"""Color scales for numbers: logarithmic if they span several magnitudes, around zero if they are signed."""
+"""Color scales for numbers: logarithmic if they span several orders of magnitude, symmetric around zero if signed."""
 
 import math
 from typing import Any
@@ -8,18 +8,19 @@ import numpy as np
 from viz.numbers import number, power
 from viz.theme import RAMPS, SIGNED_RAMPS, colorscale
 
-SPAN = 30.0  # ratio of maximum to minimum from which colors and axes are logarithmic
-MIDDLE = (15.0, 85.0)  # percentiles that robust colors span
-NARROW = 5.0  # maximum ratio within the middle at which linear colors can still distinguish its values
-SKEW = 2.0  # ratio of full range to middle range from which outliers would take up most of the colors
+SPAN = 30.0  # minimum ratio of maximum to minimum for which colors and axes are logarithmic
+MIDDLE = (15.0, 85.0)  # percentiles spanned by robust colors
+NARROW = 5.0  # maximum ratio within the middle range for which linear colors still distinguish its values
+SKEW = 2.0  # minimum ratio of full range to middle range for which outliers would take up most of the colors
 DEPTH = 1e-6  # lower end of logarithmic colors, as a fraction of the maximum
 
 
 def shade_of(values: np.ndarray, signed: bool) -> str:
-    """Choose the color scale: "log" or "even" from the smallest to the largest, "symlog" or "signed" around 0.
+    """Choose the color scale: "log" or "even" from minimum to maximum, "symlog" or "signed" around 0.
 
-    Logarithmic if the largest magnitude is at least SPAN times the smallest, or for signed numbers the median one.
-    "robust", over the middle of the numbers, if a few of them would take most of the even colors.
+    The scale is logarithmic if the maximum is at least SPAN times the minimum or, for signed numbers, the median
+    magnitude. It is "robust", spanning only the middle of the numbers, if outliers would take up most of an even
+    scale.
     """
     size = np.abs(values[np.isfinite(values) & (values != 0)])
     if not size.size:
@@ -34,16 +35,16 @@ def shade_of(values: np.ndarray, signed: bool) -> str:
 
 
 def wide(values: np.ndarray) -> bool:
-    """Return whether magnitudes span enough for a logarithmic axis."""
+    """Return whether the magnitudes span enough orders for a logarithmic axis."""
     size = np.abs(values[np.isfinite(values) & (values != 0)])
     return bool(size.size and size.max() >= SPAN * size.min())
 
 
 def colored(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str, list[list]]]:
-    """Map numbers to positions on a color axis; returns them, the axis labeled with the numbers themselves, and its
-    scales by theme.
+    """Map numbers to positions on a color axis; return the positions, the axis labeled with the numbers themselves,
+    and its scales by theme.
 
-    A log scale has no position for 0: such a cell stays blank.
+    A logarithmic scale has no position for 0, so such a cell stays blank.
     """
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])
     top = float(sizes.max()) if sizes.size else 1.0
@@ -72,12 +73,14 @@ def colored(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str,
 
 
 def _signed(values: np.ndarray | np.float64, knee: float) -> Any:
-    """Return the numbers, or with a knee their symmetric logarithms: linear below the knee, logarithmic beyond it."""
+    """Return the numbers, or their symmetric logarithms if there is a knee: linear below the knee, logarithmic beyond
+    it.
+    """
     return np.arcsinh(values / knee) if knee else values
 
 
 def _signed_ticks(top: float, knee: float) -> list[float]:
-    """Return the tick values around 0, at most seven."""
+    """Choose tick values around 0, at most seven."""
     if not knee:
         return [-top, -top / 2, 0.0, top / 2, top]
     steps = range(math.ceil(math.log10(knee)), math.floor(math.log10(top)) + 1)
@@ -86,7 +89,7 @@ def _signed_ticks(top: float, knee: float) -> list[float]:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Return round numbers from low to high: powers of ten, with 2 and 5 times them if there are few."""
+    """List round numbers from low to high: powers of ten, with 2 and 5 times these if there are few."""
     steps = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for parts in ((1,), (1, 2, 5)):
         numbers = [part * 10.0**step for step in steps for part in parts if low <= part * 10.0**step <= high]
@@ -96,7 +99,7 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def label(value: float) -> str:
-    """Format a number beside a color bar; powers of ten in short form."""
+    """Format a number beside a color bar, with powers of ten in short form."""
     return number(value) if value == 0 or 1e-3 <= abs(value) < 1e6 else power(value, 1)
 
 

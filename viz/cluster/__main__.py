@@ -1,8 +1,8 @@
 """Command line for the replicas on a Ray cluster:
 
-python -m viz.cluster list ray://HOST:10001       the contents and the load of each python -m viz.cluster restart
-ray://HOST:10001    one by one, each once its long work has ended python -m viz.cluster stop ray://HOST:10001       all;
-open pages start new ones
+python -m viz.cluster list ray://HOST:10001       list the replicas with their contents and load
+python -m viz.cluster restart ray://HOST:10001    restart them one by one, each when its long-running work has ended
+python -m viz.cluster stop ray://HOST:10001       stop all replicas; open pages start new ones
 """
 
 import argparse

@@ -9,8 +9,8 @@ from model.errors import InputError
 from viz.cluster.cluster import START
 from viz.cluster.join import NAMESPACE, connect, joined
 
-PATIENCE = 60.0  # seconds that a restart waits for long work to end; interrupted work starts over
-ANSWER = 10.0  # time limit for a replica's status
+PATIENCE = 60.0  # seconds to wait for long-running work to end before a restart; interrupted work starts over
+ANSWER = 10.0  # seconds to wait for a replica's status
 
 
 def join(address: str) -> None:
@@ -27,7 +27,7 @@ def names() -> list[str]:
 
 
 def listed(address: str) -> Iterator[str]:
-    """Yield one line per replica with its status."""
+    """Yield one line with the status of each replica."""
     join(address)
     for name in names():
         try:
@@ -38,9 +38,9 @@ def listed(address: str) -> Iterator[str]:
 
 
 def restarted(address: str) -> Iterator[str]:
-    """Restart the replicas one by one, so that code and weights are read again; yields one line per replica.
+    """Restart the replicas one by one, so that code and weights are reloaded; yield one line per replica.
 
-    Ray starts a replica again and repeats the calls that arrived meanwhile, so that no question is lost.
+    Ray restarts a replica and repeats the calls that arrived in the meantime, so no question is lost.
     """
     join(address)
     for name in names():
@@ -52,7 +52,7 @@ def restarted(address: str) -> Iterator[str]:
 
 
 def stopped(address: str) -> Iterator[str]:
-    """Stop all replicas; yields one line per replica."""
+    """Stop all replicas; yield one line per replica."""
     join(address)
     for name in names():
         ray.kill(ray.get_actor(name))

@@ -1,8 +1,8 @@
 """The engine on a Ray cluster: replicas of models, each an actor that keeps the traces of its prompts.
 
-Ray places the actors by what they reserve, restarts those that die, and repeats lost calls: the same key gives the same
-numbers. This module only decides which replica a prompt belongs to, and when a model gets another one. It is imported
-only if the command line asks for a cluster.
+Ray places the actors according to the resources they reserve, restarts those that die, and repeats lost calls: the
+same key gives the same numbers. This module only decides to which replica a prompt belongs, and when a model gets
+another one. It is imported only if the command line asks for a cluster.
 """
 
 import contextlib
@@ -33,18 +33,18 @@ from viz.work.playground import Options
 
 log = logging.getLogger("playground")
 T = TypeVar("T")
-PENDING = 48  # pending questions per page and replica; beyond that the replica is full
-FULL = 20.0  # seconds that a question waits for a full replica before it is refused as Busy
+PENDING = 48  # maximum number of pending questions per page and replica; beyond that, the replica is full
+FULL = 20.0  # seconds to wait for a full replica before a question is rejected as Busy
 PAUSE = 0.05  # seconds between two attempts
-THREADS = 96  # threads per replica; they take turns at the model, and polling long work must not wait for it
-RETRIES = 2  # retries of a call whose replica died
-START = 120.0  # time limit for a replica to start and load its model
-PATIENCE = 120.0  # time limit for a quick measure, including its wait
+THREADS = 96  # threads per replica; they take turns at the model, and polling of long-running work must not wait for it
+RETRIES = 2  # maximum number of retries of a call whose replica died
+START = 120.0  # seconds to wait for a replica to start and load its model
+PATIENCE = 120.0  # seconds to wait for a quick measure, including its time in the queue
 STEP = 0.5  # seconds between two checks by a waiting question that the cluster is alive
 WATCH = 1.0  # seconds between two checks of the cluster
 AGAIN = 3.0  # seconds between two attempts to rejoin a lost cluster
 TEND = 5.0  # seconds between two adjustments of the number of replicas
-SETTLED = 20.0  # idle seconds after which a replica may make room for another model
+SETTLED = 20.0  # idle seconds after which a replica may be retired to make room for another model
 # Environment variables that the replicas' libraries read once, copied from this process.
 ENVIRONMENT = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "PLAYGROUND_VIEWS")
 
@@ -62,13 +62,13 @@ class Held:
 
 
 class Cluster:
-    """viz.work.engine.Engine on Ray. `most`: the largest number of replicas per model; 0: as many as fit.
+    """An implementation of viz.work.engine.Engine on Ray, with at most `most` replicas per model; 0: as many as fit.
 
-    `cpus` and `gpus` are reserved for each replica; GPUs only if the options compute on them. `rejoin` joins a lost
-    cluster again, or starts another one; it may raise any exception.
+    `cpus` and `gpus` are reserved for each replica, GPUs only if the options compute on them. `rejoin` joins a lost
+    cluster again or starts another one; it may raise any exception.
     """
 
-    threads = 512  # threads that wait for replicas
+    threads = 512  # maximum number of threads that wait for replicas
     is_here = False
 
     def __init__(
@@ -84,10 +84,10 @@ class Cluster:
         self.options, self.shared, self.cpus, self.most = options, shared, cpus, most
         self.gpus = gpus if options.device == "cuda" else 0
         self._kind = ray.remote(Replica)
-        self._rings: dict[str, list[Held]] = {}  # by model
+        self._rings: dict[str, list[Held]] = {}  # model id -> replicas
         self._needs: dict[str, Need] = {}
         self._lock = threading.RLock()
-        self._hot: dict[str, float] = {}  # by model: when it last kept all of its replicas busy
+        self._hot: dict[str, float] = {}  # model id -> time at which all of its replicas were last busy
         self._leaving: list[Held] = []  # replicas that get no more questions from this page
         self._rejoin = rejoin
         self._closed, self._lost = threading.Event(), threading.Event()
@@ -110,7 +110,7 @@ class Cluster:
         ring[0].ready = True
 
     def _check_gpus(self) -> None:
-        """Raise InputError if this machine, the only one, has fewer GPUs than a replica needs."""
+        """Raise InputError if this is the only machine and it has fewer GPUs than a replica needs."""
         if self.shared or not self.gpus:
             return
         if (available := int(ray.cluster_resources().get("GPU", 0))) < self.gpus:
@@ -134,12 +134,12 @@ class Cluster:
         return ask.local() if task is None else self._call(ask.model_id, "measure", task)
 
     def job(self, ask: EngineRequest[Work]) -> Work:
-        """Return a slow measure as work on the replica that keeps the trace."""
+        """Return a slow measure as work to be run on the replica that keeps the trace."""
         task: Any = ask.elsewhere()
         return ask.local() if task is None else Work(lambda progress: self._job(ask.model_id, task, progress), False)
 
     def write(self, ask: EngineRequest[Iterator[T]], stop: threading.Event) -> Iterator[T]:
-        """Generate a text on a replica of the model; yields it as it grows."""
+        """Generate a text on a replica of the model, and yield it piece by piece."""
         task: Any = ask.elsewhere()
         return ask.local() if task is None else self._text(ask.model_id, task, stop)
 
@@ -160,14 +160,14 @@ class Cluster:
         return not self._lost.is_set()
 
     def close(self) -> None:
-        """Leave the cluster; a cluster that was started here ends."""
+        """Leave the cluster; a cluster that this process started ends."""
         self._closed.set()
         ray.shutdown()
 
-    # --- asking ---
+    # --- questions ---
 
     def _call(self, model_id: str, method: str, task: object) -> Any:
-        """Return the answer to a quick question. A replica that is gone for good is replaced once."""
+        """Send a quick question and return its answer. A replica that has died permanently is replaced once."""
         for last in (False, True):
             held = self._choose(model_id, route_of(task))
             try:
@@ -197,7 +197,7 @@ class Cluster:
         return ray.get(question)
 
     def _long(self, model_id: str, task: object) -> Iterator[tuple[list, Any]]:
-        """Stream long work: yields (pieces, None), and last (pieces, result). Closing the generator cancels it."""
+        """Stream long-running work: yields (pieces, None), then (pieces, result). Closing the generator cancels it."""
         held, name, have = self._choose(model_id, route_of(task)), uuid.uuid4().hex, 0
         with _counted(held):
             try:
@@ -241,7 +241,7 @@ class Cluster:
     # --- replicas ---
 
     def _choose(self, model_id: str, route: str) -> Held:
-        """Return the replica that a prompt belongs to, among those that are ready."""
+        """Select the replica to which a prompt belongs, among those that are ready."""
         if self._lost.is_set():
             raise _unreachable()
         with self._lock:
@@ -261,7 +261,7 @@ class Cluster:
         return ring
 
     def _grow(self, model_id: str, ring: list[Held]) -> None:
-        """Give a hot model another replica; remove the last one once the others have sufficed for IDLE seconds."""
+        """Add a replica to a hot model, or remove the last one if the others have sufficed for IDLE seconds."""
         need, under_way = self._needs[model_id], sum(held.under_way for held in ring)
         most = self.most or len(ring) + int(under_way > len(ring) and need.fits(ray.available_resources()))
         if all(held.ready for held in ring) and wanted(len(ring), under_way, most) > len(ring):
@@ -270,7 +270,7 @@ class Cluster:
         if not spare(len(ring), under_way):
             self._hot[model_id] = time.monotonic()
         elif time.monotonic() - self._hot.setdefault(model_id, time.monotonic()) > IDLE:
-            self._hot[model_id] = time.monotonic()  # so that the next replica is removed only after the same interval
+            self._hot[model_id] = time.monotonic()  # delays the removal of the next replica by the same interval
             self._leaving.append(ring.pop())
             log.info("one replica of %s less", model_id)
 
@@ -301,7 +301,7 @@ class Cluster:
                     break
                 except Exception as error:
                     log.warning("The cluster cannot be joined: %s", error)
-            with self._lock:  # its replicas are gone, or belong to another session
+            with self._lock:  # the replicas are gone, or belong to another session
                 self._kind = ray.remote(Replica)
                 self._rings.clear()
                 self._leaving.clear()
@@ -335,7 +335,7 @@ class Cluster:
         return held
 
     def _make_room(self, need: Need) -> None:
-        """Retire replicas of other models, least recently used first, until there is room."""
+        """Remove replicas of other models, least recently used first, until there is room."""
         idle = [(ring, held) for ring in self._rings.values() for held in ring if not held.under_way]
         for ring, held in sorted(idle, key=lambda each: each[1].last):
             if need.fits(ray.available_resources()) or time.monotonic() - held.last < SETTLED:
@@ -343,12 +343,12 @@ class Cluster:
             self._retire(ring, held, SETTLED)
 
     def _retire(self, ring: list[Held], held: Held, seconds: float) -> None:
-        """End a replica that had no question for `seconds`, and remove it from its ring."""
+        """Stop a replica that had no question for `seconds`, and remove it from its ring."""
         if self._end(held, seconds):
             ring.remove(held)
 
     def _end(self, held: Held, seconds: float) -> bool:
-        """End a replica that had no question from any page for `seconds`; returns whether it has ended."""
+        """Stop a replica that had no question from any page for `seconds`; return whether it has ended."""
         with contextlib.suppress(RayActorError, GetTimeoutError):
             if ray.get(_send(held, "unused"), timeout=1.0) < seconds:
                 return False
@@ -356,7 +356,7 @@ class Cluster:
         return True
 
     def _forget(self, model_id: str, held: Held, error: Exception) -> None:
-        """Remove a replica that is dead for good."""
+        """Remove a replica that has died permanently."""
         with self._lock:
             ring = self._rings.get(model_id, [])
             if isinstance(error, ActorDiedError) and held in ring:
@@ -368,7 +368,7 @@ def _send(held: Held, method: str, *arguments: object) -> Any:
 
 
 def _sent(held: Held, method: str, *arguments: object) -> Any:
-    """Send a call once the replica has room for it, and return its reference. Raises Busy if it stays full."""
+    """Send a call when the replica has room for it, and return its reference. Raises Busy if the replica stays full."""
     until = time.monotonic() + FULL
     while True:
         try:

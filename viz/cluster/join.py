@@ -18,22 +18,23 @@ from model.private_folder import make_private
 log = logging.getLogger("playground")
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "attention-playground"
-STORE = 128 << 20  # object store of a local cluster, in bytes; answers only pass through it
-LOOK = 10.0  # time limit for a remote cluster to list its nodes
+STORE = 128 << 20  # size of a local cluster's object store in bytes; answers only pass through it
+LOOK = 10.0  # seconds to wait for a remote cluster to list its nodes
 LOCAL = ("gcs_server", "raylet")  # processes of a local cluster, which dies with either
 _JOINING = threading.Lock()
 
 
 def joined(address: str) -> str:
-    """Return the address of an existing cluster that others may share; "" for a cluster that is started here."""
+    """Return the address of an existing cluster that others may share, or "" for a cluster that is started here."""
     return os.environ.get("RAY_ADDRESS", "") if address == "ray" else address
 
 
 def connect(address: str, cpus: int | None = None, gpus: int | None = None) -> None:
-    """Join the cluster of a ray:// address or of RAY_ADDRESS; for "ray" without one, start a cluster on this machine.
+    """Join the cluster at a ray:// address or RAY_ADDRESS; if `address` is "ray" and neither is given, start a cluster
+    on this machine.
 
-    A local cluster has all processors and GPUs that Ray finds, unless told otherwise, and listens on 127.0.0.1 only.
-    Raises InputError if there is no cluster at the address.
+    A local cluster has all processors and GPUs that Ray finds, unless specified otherwise, and listens only on
+    127.0.0.1. Raises InputError if there is no cluster at the address.
     """
     if not joined(address):
         _keep_private()
@@ -52,13 +53,14 @@ def connect(address: str, cpus: int | None = None, gpus: int | None = None) -> N
 
 
 def _keep_private() -> None:
-    """Set the environment of a local cluster: the project's folder, the loopback address, and a token that only we can
-    read.
+    """Set the environment of a local cluster: the project's folder, the loopback address, and a token that only this
+    user can read.
     """
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(ROOT) not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), *paths)))
-    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # keeps other machines out, on any system
+    # isolates the cluster from other machines, on any system
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     if any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):
         return
     path = Path.home() / ".ray" / "auth_token"  # Ray's own path, where it would otherwise write a world-readable token
@@ -72,7 +74,9 @@ def _keep_private() -> None:
 
 
 def is_there(*, shared: bool) -> bool:
-    """Return whether the cluster can answer: a local one by its processes, a shared one by a node that is alive."""
+    """Return whether the cluster can answer: a local one if its processes are alive, a shared one if one of its nodes
+    is.
+    """
     if not shared:
         running = set()
         for process in psutil.Process().children(recursive=True):
@@ -88,14 +92,14 @@ def is_there(*, shared: bool) -> bool:
         with contextlib.suppress(Exception):  # on any error the cluster counts as unreachable
             alive.append(any(node["Alive"] for node in ray.nodes()))
 
-    looking = threading.Thread(target=look, daemon=True)  # without its head node, the cluster would block this call
+    looking = threading.Thread(target=look, daemon=True)  # if its head node is down, the cluster would block this call
     looking.start()
     looking.join(LOOK)
     return alive == [True]
 
 
 def rejoin(address: str, cpus: int | None = None, gpus: int | None = None) -> None:
-    """Leave a lost cluster and join it again, or start another one; raise InputError on failure."""
+    """Leave a lost cluster and join it again, or start another one. Raises InputError on failure."""
     import ray
 
     with _JOINING:

@@ -9,8 +9,8 @@ from model.records import RunKey
 from viz.seam.scene import run_id
 from viz.seam.tasks import Answering, Measuring, TraceReading, WritingTask
 
-PROGRAM = 600 << 20  # base memory of a process: Python, torch and the project
-MANY = 3  # pending questions per replica beyond which a model is hot
+PROGRAM = 600 << 20  # base memory of a process in bytes: Python, torch and the project
+MANY = 3  # number of pending questions per replica beyond which a model is hot
 IDLE = 600.0  # seconds after which a superfluous replica is removed
 
 
@@ -19,7 +19,7 @@ class Need:
     """The resources that a replica reserves on a machine."""
 
     cpus: float
-    memory: int  # bytes
+    memory: int  # in bytes
     gpus: float = 0.0
 
     def fits(self, free: dict[str, float]) -> bool:
@@ -29,13 +29,12 @@ class Need:
 
 
 def need_of(model: LanguageModel, cpus: int, memory_mb: int, gpus: int = 0) -> Need:
-    """Return a replica's processors and bytes: its weights, traces, results, and the program."""
+    """Compute the processors and bytes that a replica needs: for its weights, traces, results, and the program."""
     return Need(float(cpus), model.nbytes + (memory_mb << 20) + PROGRAM, float(gpus))
 
 
 def home(route: str, names: Sequence[str]) -> str:
-    """Return the name that a route is assigned to; adding or removing a name moves only the routes that it gains or
-    had.
+    """Return the name to which a route is assigned; adding or removing a name moves only the routes assigned to it.
 
     Rendezvous hashing: Thaler & Ravishankar 1998, "Using name-based mappings to increase hit rates".
     """
@@ -43,17 +42,19 @@ def home(route: str, names: Sequence[str]) -> str:
 
 
 def wanted(replicas: int, under_way: int, most: int) -> int:
-    """Return the target number of replicas of a hot model: one more while each has more than `MANY` questions."""
+    """Compute the target number of replicas of a hot model: one more while each has more than `MANY` questions."""
     return min(most, replicas + 1) if under_way > MANY * replicas else replicas
 
 
 def spare(replicas: int, under_way: int) -> bool:
-    """Return whether one replica fewer would do: each of the others would have at most half the load of a hot model."""
+    """Return whether one replica fewer would suffice: each of the others would have at most half the load of a hot
+    model.
+    """
     return replicas > 1 and 2 * under_way <= MANY * (replicas - 1)
 
 
 def route_of(task: object) -> str:
-    """Return the part of a question that decides its route: the model and the tokens, regardless of edits and
+    """Return the part of a question that determines its route: the model and the tokens, regardless of edits and
     selection.
     """
     match task:

@@ -1,7 +1,7 @@
 """One replica of a model: its traces, its results, and the questions that it answers. It is independent of Ray.
 
-Answers travel as pickled values. A PlaygroundError, an error that a person can cause, is also sent as an answer:
-`RefusedQuestion`.
+Answers are transferred as pickled values. A PlaygroundError, an error that a user can cause, is also sent as an
+answer: `RefusedQuestion`.
 """
 
 import contextlib
@@ -30,40 +30,40 @@ from viz.work.limits import within
 from viz.work.playground import Options, Playground
 
 VIEWS: dict[str, View] = {view.key: view for tab in TABS for view in tab.all_views}
-LISTEN = 0.2  # seconds that a poll of long work waits for news
+LISTEN = 0.2  # seconds that a poll of long-running work waits for news
 SAY_EVERY = 0.1  # seconds between two reports of a job
 
 
 @dataclass(frozen=True, eq=False)
 class RefusedQuestion:
-    """An error to show to the person who sent the question."""
+    """An error to show to the user who sent the question."""
 
     error: PlaygroundError
 
 
 @dataclass(eq=False)
 class Going:
-    """Long work under way, with its pieces or reports so far."""
+    """Long-running work in progress, with its pieces or reports so far."""
 
     pieces: list[Any] = field(default_factory=list)
     news: Condition = field(default_factory=Condition)
     stop: Event = field(default_factory=Event)
 
     def add(self, piece: Any) -> None:
-        """Add a piece."""
+        """Append a piece."""
         with self.news:
             self.pieces.append(piece)
             self.news.notify_all()
 
     def since(self, have: int) -> list[Any]:
-        """Return the pieces after the first `have`, waiting a moment for one."""
+        """Return the pieces after the first `have`, waiting briefly for one."""
         with self.news:
             self.news.wait_for(lambda: len(self.pieces) > have, LISTEN)
             return self.pieces[have:]
 
 
 class Replica:
-    """Answers questions about one model. Several threads call its methods at once."""
+    """An actor that answers questions about one model. Its methods are called concurrently by several threads."""
 
     def __init__(self, options: Options, model_id: str, threads: int) -> None:
         torch.set_num_threads(threads)
@@ -76,11 +76,11 @@ class Replica:
             self.playground.load(model_id)
 
     def ready(self) -> bytes:
-        """Return whether the model is loaded, pickled as an answer."""
+        """Return True when the model is loaded, pickled as an answer."""
         return self._answer(lambda: self.playground.opened(self.model_id).id)
 
     def run(self, key: RunKey) -> bytes:
-        """Return the run of that key, as a Ran."""
+        """Run the prompt of the given key, and return the run as a pickled Ran."""
 
         def make() -> Ran:
             trace = self._trace(key)
@@ -89,7 +89,7 @@ class Replica:
         return self._answer(make)
 
     def read(self, task: TraceReading) -> bytes:
-        """Return the result of a method of the trace, one of READS."""
+        """Evaluate a method of the trace, one of READS."""
 
         def make() -> Any:
             trace = self._trace(task.key)
@@ -101,7 +101,7 @@ class Replica:
         return self._answer(make)
 
     def measure(self, task: Measuring) -> bytes:
-        """Return a quick measure's background.Result."""
+        """Compute a quick measure and return its background.Result."""
 
         def make() -> background.Result | None:
             view, scene = VIEWS[task.view], task.scene.open(self.playground)
@@ -111,7 +111,7 @@ class Replica:
         return self._answer(make)
 
     def work(self, name: str, task: Measuring | WritingTask | Answering) -> bytes:
-        """Do long work under a name: a job returns (Done, its reports), a text (None, its pieces)."""
+        """Run long-running work under a name: a job returns (Done, its reports), a text (None, its pieces)."""
         going = self.going[name] = Going()
         if name in self.stopped:
             going.stop.set()
@@ -122,7 +122,7 @@ class Replica:
             self.going.pop(name, None)
 
     def news(self, name: str, have: int) -> list[Any]:
-        """Return the pieces of long work after the first `have`."""
+        """Return the pieces of long-running work after the first `have`."""
         going = self.going.get(name)
         if going is None:  # not started yet, or already over
             time.sleep(LISTEN)
@@ -130,13 +130,13 @@ class Replica:
         return going.since(have)
 
     def stop(self, name: str) -> None:
-        """Cancel long work after its present step."""
+        """Cancel long-running work after its current step."""
         self.stopped.append(name)
         if going := self.going.get(name):
             going.stop.set()
 
     def status(self) -> dict[str, Any]:
-        """Return the load and the contents of this replica, in numbers."""
+        """Return the load and the contents of this replica."""
         traces = self.playground.traces
         return {
             "model": self.model_id,
@@ -148,11 +148,11 @@ class Replica:
         }
 
     def unused(self) -> float:
-        """Return the seconds since the last question; 0 while there is long work."""
+        """Return the seconds since the last question; 0 while long-running work is in progress."""
         return 0.0 if self.going else time.monotonic() - self.last
 
     def idle(self, seconds: float) -> bool:
-        """Wait at most `seconds` for long work to end; returns whether it has ended."""
+        """Wait at most `seconds` for long-running work to end; return whether it has ended."""
         until = time.monotonic() + seconds
         while self.going and time.monotonic() < until:
             time.sleep(LISTEN)
@@ -165,10 +165,10 @@ class Replica:
         except PlaygroundError as error:
             value = RefusedQuestion(error)
         except background.Cancelled:
-            value = None  # the caller no longer waits
+            value = None  # the caller is no longer waiting
         finally:
             self.last = time.monotonic()
-        # As bytes, so that the caller owns its arrays; those in Ray's store are read-only and occupy it.
+        # Sent as bytes, so that the caller owns its arrays; those in Ray's store are read-only and occupy it.
         return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
 
     def _trace(self, key: RunKey) -> Trace:
@@ -176,8 +176,8 @@ class Replica:
         return self.playground.trace_tokens(model, model.tokenizer.tokens(list(key.ids)), key.edits)
 
     def _job(self, task: Measuring, going: Going) -> Done:
-        """Run a slow measure as `viz.seam.programs.reading.done` does: in turns with others, within this server's time
-        limit.
+        """Run a slow measure as `viz.seam.programs.reading.done` does: taking turns with others, within this server's
+        time limit.
         """
         view, scene = VIEWS[task.view], task.scene.open(self.playground)
         panels.add_prior(view, scene, task)

@@ -1,4 +1,4 @@
-"""Checks a folder of lessons: `python -m viz.lessons check FOLDER`."""
+"""Check a folder of lessons: `python -m viz.lessons check FOLDER`."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from viz.lessons.check import computed, faults_of
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print a line for every fault; returns 0 without faults, else 1."""
+    """Print a line for every fault. Returns 0 if no fault was found, else 1."""
     parser = argparse.ArgumentParser(prog="python -m viz.lessons", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     check = commands.add_parser("check", help="say what is wrong with the lessons of a folder")

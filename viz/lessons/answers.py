@@ -1,4 +1,4 @@
-"""Grading of answers, and the feedback to them."""
+"""Grading of answers, and feedback on them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from viz import numbers
 from viz.lessons.lesson import Lesson, LessonQuestion
 from viz.lessons.values import entered, written
 
-LONGEST = 200  # characters in an answer
+LONGEST = 200  # maximum length of an answer in characters
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,2})?")
 _HEAD = re.compile(r"(\d{1,4})[.,: ]+(\d{1,4})")
 
@@ -20,7 +20,7 @@ class Verdict:
 
     right: bool
     text: str
-    understood: bool = True  # False if it is not an answer of this kind
+    understood: bool = True  # False if the input is not an answer of this kind
 
 
 def read(sent: Any, kind: str) -> Any:
@@ -51,9 +51,7 @@ def same(question: LessonQuestion, sent: Any, value: Any, show: str) -> bool:
 def judged(
     lesson: Lesson, question: LessonQuestion, sent: Any, value_of: Callable[[str], Any], words: Mapping[str, str]
 ) -> Verdict:
-    """Grade an answer: right, a mistake that the lesson names, or wrong by some amount. `words`: the
-    section "learn".
-    """
+    """Judge an answer: right, a mistake known to the lesson, or wrong by some amount. `words` is section "learn"."""
     read_as = read(sent, question.kind)
     if read_as is None:
         return Verdict(False, words[f"type_{question.kind}"], understood=False)
@@ -76,12 +74,12 @@ def _is(question: LessonQuestion, sent: Any, value: Any, lesson: Lesson, name: s
 
 
 def _answer_text(value: Any, question: LessonQuestion) -> str:
-    """Format an answer for the feedback, with its braces replaced."""
+    """Format an answer for the feedback, with braces replaced."""
     text = question.choices.get(value, "") if question.kind == "choice" else ""
     shown = text or written(value, "head" if question.kind == "head" else "token")
     return shown.replace("{", "(").replace("}", ")")
 
 
 def _bare(token: Any) -> str:
-    """Return a token without its leading space or the sign that the page draws for it."""
+    """Return a token without its leading space or the symbol that the page shows for the space."""
     return str(token).replace("·", " ").strip()

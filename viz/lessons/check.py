@@ -17,7 +17,7 @@ Lessons = Mapping[str, Mapping[str, Lesson]]
 
 
 def faults_of(folder: Path) -> tuple[Lessons, list[Fault]]:
-    """Return the lessons of a folder and the faults of their files."""
+    """Read the lessons of a folder; return them and the faults in their files."""
     lessons, faults = read_folder(folder)
     if not lessons and not faults:
         faults = [Fault(str(folder), "", "There is no lesson here: a lesson is a file KEY.LANGUAGE.toml.")]
@@ -25,7 +25,7 @@ def faults_of(folder: Path) -> tuple[Lessons, list[Fault]]:
 
 
 def computed(lessons: Lessons, playground: Playground | None = None) -> list[Fault]:
-    """Return the faults that appear once the model computes every answer. Each lesson is computed in one language."""
+    """Find the faults that appear when the model computes every answer. Each lesson is checked in one language."""
     ours = playground or Playground(Options(offline=True))
     try:
         return [
@@ -55,7 +55,7 @@ def _computed(playground: Playground, lesson: Lesson) -> list[Fault]:
 
 
 def judged(lesson: Lesson, results: Mapping[str, object]) -> list[Fault]:
-    """Return the faults of a lesson with these computed values: in its band, questions, and named mistakes."""
+    """Find the faults of a lesson given the computed values: in its band, its questions, and its known mistakes."""
     file, faults = f"{lesson.key}.{lesson.language}.toml", []
     striking = results[lesson.band.of]
     if not isinstance(striking, int | float) or not lesson.band.low <= striking <= lesson.band.high:
@@ -70,14 +70,14 @@ def judged(lesson: Lesson, results: Mapping[str, object]) -> list[Fault]:
 
 
 def start(lesson: Lesson) -> PageState:
-    """Return the page at the beginning of a lesson."""
+    """Return the state of the page at the beginning of a lesson."""
     state = lesson.state
     heads = tuple(map(tuple, state.get("heads", ())))
     return PageState(lesson.model, state.get("prompt", ""), heads, tuple(state.get("tokens", ())))  # type: ignore[arg-type]
 
 
 def _question_faults(lesson: Lesson, question: LessonQuestion, results: Mapping) -> list[str]:
-    """Return the faults of a question's answer on the model."""
+    """Find the faults of a question's answer on the model."""
     answer, show = results[question.answer], lesson.values[question.answer].show
     if question.kind == "choice":
         return [] if answer in question.choices else [f"The answer is “{answer}”, which is none of the choices."]

@@ -1,4 +1,6 @@
-"""The parts of a lesson that refer to the page: its starting state, the completion of actions, and highlights."""
+"""The parts of a lesson that refer to the page: its initial state, the conditions that complete actions, and
+highlights.
+"""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +12,8 @@ from viz.views.tabs import TABS
 
 _TAB = {tab.key: tab for tab in TABS}
 PICKS = ("heads", "tokens", "edits")
-# The conditions that complete an action, with the types of their values. A step has exactly one; some take more keys.
+# The conditions that complete an action, with the types of their values. A step has exactly one, which may have more
+# keys.
 DONE: Mapping[str, tuple[type, ...]] = {
     "typed": (bool, str),  # the prompt has changed, or equals this text
     "picks": (str,),  # the selected heads, tokens or edits have changed; with `count`, to this number

@@ -1,4 +1,4 @@
-"""Faults of a lesson's file: a place and a sentence."""
+"""Faults in the file of a lesson: a location and a sentence."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ _KINDS = {str: "a text", int: "a whole number", float: "a number", list: "a list
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault."""
+    """A fault at one location."""
 
     file: str
-    where: str  # the dotted key: step.count.check.answer
+    where: str  # the dotted key, such as step.count.check.answer
     what: str
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class Table:
         self.faults.append(Fault(self.file, where, what))
 
     def take(self, name: str, kind: type, default: Any = None) -> Any:
-        """Read the value of a key, `default` if it is missing; a missing key without a default or a wrong type is a
+        """Read the value of a key, or `default` if it is missing; a missing key without a default or a wrong type is a
         fault.
         """
         self.read.add(name)
@@ -54,7 +54,7 @@ class Table:
         return value
 
     def texts(self, name: str, count: int | None = None, default: Any = None) -> tuple[str, ...]:
-        """Read a list of texts, of exactly `count` if it is given."""
+        """Read a list of strings, of exactly `count` if that is given."""
         entries = self.take(name, list, default)
         if any(not isinstance(each, str) or not each.strip() for each in entries):
             self.fault(name, "Every entry must be a text that says something.")
@@ -64,7 +64,7 @@ class Table:
         return tuple(entries)
 
     def table(self, name: str, optional: bool = False) -> "Table | None":
-        """Read a nested table, None if it is missing."""
+        """Read a nested table, or None if it is missing."""
         if optional and name not in self.raw:
             self.read.add(name)
             return None
@@ -72,7 +72,7 @@ class Table:
         return Table(self.file, ".".join(part for part in (self.where, name) if part), raw, self.faults)
 
     def one_of(self, name: str, names: Collection[str], default: str | None = None) -> str:
-        """Read a text that is one of these names."""
+        """Read a string that is one of the given names."""
         value = self.take(name, str, default)
         if value and value not in names and value != default:
             self.fault(name, f"There is no “{value}” here. Choose one of: {', '.join(names)}.")

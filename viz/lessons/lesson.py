@@ -1,10 +1,10 @@
-"""The data of a lesson: steps that ask, request an action, show a number, check an answer and explain it."""
+"""The data of a lesson: steps that ask a question, request an action, show a number, check an answer and explain it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-PARTS = ("reading", "looking", "why", "making", "own")  # parts of the learning path; a teacher's own lessons come last
+PARTS = ("reading", "looking", "why", "making", "own")  # parts of the course; a teacher's own lessons come last
 KINDS = ("number", "token", "choice", "head")  # kinds of answers
 SHOWN = ("number", "whole", "percent", "decimals", "factor", "token", "head")  # formats of a value
 Kind = Literal["number", "token", "choice", "head"]
@@ -12,10 +12,10 @@ Kind = Literal["number", "token", "choice", "head"]
 
 @dataclass(frozen=True)
 class Value:
-    """A named number, token or head of a lesson, computed by the model when it is needed.
+    """A named number, token or head of a lesson, computed by the model on demand.
 
-    It comes either from an endpoint's answer (`call`, `arguments`, `take`) or from earlier values (`of`), in both cases
-    through an operation (`make`, "" for no operation).
+    It is derived from an endpoint's answer (`call`, `arguments`, `take`) or from earlier values (`of`), in both cases
+    by an operation (`make`, "" for no operation).
     """
 
     name: str
@@ -29,7 +29,7 @@ class Value:
 
 @dataclass(frozen=True)
 class LessonRun:
-    """A training run of the visitor: the form that starts it, and its settings."""
+    """A training run to be started by the visitor: its form, and its settings."""
 
     name: str
     part: str  # a key of viz.lessons.runs.FORMS
@@ -43,10 +43,10 @@ class LessonQuestion:
     text: str
     kind: Kind
     answer: str
-    tolerance: float = 0.0  # tolerance of a number, in the unit in which it is shown: percentage points for a share
+    tolerance: float = 0.0  # tolerance of a number in the unit in which it is shown, such as percentage points
     choices: Mapping[str, str] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)  # value or choice -> feedback on that mistake
-    at: tuple[str, ...] = ()  # for a check: selectors of its answer's place; (): the elements of the step
+    at: tuple[str, ...] = ()  # for a check: selectors of the element with its answer; () means the elements of the step
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,16 @@ class LessonStep:
     hints: tuple[str, ...]  # three hints; the last one comes with `show`
     ask: LessonQuestion | None = None
     check: LessonQuestion | None = None
-    at: tuple[str, ...] = ()  # selectors of the elements it describes; the first match on the page counts
-    state: Mapping[str, Any] | None = None  # the page's state at the beginning; None: as the previous step left it
-    show: Mapping[str, Any] = field(default_factory=dict)  # changes and clicks of the last hint
-    run: str = ""  # the run whose form is filled in at the beginning
+    at: tuple[str, ...] = ()  # selectors of the elements that it describes; the first match on the page counts
+    # the page's state at the beginning; None keeps the state of the previous step
+    state: Mapping[str, Any] | None = None
+    show: Mapping[str, Any] = field(default_factory=dict)  # the changes and clicks of the last hint
+    run: str = ""  # name of the run whose form is filled in at the beginning
 
 
 @dataclass(frozen=True)
 class ValueBand:
-    """The range that a lesson's main number has on its model."""
+    """The range within which a lesson's main number falls on its model."""
 
     of: str
     low: float
@@ -87,8 +88,8 @@ class Lesson:
     minutes: int
     part: str
     order: int
-    needs: tuple[str, ...]  # keys of the lessons that it requires
-    model: str  # id of the model; "": the loaded one
+    needs: tuple[str, ...]  # keys of the prerequisite lessons
+    model: str  # id of the model; "" for the loaded one
     state: Mapping[str, Any]  # state of the page, as in a link
     values: Mapping[str, Value]
     steps: tuple[LessonStep, ...]
@@ -96,5 +97,5 @@ class Lesson:
     runs: Mapping[str, LessonRun] = field(default_factory=dict)
 
     def step(self, key: str) -> LessonStep | None:
-        """Return the step of that id."""
+        """Return the step with the given id."""
         return next((step for step in self.steps if step.id == key), None)

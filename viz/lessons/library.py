@@ -1,4 +1,4 @@
-"""All lessons that a server offers: the project's own, and those of the folder that the command line names."""
+"""All lessons that a server offers: the project's own, and those in the folder given on the command line."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Library:
     lessons: Mapping[str, Mapping[str, Lesson]]
 
     def lesson(self, key: str, language: str) -> Lesson | None:
-        """Return a lesson in a language, else in English, else in any language."""
+        """Return a lesson in a language, if available, otherwise in English or in any language."""
         versions = self.lessons.get(key)
         return None if not versions else versions.get(language) or versions.get("en") or next(iter(versions.values()))
 
@@ -27,7 +27,7 @@ class Library:
 
 
 def library(own: Path | None = None) -> Library:
-    """Load the lessons of the project and of a teacher's folder. Raises InputError that names the fault of a file."""
+    """Load the lessons of the project and of a teacher's folder. Raises InputError that names the fault in a file."""
     lessons = read(BUNDLED)
     if own is not None:
         more = read(own)

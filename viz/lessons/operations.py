@@ -1,4 +1,4 @@
-"""Operations of lessons on the model's numbers: a fixed set of names, no formulas and no code."""
+"""Operations of lessons on the model's numbers: a fixed set of names, without formulas or code."""
 
 import math
 import statistics
@@ -7,7 +7,7 @@ from typing import Any
 
 from model.errors import InputError
 
-# On a list of numbers, possibly nested; null entries are skipped.
+# Operations on a list of numbers, which may be nested; null entries are skipped.
 OF_A_LIST: Mapping[str, Callable[[Sequence], Any]] = {
     "count": len,
     "sum": math.fsum,
@@ -19,21 +19,21 @@ OF_A_LIST: Mapping[str, Callable[[Sequence], Any]] = {
     "over_half": lambda numbers: sum(each > 0.5 for each in numbers),
     "at_smallest": lambda numbers: min(range(len(numbers)), key=numbers.__getitem__),
 }
-# On one number.
+# Operations on one number.
 OF_ONE: Mapping[str, Callable[[float], Any]] = {
     "exp": math.exp,
     "bits": lambda nats: nats / math.log(2),
     "size": abs,
     "rest": lambda share: 1 - share,
 }
-# On two earlier values.
+# Operations on two earlier values.
 OF_TWO: Mapping[str, Callable[[float, float], Any]] = {
     "difference": lambda a, b: a - b,
     "ratio": lambda a, b: a / b,
     "product": lambda a, b: a * b,
     "compare": lambda a, b: "more" if a > b else "less" if a < b else "same",
 }
-# On several earlier values; the result is the name of one.
+# Operations on several earlier values that return the name of one.
 OF_NAMES: Mapping[str, Callable[[Mapping[str, float]], str]] = {
     "which_largest": lambda values: max(values, key=values.__getitem__),
     "which_smallest": lambda values: min(values, key=values.__getitem__),
@@ -46,9 +46,10 @@ EVERY = "*"
 def taken(answer: Any, path: Sequence) -> Any:
     """Follow a path into an endpoint's answer and return the value at its end.
 
-    Its steps: a text selects a field, a number an entry of a list (negative from the end), a table the first record
-    with these values, a list of texts several fields of a record, "*" applies the rest of the path to every entry.
-    Raises InputError if it leads nowhere.
+    Each step of the path is of one of these types: a string selects a field, a number selects an entry of a list
+    (negative from the end), a table selects the first record with these values, a list of strings selects several
+    fields of a record, and "*" applies the rest of the path to every entry. Raises InputError if the path does not
+    exist.
     """
     for n, step in enumerate(path):
         if step == EVERY:
@@ -74,7 +75,7 @@ def flat(value: Any) -> list:
 
 
 def apply(operation: str, value: Any) -> Any:
-    """Apply an operation to a value from an answer; raises InputError if it does not fit."""
+    """Apply an operation to a value from an answer. Raises InputError if it is not applicable."""
     if not operation:
         return value
     try:
@@ -84,7 +85,7 @@ def apply(operation: str, value: Any) -> Any:
 
 
 def derived(operation: str, values: Mapping[str, Any]) -> Any:
-    """Apply an operation to values by name; raises InputError if it does not fit."""
+    """Apply an operation to named values. Raises InputError if it is not applicable."""
     try:
         if operation in OF_NAMES:
             return OF_NAMES[operation](values)

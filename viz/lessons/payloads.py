@@ -32,7 +32,7 @@ def listed(library: Library, language: str) -> dict:
 
 
 def lesson_payload(lesson: Lesson) -> dict:
-    """Build a lesson as the page walks through it, without its values."""
+    """Build a lesson in the form in which the page presents it, without its values."""
     return {
         "key": lesson.key,
         "title": lesson.title,
@@ -59,7 +59,7 @@ def _step(lesson: Lesson, step: LessonStep) -> dict:
 
 
 def _begun(lesson: Lesson, step: LessonStep) -> dict:
-    """Return the state in which a step begins, including the filled-in form of its training run."""
+    """Build the state in which a step begins, including the filled-in form of its training run."""
     if not step.run:
         return {"state": None if step.state is None else dict(step.state), "run": None}
     run = lesson.runs[step.run]
@@ -74,7 +74,7 @@ def _texts_of(step: LessonStep) -> list[str]:
 
 
 def _blank(text: str) -> list[Piece]:
-    """Split a sentence that is shown before its values are computed."""
+    """Split a sentence into pieces, with an ellipsis for each value, for display before the values are computed."""
     return pieces(text, lambda name: "…")
 
 
@@ -104,7 +104,7 @@ def reply(
 ) -> dict:
     """Build the response to a page: the observation after an action, the grade of an answer, or a hint.
 
-    Everything is computed now, by the model that the page shows; raises PlaygroundError.
+    Everything is computed on demand by the model that the page shows; raises PlaygroundError.
     """
 
     def value(name: str) -> Any:
@@ -131,7 +131,7 @@ def reply(
 
 
 def _result(question: LessonQuestion | None, value: Any, shown: Any) -> str:
-    """Format the right answer as text."""
+    """Format the correct answer."""
     if question is None:
         return ""
     return question.choices[value(question.answer)] if question.kind == "choice" else shown(question.answer)

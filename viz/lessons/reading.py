@@ -26,7 +26,7 @@ Languages = Mapping[str, Lesson]
 
 
 def read_folder(folder: Path) -> tuple[dict[str, dict[str, Lesson]], list[Fault]]:
-    """Parse the lessons of a folder by key and language; returns them and all faults of their files."""
+    """Parse the lessons of a folder by key and language; return them and all faults in their files."""
     faults: list[Fault] = []
     raw: dict[str, dict[str, dict]] = {}
     for path in sorted(folder.glob("*.toml")):
@@ -78,7 +78,7 @@ def read_languages(key: str, tables: Mapping[str, dict], faults: list[Fault]) ->
 
 
 def words_of(raw: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-    """Collect all words of a complete lesson by their place."""
+    """Collect all words of a complete lesson, by location."""
     texts_at: dict[tuple[str, ...], Any] = {(name,): raw[name] for name in ("title", "goals") if name in raw}
     steps = raw.get("step", {})
     for key, step in (steps if isinstance(steps, Mapping) else {}).items():
@@ -173,7 +173,7 @@ def _band(top: Table, values: Mapping[str, Value]) -> ValueBand:
 
 
 def _value(table: Table, name: str, values: Mapping[str, Value]) -> str:
-    """Read the name of a value; an undeclared one is a fault."""
+    """Read the name of a value; an undeclared name is a fault."""
     value = table.take(name, str)
     if value and value not in values:
         table.fault(name, f"There is no value “{value}”: declare it as [value.{value}].")
@@ -262,7 +262,7 @@ def _step(steps: Table, name: str, values: Mapping[str, Value], runs: Mapping[st
 
 
 def _named(table: Table, step: LessonStep, values: Mapping[str, Value]) -> None:
-    """Record a fault for every value that a sentence names but the lesson does not declare."""
+    """Record a fault for every value in a sentence that the lesson does not declare."""
     texts = [("see", step.see), ("why", step.why), ("do.text", step.do), *(("hints", text) for text in step.hints)]
     for part in ("ask", "check"):
         if question := getattr(step, part):

@@ -23,7 +23,7 @@ from viz.work.playground import MAX_CHARACTERS, MOST_NAME, Playground
 
 log = logging.getLogger("playground")
 LIST, ONE = "/playground/lessons", "/playground/lessons/{key}"
-MOST = 8  # maximum selected heads, or tokens, that a page may report
+MOST = 8  # maximum number of selected heads, or of selected tokens, that a page may report
 
 
 def routes(playground: Playground, library: Callable[[], Library]) -> list[Route]:

@@ -1,6 +1,6 @@
-"""The training runs of a lesson, and the choice of the visitor's run that an answer refers to.
+"""The training runs of a lesson, and the selection of the visitor's run to which an answer refers.
 
-A lesson configures a run; the page fills in the form and the visitor starts it. Answers are read from that run.
+A lesson configures a run; the page fills in the form, and the visitor starts it. Answers are read from that run.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,15 +13,15 @@ from viz.views.assistant.reinforcement.view import practice_of
 from viz.work.playground import Playground
 from viz.work.processes.training_process import LiveRun
 
-OWNER = "lesson"  # owner of the runs that a check of the lessons trains, without a page
-WAIT = 600.0  # time limit for such a run, on a busy machine
+OWNER = "lesson"  # owner of the runs that are trained to check lessons, without a page
+WAIT = 600.0  # seconds to wait for such a run, on a busy machine
 
 
 def _training(playground: Playground, model: str, values: Mapping[str, Any]) -> Any:
     return job_of(dict(values), playground.workshop.limits)
 
 
-# Form part on the page -> builder of its job: (playground, model id, fields) -> job.
+# form part on the page -> builder of its job: (playground, model id, fields) -> job
 FORMS: dict[str, Callable[[Playground, str, Mapping[str, Any]], Any]] = {
     "training_lab": _training,
     "reinforcement_form": practice_of,
@@ -29,7 +29,7 @@ FORMS: dict[str, Callable[[Playground, str, Mapping[str, Any]], Any]] = {
 
 
 def find(playground: Playground, lesson: Lesson, name: str, known: tuple[str, ...]) -> LiveRun:
-    """Return the newest of the known runs that has the lesson's settings and has finished.
+    """Return the newest of the given runs that has the lesson's settings and has finished.
 
     Raises InputError if there is no such run.
     """
@@ -47,9 +47,9 @@ def job_for(playground: Playground, lesson: Lesson, run: LessonRun) -> Any:
 
 
 def prepare(playground: Playground, lesson: Lesson) -> tuple[str, ...]:
-    """Train all runs of a lesson that do not exist yet, for checking lessons, and return their ids.
+    """Train all runs of a lesson that do not exist yet, to check the lesson, and return their ids.
 
-    Raises InputError for a run that cannot be started or failed.
+    Raises InputError if a run cannot be started or failed.
     """
     numbers = []
     for run in lesson.runs.values():

@@ -1,4 +1,6 @@
-"""A lesson's sentences as pieces that the page shows only as text: plain, `code`, **strong**, and live values."""
+"""Splitting of a lesson's sentences into pieces that the page shows only as text: plain, `code`, **strong**, and
+computed values.
+"""
 
 import re
 from collections.abc import Callable
@@ -14,7 +16,7 @@ def names_in(text: str) -> list[str]:
 
 
 def pieces(text: str, written: Callable[[str], str]) -> list[Piece]:
-    """Split a sentence into pieces; `written` gives the text of a value. Markup inside a value has no effect."""
+    """Split a sentence into pieces; `written` returns the text of a value. Markup inside a value has no effect."""
     parts: list[Piece] = []
     end = 0
     for match in _MARKED.finditer(text):

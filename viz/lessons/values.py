@@ -16,22 +16,22 @@ from viz.lessons.runs import find
 from viz.work.playground import Playground
 
 ENDPOINT = {each.name: each for each in ENDPOINTS}
-PAGE = ("prompt", "layer", "head", "position")  # fields of the page that an argument may take: {page = "prompt"}
+PAGE = ("prompt", "layer", "head", "position")  # fields of the page that an argument may refer to: {page = "prompt"}
 
 
 @dataclass(frozen=True)
 class PageState:
-    """The state of the visitor's page that a lesson may read."""
+    """The part of the visitor's page state that a lesson may read."""
 
     model: str = ""
     prompt: str = ""
     heads: tuple[tuple[int, int], ...] = ()
     tokens: tuple[int, ...] = ()
-    runs: tuple[str, ...] = ()  # ids of its training runs, newest last
+    runs: tuple[str, ...] = ()  # ids of its training runs, in the order in which they were started
 
     def read(self, name: str) -> Any:
-        """Return the prompt, the main head's layer or head, or the selected position; raises InputError if nothing is
-        selected.
+        """Return the prompt, the layer or index of the main head, or the selected position. Raises InputError if
+        nothing is selected.
         """
         if name == "prompt":
             return self.prompt
@@ -44,7 +44,7 @@ class PageState:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A value in the cache of results."""
+    """A cached value."""
 
     value: Any
 
@@ -54,7 +54,7 @@ class _Kept:
 
 
 def value_of(playground: Playground, lesson: Lesson, name: str, page: PageState, owner: str = "") -> Any:
-    """Compute a value of a lesson: a number, a text, or a head as [layer, head]; raises PlaygroundError."""
+    """Compute a value of a lesson: a number, a string, or a head as [layer, head]; raises PlaygroundError."""
     value = lesson.values[name]
     if value.of:
         return derived(value.make, {each: value_of(playground, lesson, each, page, owner) for each in value.of})
@@ -100,5 +100,5 @@ def written(value: Any, show: str) -> str:
 
 
 def entered(value: float, show: str) -> float:
-    """Convert a number to the form in which a visitor types it: a fraction in percent."""
+    """Convert a number to the form in which a visitor enters it: a fraction becomes a percentage."""
     return 100 * value if show == "percent" else value

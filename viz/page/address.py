@@ -1,6 +1,6 @@
 """The page's state in a link or file, validated before it is shown.
 
-A link is untrusted input. It may name a model but never downloads one: that takes a click.
+A link is untrusted input. It may name a model, but it never starts a download; that takes a click.
 """
 
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ BUNDLED = "tinygpt"
 
 @dataclass(frozen=True)
 class Link:
-    """The state in a link; None stands for the page's default."""
+    """The state in a link; None means the page's default."""
 
     model: str | None
     prompt: str | None
     tab: str | None
-    selection: Mapping  # unchecked; validated once the model and the prompt are known
+    selection: Mapping  # unchecked until the model and the prompt are known
     chat: object = None  # value of the conversation part, unchecked
 
 
@@ -37,14 +37,14 @@ class LinkAnswer:
     model_id: str  # id of the model to show
     prompt: str
     tab: str
-    waits: str  # id of the link's model if opening it takes a click, else ""
+    waits: str  # id of the link's model if opening it requires a click, otherwise ""
     selection: Selection | None  # None if the model is not loaded or the prompt is invalid
     run: str  # a short name of the prompt's tokens
     model: LanguageModel | None = None  # the model of the selection
 
 
 def link_of(value: object, tabs: tuple[str, ...]) -> Link:
-    """Parse a link that a page sent; invalid fields count as absent."""
+    """Parse a link sent by a page; invalid fields count as absent."""
     sent = value if isinstance(value, Mapping) else {}
     model, tab = _text(sent.get("model"), MOST_NAME), sent.get("tab")
     fits = model is not None and model.isprintable() and model.strip()
@@ -58,15 +58,15 @@ def link_of(value: object, tabs: tuple[str, ...]) -> Link:
 
 
 def _text(value: object, limit: int) -> str | None:
-    """Return a text if it is not too long, with lone surrogates replaced by question marks; else None."""
+    """Return a string with unpaired surrogates replaced by question marks, or None if it is too long."""
     if not isinstance(value, str) or len(value) > limit:
         return None
     return whole(value)
 
 
 def name_of(playground: Playground, model_id: str) -> str:
-    """Return a model's name in a link: its id, but for a folder or file only its name, so that the path
-    stays private.
+    """Return a model's name in a link: its id or, for a folder or file, only its name, so that the path stays
+    private.
     """
     local = playground.options.local
     return f"local:{local.label}" if local and model_id == local.model_id else model_id
@@ -89,9 +89,9 @@ def is_available(playground: Playground, model_id: str) -> bool:
 
 
 def answer(playground: Playground, link: Link, present: str, first: tuple[str, str]) -> LinkAnswer:
-    """Return the answer to a link. `present`: the model that is shown now; `first`: the prompt and tab of a new page.
+    """Build the answer to a link. `present` is the model shown now; `first` is the prompt and the tab of a new page.
 
-    A model that failed to load is chosen all the same: the page then says why, and offers to try again.
+    A model that failed to load is selected anyway: the page then shows the reason and offers to try again.
     """
     model_id = id_of(playground, link.model or playground.options.model)
     text, tab = first[0] if link.prompt is None else link.prompt, link.tab or first[1]
@@ -112,14 +112,14 @@ def tokens_id(model: LanguageModel, ids: list[int]) -> str:
 
 
 def payload(catalogue: Catalogue, usual: Mapping[str, str], held: tuple[str, ...]) -> dict:
-    """Return the payload of the page's script: its words, the default state, and the parts that hold values of their
-    own.
+    """Build the payload of the page's script: its words, the default state, and the parts that hold their own
+    values.
     """
     return {"words": section(catalogue, "address"), "usual": dict(usual), "held": list(held)}
 
 
 def linked_payload(waits: str, language: str) -> dict:
-    """Return the message and button for a link whose model is not loaded; empty if it is loaded."""
+    """Build the message and button for a link whose model is not loaded; empty if it is loaded."""
     if not waits:
         return {}
     catalogue, name = words(language), waits if len(waits) <= 80 else f"{waits[:79]}…"

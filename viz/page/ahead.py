@@ -1,4 +1,4 @@
-"""Early pictures of a run that is still being computed: those that read only layers that are done."""
+"""Early pictures of a run in progress: those that depend only on layers already computed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,25 +8,25 @@ from model.tracing.trace import Trace
 from viz.seam.scene import Scene
 from viz.seam.view import Picture
 
-WORTH = 0.25  # minimum seconds left in a run for its figures to be drawn ahead
+WORTH = 0.25  # minimum seconds left in a run for which early pictures are drawn
 
 
 class Closed(Exception):
-    """Raised if the page has closed its request, so that the answer is not needed."""
+    """Error raised if the page has closed its request, so that the answer is no longer needed."""
 
 
 @dataclass(eq=False)
 class Ahead:
-    """Draws the early pictures of one question while its run goes on."""
+    """A renderer of the early pictures of one question during its run."""
 
     put: Callable[[str, Mapping[str, Any]], None]  # (part, payload): shows a part on the page
     draw: Callable[[Scene], Mapping[str, Picture]]  # the pictures of the open tab
-    alive: Callable[[], None] = lambda: None  # raises once the page no longer waits, which cancels the run
+    alive: Callable[[], None] = lambda: None  # raises if the page is no longer waiting, which cancels the run
     waiting: dict[str, Picture] | None = None  # pictures still to be drawn; None until they are known
     run: str = ""
 
     def see(self, trace: Trace, layers: int, scene: Callable[[], Scene] | None) -> None:
-        """Draw the parts that read at most `layers` layers; `scene` makes the unfinished run's scene, if possible.
+        """Draw the parts that need at most `layers` layers; `scene` makes the unfinished run's scene, if possible.
 
         This runs in the thread that runs the model, between two layers.
         """
@@ -39,7 +39,7 @@ class Ahead:
                 self._begin(scene())
             self._draw(layers)
         except Exception:
-            self.waiting = {}  # the answer itself reports the error
+            self.waiting = {}  # the final answer reports the error
 
     def _begin(self, scene: Scene) -> None:
         self.run = scene.run

@@ -16,18 +16,18 @@ _EVERY = 0.25  # seconds between two updates
 
 @dataclass(eq=False)
 class Stops:
-    """The event that stops each visitor's answer."""
+    """The events that stop each visitor's answer."""
 
     events: dict[str, threading.Event] = field(default_factory=dict)
 
     def begin(self, owner: str) -> threading.Event:
-        """Create a new event for a visitor's answer, and stop the visitor's last answer."""
+        """Create an event for a visitor's new answer, and stop the visitor's previous answer."""
         self.stop(owner)
         self.events[owner] = threading.Event()
         return self.events[owner]
 
     def stop(self, owner: str) -> None:
-        """Stop a visitor's answer after the present step."""
+        """Stop a visitor's answer after the current step."""
         event = self.events.pop(owner, None)
         if event:
             event.set()

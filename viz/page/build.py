@@ -1,5 +1,5 @@
 """The page's Gradio components: a head that all tabs share, and one screen per tab. viz.page.wire answers its
-questions.
+requests.
 """
 
 import html
@@ -20,12 +20,12 @@ from viz.views.tabs import TABS
 from viz.words import words
 from viz.work.playground import Playground
 
-# Listeners in JavaScript, without a function on the server.
+# listeners in JavaScript, without a function on the server
 _SCRIPT: dict[str, Any] = {"fn": None, "show_progress": "hidden", "api_visibility": "private"}
 
 
 def build(playground: Playground) -> gr.Blocks:
-    """Build the whole page; the server adds theme, scripts and styles."""
+    """Build the complete page; the server adds theme, scripts and styles."""
     catalogue, model_id = words("en"), playground.options.model
     first, shown = payloads(playground, PageRequest(model_id, FIRST, None, {}, {}, "en"))
     with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
@@ -57,11 +57,10 @@ def build(playground: Playground) -> gr.Blocks:
 
 
 def _wire(payload: dict) -> gr.HTML:
-    """Add the part that sends questions and sets the values of Gradio's own components, ahead of all parts that need
+    """Add the part that sends requests and sets the values of Gradio's own components; it precedes all parts that need
     it.
 
-    Its payload: the state that the page came with, its model, and how each event behaves while another one is under
-    way.
+    Its payload is the page's initial state, its model, and how each event behaves while another one is in progress.
     """
     modes = {
         name: {event: each.trigger for event, each in channel.stream.events.items()}
@@ -100,7 +99,7 @@ def _prompt(catalogue: Mapping[str, str]) -> gr.Textbox:
 
 
 def _screen(tab: Tab, parts: Mapping[str, dict]) -> None:
-    """Add the one component of a tab; static/page/screen.js lays out its parts."""
+    """Add the single component of a tab; static/page/screen.js lays out its parts."""
     values = {slot.name: slot.value for slot in slots(tab.layout) if slot.value is not None}
     places = html.escape(json.dumps(plain(tab.layout)))
     gr.HTML(

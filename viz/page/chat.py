@@ -1,4 +1,4 @@
-"""The conversation on the page: the payload of its part, and which turn each token belongs to."""
+"""The conversation on the page: the payload of its part, and the turn of each token."""
 
 from model.api import LanguageModel
 from model.generation.strategies import STRATEGIES
@@ -10,17 +10,17 @@ from viz.words import Catalogue, Words, section
 from viz.work.playground import Playground
 from viz.work.prompt import MOST_TURNS, ROLES, Prompt, turn_names
 
-MOST_FOUND = 4  # special tokens to list
+MOST_FOUND = 4  # maximum number of special tokens to list
 
 
 def found_in(model: LanguageModel, text: str) -> tuple[str, ...]:
-    """Return the special tokens that occur in a text, in order of appearance."""
+    """Find the special tokens in a text, in order of appearance."""
     special = [each for each in model.tokenizer.special if each and each in text]
     return tuple(sorted(special, key=text.index)[:MOST_FOUND])
 
 
 def payload(playground: Playground, model: LanguageModel, words: Catalogue, text: str) -> dict:
-    """Return the payload for static/page/chat/chat.js; `text` is the content of the prompt's box."""
+    """Build the payload for static/page/chat/chat.js; `text` is the content of the prompt's text box."""
     offered, names = bool(model.tokenizer.chat_template), Words(words, "strategies.names")
     return {
         "offered": offered,
@@ -41,7 +41,7 @@ def of_tokens(scene: Scene) -> list[dict]:
 
 
 def token_words(scene: Scene) -> dict:
-    """Return the labels of the turns in the row of tokens."""
+    """Build the labels of the turns in the row of tokens."""
     if not scene.prompt.turns:
         return {}
     names = turn_names([role for role, _ in scene.prompt.turns], scene.words)
@@ -49,7 +49,7 @@ def token_words(scene: Scene) -> dict:
 
 
 def left_out(scene: Scene, sent: Prompt) -> dict:
-    """Return the notice that a model without a chat template reads only one turn; empty for any other model."""
+    """Build the notice that a model without a chat template processes only one turn; empty for any other model."""
     if scene.prompt.turns or not sent.turns:
         return {}
     texts = scene.words["chat.left_out"].format(model=scene.model.label), scene.words["chat.left_out_hint"]

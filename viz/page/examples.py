@@ -1,4 +1,4 @@
-"""Example prompts for each model; a test asserts that each shows what its description says."""
+"""Example prompts for each model; a test asserts that each shows what its description claims."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,17 +29,17 @@ _TEXT = {
     "code": _CODE,
 }
 EXAMPLES: Mapping[str, Mapping[str, str]] = {"tinygpt": _STORY, "smollm2-135m": _TEXT}
-Place = Mapping[str, Any]  # a place on the page with its settings: a state as in a link
+Place = Mapping[str, Any]  # a state of the page with its settings, as in a link
 
 
 def _lines(layer: int, head: int, token: int) -> Place:
-    """Return the place that shows the attention of one head at one token."""
+    """Build the state that shows the attention of one head at one token."""
     view = {"attention_view": {"view": "lines"}}
     return {"tab": "attention", "heads": [[layer, head]], "tokens": [token], "values": view}
 
 
 def _induction(layer: int, head: int) -> Place:
-    """Return the place that shows a head's map, with the heads ordered by induction."""
+    """Build the state that shows a head's attention map, with the heads sorted by induction."""
     values = {"attention_view": {"view": "map"}, "overview_heads": {"order": "induction"}}
     return {"tab": "attention", "heads": [[layer, head]], "values": values}
 
@@ -78,7 +78,7 @@ PLACES: Mapping[str, Mapping[str, Place]] = {
         "code": _FOLLOWED,
     },
 }
-ANY = {"coreference": FIRST, "repeated": _GEESE, "indirect_object": _STORE}  # for models without examples of their own
+ANY = {"coreference": FIRST, "repeated": _GEESE, "indirect_object": _STORE}  # for models without their own examples
 
 
 def examples(model_id: str) -> Mapping[str, str]:
@@ -87,7 +87,7 @@ def examples(model_id: str) -> Mapping[str, str]:
 
 
 def payload(words: Catalogue, model_id: str) -> dict:
-    """Build the list of examples. The descriptions appear only for models that they were verified on."""
+    """Build the list of examples. Descriptions appear only for models on which they were verified."""
     tried, places = model_id in EXAMPLES, PLACES.get(model_id, {})
     items = [
         {

@@ -13,12 +13,12 @@ _FOLDER = Path(__file__).parents[1]
 
 @functools.cache
 def table(name: str) -> Mapping[str, Any]:
-    """Load a language-independent file beside the words."""
+    """Load a language-independent file from the folder of words."""
     return tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def payload(words: Catalogue) -> dict:
-    """Build the tour and the glossary in the reader's language."""
+    """Build the tour and the glossary in the user's language."""
     texts = {name: section(words, name) for name in ("tour", "glossary", "states")}
     return {"steps": steps(words), "terms": terms(words), "words": texts}
 
@@ -29,7 +29,7 @@ def steps(words: Catalogue) -> list[dict]:
 
 
 def terms(words: Catalogue) -> dict[str, dict]:
-    """Build the glossary in alphabetical order: each term's meaning, formula, source and word forms."""
+    """Build the glossary in alphabetical order: each term's meaning, formula, source and inflected forms."""
     by_key = {key: term_of(words, key, entry) for key, entry in table("glossary").items()}
     return dict(sorted(by_key.items(), key=lambda item: item[1]["name"].casefold()))
 

@@ -1,4 +1,4 @@
-"""Names of heads that measures assign, for every list of heads on the page."""
+"""Names of heads assigned by measures, for every list of heads on the page."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ def known(scene: Scene) -> Names:
 
 
 def payload(scene: Scene) -> dict[str, list]:
-    """Return the names as {"4.1": [[text, score, hue]]}, the strongest name of a head first."""
+    """Return the names as {"4.1": [[text, score, hue]]}, with a head's highest-scoring name first."""
     return {
         f"{layer}.{head}": [
             [scene.words[f"label.{label}"], decimals(score, 2), HUES[LABELS.index(label)]] for label, score, _ in names

@@ -1,4 +1,4 @@
-"""Loading a model that was chosen on the page: in the background, with progress, a cancel, and a way back."""
+"""Loading of a model that was selected on the page: in the background, with progress and a cancel button."""
 
 import logging
 import queue
@@ -14,7 +14,7 @@ from viz.work.playground import Playground
 
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two updates of the progress bar
-# Phases reported by the loading code, and the words for them.
+# The phases that the loading code reports, and the words for them.
 _PHASES = {
     "Downloading": "downloading",
     "Checking": "checking",
@@ -24,21 +24,21 @@ _PHASES = {
 
 
 class Cancelled(Exception):
-    """Raised if the visitor pressed cancel, or left."""
+    """Error raised if the visitor cancelled or left."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The outcome of choosing a model: whether it is loaded, and the notice to show."""
+    """The result of selecting a model: whether it is loaded, and the notice to show."""
 
     loaded: bool
     notice: dict
 
 
 def load_model(playground: Playground, model_id: str, language: str) -> Generator[dict | Chosen, None, None]:
-    """Load a model in a thread; yields notices while loading goes on, and the outcome last.
+    """Load a model in a thread; yield notices during loading, and finally the result.
 
-    Closing the iterator stops the work.
+    Closing the iterator stops loading.
     """
     label, catalogue = plain(str(model_id)[:80]), words(language)
     reports: queue.SimpleQueue = queue.SimpleQueue()
@@ -56,7 +56,7 @@ def load_model(playground: Playground, model_id: str, language: str) -> Generato
                 reports.put(None)
             except Cancelled as error:
                 if not stop.is_set():
-                    continue  # cancelled by another visitor who waited for the same model; this one still wants it
+                    continue  # cancelled by another visitor who waited for the same model, which this one still needs
                 reports.put(error)
             except BaseException as error:
                 reports.put(error)
@@ -76,7 +76,7 @@ def load_model(playground: Playground, model_id: str, language: str) -> Generato
                     started = time.monotonic()  # the remaining time refers to this phase
                 latest = report
             except queue.Empty:
-                pass  # show the bar anyway: a cancellation takes effect at a yield
+                pass  # show the bar anyway, because a cancellation takes effect at a yield
             if time.monotonic() - shown > _SHOW_EVERY:
                 shown = time.monotonic()
                 yield _bar(label, latest, shown - started, catalogue)
@@ -92,7 +92,7 @@ def load_model(playground: Playground, model_id: str, language: str) -> Generato
 
 
 def _bar(label: str, report: tuple | None, seconds: float, catalogue: Mapping[str, str]) -> dict:
-    """Build a progress bar with the megabytes done, and the time left once it can be estimated."""
+    """Build a progress bar with the megabytes loaded, and the time left once it can be estimated."""
     done, total, what = report or (0, None, "")
     fraction = done / total if total else None
     parts = []

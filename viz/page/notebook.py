@@ -32,19 +32,20 @@ from viz.words import words
 from viz.work.playground import Options, Playground
 from viz.work.prompt import Prompt, conversation
 
-_LOOKS = {"light": ("#1f2430", "#ffffff", "#d9dde5"), "dark": ("#e4e7ee", "#14171f", "#3a4150")}  # text, paper, grid
-_HEIGHT = 460  # pixels, for figures without a height of their own
+# colors of text, background, and grid
+_LOOKS = {"light": ("#1f2430", "#ffffff", "#d9dde5"), "dark": ("#e4e7ee", "#14171f", "#3a4150")}
+_HEIGHT = 460  # height in pixels of figures that do not set their own
 
 
 @dataclass(frozen=True, eq=False)
 class NotebookPage:
-    """A prompt on a model with a selection, as one visitor's page would have it. Made by `page_of`."""
+    """A prompt on a model with a selection, as on a visitor's page. Created by `page_of`."""
 
     playground: Playground
     request: PageRequest
 
     def figures(self) -> dict[str, str]:
-        """Return the names of all figures, each with its place on the page: "Tab / View"."""
+        """Return the names of all figures, each with its location on the page: "Tab / View"."""
         catalogue = words(self.request.language)
         names = {}
         for tab, view, name in _places():
@@ -53,11 +54,11 @@ class NotebookPage:
         return names
 
     def figure(self, name: str, *, theme: str = "light", **settings: Mapping[str, object]) -> go.Figure:
-        """Return one figure by its name in `figures()`, in the colors of the light or the dark page.
+        """Draw a figure by its name in `figures()`, in the colors of the light or the dark page.
 
         `settings` are the values of the controls beside it, by the name of their part: figure("sizes_profile",
-        sizes_form={"number": "rms"}). Omitted settings have their defaults. Raises InputError for an unknown name, and,
-        with the page's own message, for a figure that has nothing to show: a figure of a slow measure needs `run(its
+        sizes_form={"number": "rms"}). Omitted settings take their defaults. Raises InputError if the name is unknown
+        or, with the page's own message, if there is nothing to show: a figure of a slow measure requires `run(its
         job)` first.
         """
         if theme not in _LOOKS:
@@ -77,7 +78,7 @@ class NotebookPage:
         return _dressed(payload, theme)
 
     def run(self, job: str, progress: Progress = silent, **settings: Mapping[str, object]) -> object:
-        """Run a slow measure, named by the part that has its button, and return the result."""
+        """Run a slow measure, named by the part that contains its button, and return the result."""
         tab = next((tab for tab in TABS if job in tab.jobs), None)
         if tab is None:
             raise InputError("No measurement has this name.", job[:40], "Choose one of jobs().")
@@ -112,10 +113,10 @@ def page_of(
     distractor: int | None = None,
     language: str = "en",
 ) -> NotebookPage:
-    """Return a page for this model and a prompt, or the messages of a conversation, with a selection: heads (layer,
-    head), token positions, edits, and the ids of watched tokens.
+    """Build a page for this model and a prompt, or the messages of a conversation, with a selection: heads (layer,
+    head), token positions, edits, and the ids of target and distractor tokens.
 
-    Raises InputError for an empty prompt or one beyond the model's context.
+    Raises InputError if the prompt is empty or exceeds the model's context.
     """
     playground = Playground(Options(model=lm.id, max_tokens=lm.config.n_ctx))
     playground.models.get(lm.id, lambda: lm)
@@ -141,7 +142,7 @@ FIGURES = frozenset({"figure", "effectmap", "gridmap", "neurontop", "wrotemap"})
 
 @functools.cache
 def _kinds() -> dict[str, str]:
-    """Return the kind of every part of every tab, read from the layouts."""
+    """Collect the kind of every part of every tab from the layouts."""
     return {slot.name: slot.kind for tab in TABS for slot in slots(tab.layout)}
 
 
@@ -157,7 +158,7 @@ def _places() -> Iterator[tuple[Tab, str, str]]:
 
 @functools.cache
 def _choosers() -> dict[str, tuple[str, str, Mapping[str, list[str]]]]:
-    """Return by tab: the part that chooses its views, the name of that control, and the parts of each view."""
+    """Return for each tab the part that selects its views, the name of that control, and the parts of each view."""
     choosers = {}
     for tab in TABS:
         for name, payload in tab.fixed(words("en")).items():
@@ -167,17 +168,17 @@ def _choosers() -> dict[str, tuple[str, str, Mapping[str, list[str]]]]:
 
 
 def _chooser(tab: Tab) -> tuple[str, str, Mapping[str, list[str]]]:
-    """Return the chooser of one tab, empty if the tab has no views."""
+    """Return the selector of one tab; empty if the tab has no views."""
     return _choosers().get(tab.key, ("", "", {}))
 
 
 def _view_of(tab: Tab, part: str) -> str:
-    """Return the view that shows a part."""
+    """Return the view that contains a part."""
     return next((view for view, parts in _chooser(tab)[2].items() if part in parts), "")
 
 
 def _job_of(tab: Tab, part: str) -> str:
-    """Return the slow measure that fills a part: the last one of its view whose button precedes it, else ""."""
+    """Return the slow measure that computes a part: the last one in its view whose button precedes it, else ""."""
     view = _view_of(tab, part)
     jobs = [job for job in tab.jobs if _view_of(tab, job) == view]
     before = [job for job in jobs if tab.parts.index(job) < tab.parts.index(part)]
@@ -185,7 +186,7 @@ def _job_of(tab: Tab, part: str) -> str:
 
 
 def _dressed(payload: Mapping[str, Any], theme: str) -> go.Figure:
-    """Apply the page's look to a figure: colors, height, title, and the source line."""
+    """Apply the page's style to a figure: colors, height, title, and the source line."""
     text, ground, grid = _LOOKS[theme]
     figure = go.Figure(unpacked_figure(payload["figure"]), skip_invalid=True)
     meta = figure.layout.meta or {}

@@ -1,6 +1,6 @@
 """The page's own components: each is a gr.HTML with a fixed template that the scripts of static/ fill from `payload`.
 
-Text from people or models never goes into a template; the scripts set it by textContent.
+Text from users or models never becomes part of a template; the scripts set it via `textContent`.
 """
 
 import json
@@ -15,7 +15,7 @@ def part(
 ) -> gr.HTML:
     """Build a component of a kind (`name` by default). `events` are the Gradio events that it triggers."""
     kind = kind or name
-    # Gradio provides an event if its name appears in quotes in the script.
+    # Gradio provides an event only if its name appears in quotes in the script.
     quoted = " ".join(f"'{event}'" for event in events)
     return gr.HTML(
         value=value,
@@ -28,12 +28,12 @@ def part(
 
 
 def packed(payload: dict | None) -> str | None:
-    """Encode a payload as JSON text, because Gradio would copy and watch every entry of an object."""
+    """Encode a payload as a JSON string, because Gradio would copy and watch every entry of an object."""
     return None if payload is None else json.dumps(payload, ensure_ascii=False, allow_nan=False, default=_plain)
 
 
 def _plain(value: object) -> object:
-    """Convert a figure or a numpy number for JSON; the arrays of a figure are encoded as base64."""
+    """Convert a figure or a NumPy number for JSON; the arrays of a figure are encoded as base64."""
     if isinstance(value, go.Figure):
         return value.to_dict()
     if isinstance(value, np.generic):

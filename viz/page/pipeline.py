@@ -32,11 +32,11 @@ from viz.work.prompt import Prompt, fitted, prompt_of
 log = logging.getLogger("playground")
 
 Named = LanguageModel | None  # the model whose vocabulary names tokens
-SLOW = 0.2  # duration of a run beyond which the page waits for a pause in typing
+SLOW = 0.2  # duration of a run in seconds beyond which the page waits for a pause in typing
 
 
 def header_payload(catalogue: Catalogue, scene: Scene | None) -> dict:
-    """Build the names of the model and prompt that the numbers belong to."""
+    """Build the names of the model and the prompt to which the numbers belong."""
     status = []
     if scene is not None:
         model, tokens = scene.model, scene.trace.tokens
@@ -64,7 +64,7 @@ def _count(n: int) -> str:
 
 
 def tokens_payload(scene: Scene, box: str) -> dict:
-    """Build the prompt as chips; `box` is the content of the prompt's box."""
+    """Build the row of the prompt's tokens; `box` is the content of the prompt's text box."""
     texts = some(scene.words, "tokens", "label", "all", "hint", "help", "help_touch")
     pieces = scene.tokens.raw
     cut = sum(len(raw) == 1 and raw[0] > 0x7F for raw in pieces)
@@ -77,7 +77,7 @@ def tokens_payload(scene: Scene, box: str) -> dict:
 
 
 def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = "", model: Named = None) -> dict:
-    """Return the valid part of the selection that the page sent, which replaces the page's. `of`: the model's name."""
+    """Build the valid part of the selection that the page sent, which replaces the page's. `of` is the model's name."""
     kinds = {kind: catalogue[f"edit.{kind}"] for kind in EDITS}
     sites = {kind: EDITS[kind].site for kind in EDITS}
     payload: dict = {"words": section(catalogue, "selection"), "kinds": kinds, "sites": sites, "hues": list(HUES)}
@@ -104,41 +104,41 @@ def _dropped(selection: dict, sent: object) -> list[str]:
 
 
 def edit_payload(edit: Edit) -> dict:
-    """Return an edit in the form that the page sends."""
+    """Convert an edit to the form in which the page sends it."""
     return {name: value for name, value in vars(edit).items() if value is not None}
 
 
 @dataclass(frozen=True)
 class PageRequest:
-    """A request from a visitor's page. `shown` is what the page shows now: {"run", "language", "drawn":
+    """A request from a visitor's page. `shown` is the page's current state: {"run", "language", "drawn":
     {part: key}}.
     """
 
     model_id: str
     prompt: str  # text of the prompt box
     selection: object
-    values: Mapping[str, object]  # values of the tabs' asking parts
+    values: Mapping[str, object]  # values of the tabs' input parts
     shown: dict
     language: str
-    tab: str = TABS[0].key  # the open tab; the others are drawn when they are opened
+    tab: str = TABS[0].key  # the open tab; other tabs are drawn when they are opened
     done: str = ""  # changes whenever a job ends
-    visitor: str = ""  # the visitor of the page
+    visitor: str = ""  # the visitor who owns the page
     chat: object = None  # value of the conversation part, unchecked
 
     @property
     def parsed_prompt(self) -> Prompt:
-        """The prompt or the conversation of the request."""
+        """The prompt or the conversation in the request."""
         return prompt_of(self.prompt, self.chat)
 
 
-# The parts of the page: its head, then those of each tab.
+# The parts of the page's head, followed by those of each tab.
 HEAD = ("nav", "header", "notice", "guide", "address", "examples", "chat", "tokens", "selection")
 PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
 HELD = ("chat", *(name for tab in TABS for name in (*tab.asks, *tab.keeps)))  # the parts whose values a link holds
 
 
-Put = Callable[[str, Mapping[str, Any]], None]  # shows a part of a run that is still going on
-Alive = Callable[[], None]  # raises once the page no longer waits
+Put = Callable[[str, Mapping[str, Any]], None]  # shows a part during the run
+Alive = Callable[[], None]  # raises if the page is no longer waiting
 
 
 def payloads(
@@ -146,8 +146,9 @@ def payloads(
 ) -> tuple[dict[str, dict], dict]:
     """Compute the new payloads of the parts that change, and the page's state afterwards.
 
-    `put` receives pictures that are drawn while the run goes on; an exception from `alive` ends it. An input error or a
-    failure goes into the notice, and the old pictures stay; a single part that cannot be drawn shows its own message.
+    `put` receives pictures that are drawn during the run; an exception from `alive` ends it. An input error or a
+    failure is shown in the notice, and the old pictures remain; a single part that cannot be drawn shows its own
+    message.
     """
     catalogue, shown = words(request.language), request.shown
     parts: dict[str, dict] = {}
@@ -170,7 +171,7 @@ def payloads(
         failed = parts | {"notice": notice(error, request.language)}
         if not request.parsed_prompt.turns:
             return failed, shown
-        # A conversation with an error stays visible, so that it can be edited.
+        # A conversation with an error remains visible, so that it can be edited.
         drawn = {name: key for name, key in shown.get("drawn", {}).items() if name != "chat"}
         return failed | _chat_alone(playground, request), shown | {"drawn": drawn}
     except Closed:
@@ -187,15 +188,15 @@ def opened_tab(request: PageRequest) -> Tab:
 
 
 def _drawn(request: PageRequest) -> dict[str, str]:
-    """Return the parts that are drawn in the reader's language: {part, or "tab " and its key: short name of its
+    """Return the parts that are drawn in the user's language: {part, or "tab " and its key: short name of its
     picture}.
     """
     return request.shown.get("drawn", {}) if request.shown.get("language") == request.language else {}
 
 
 def scene_of(playground: Playground, request: PageRequest, see: Callable = nothing) -> Scene:
-    """Run the requested prompt and return the scene with its selection; raises PlaygroundError. `see` is called while
-    the run goes on (ahead.py).
+    """Run the requested prompt and return the scene with its selection; raises PlaygroundError. `see` is called during
+    the run (ahead.py).
     """
     model = playground.opened(request.model_id)
     prompt = fitted(model, request.parsed_prompt)
@@ -217,7 +218,7 @@ def scene_of(playground: Playground, request: PageRequest, see: Callable = nothi
 def _pictures(
     playground: Playground, request: PageRequest, tab: Tab, put: Put | None, alive: Alive
 ) -> tuple[dict[str, dict], dict]:
-    """Compute every picture that the page does not have yet; returns the payloads and the page's state afterwards."""
+    """Compute every picture that the page does not have yet; return the payloads and the page's state afterwards."""
     see = nothing if put is None else Ahead(put, lambda scene: tab.draw(scene, request.values), alive).see
     scene, drawn, language = scene_of(playground, request, see), _drawn(request), request.language
     parts: dict[str, dict] = {"notice": chat.left_out(scene, request.parsed_prompt)}
@@ -226,7 +227,7 @@ def _pictures(
     if not _same(selection, request.selection):
         parts["selection"] = selection | {
             "dropped": _dropped(selection, request.selection)
-        }  # otherwise the page already has it, and sending it back could undo the next click
+        }  # otherwise the page already has it, and sending it could undo the next click
     pictures = {
         "header": Picture(
             (scene.run, scene.trace.seconds, bool(head_names.known(scene))), lambda: header_payload(scene.words, scene)
@@ -238,7 +239,7 @@ def _pictures(
         "chat": _chat(playground, scene.model, request),
     } | tab.draw(scene, request.values)
     for name, picture in pictures.items():
-        # A job's part is redrawn when any job ends, even one with other settings.
+        # A job's part is redrawn when any job ends, even one with different settings.
         what = (picture.key, request.done) if name in tab.jobs else picture.key
         key = hashlib.sha256(repr(what).encode()).hexdigest()[:12]
         if drawn.get(name) != key:
@@ -251,13 +252,13 @@ def _pictures(
 
 
 def _chat(playground: Playground, model: LanguageModel, request: PageRequest) -> Picture:
-    """Return the picture of the conversation's part."""
+    """Build the picture of the conversation's part."""
     key = (model.id, bool(model.tokenizer.chat_template), chat.found_in(model, request.prompt))
     return Picture(key, lambda: chat.payload(playground, model, words(request.language), request.prompt))
 
 
 def _chat_alone(playground: Playground, request: PageRequest) -> dict[str, dict]:
-    """Return the conversation's payload when nothing else can be shown; empty without a model."""
+    """Build the conversation's payload if nothing else can be shown; empty if there is no model."""
     try:
         return {"chat": _chat(playground, playground.opened(request.model_id), request).make()}
     except PlaygroundError:
@@ -274,7 +275,7 @@ def _same(selection: dict, sent: object) -> bool:
 
 
 def _payload(picture: Picture, language: str) -> dict:
-    """Return the payload, or the error that takes its place; raises Busy."""
+    """Return the picture's payload, or the error that takes its place; raises Busy."""
     try:
         return picture.make()
     except Busy:
@@ -291,7 +292,7 @@ def _problem(error: PlaygroundError, language: str) -> dict:
 def answer(
     playground: Playground, request: PageRequest, put: Put | None = None, alive: Alive = lambda: None
 ) -> tuple[dict[str, dict], dict]:
-    """Return the result of `payloads`, with each picture naming its run, {"scene": ...}."""
+    """Compute `payloads`, and add the name of its run to each picture, {"scene": ...}."""
     parts, shown = payloads(playground, request, put, alive)
     drawn, scene = shown.get("drawn", {}), {"scene": shown.get("run", "")}
     return {name: payload | scene if name in drawn else payload for name, payload in parts.items()}, shown

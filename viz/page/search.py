@@ -1,7 +1,7 @@
 """The entries of the page's search: views, settings, strategies and their synonyms, fetched when it is first opened.
 
-Tabs, glossary terms, lessons and actions are on the page already, or have an address of their own; the search script
-adds them. An entry is named by its target, which the files of synonyms (viz/words/<language>/search.toml) use, too:
+Tabs, glossary terms, lessons and actions are already on the page or have their own address; the search script adds
+them. An entry is named by its target, which is also used in the files of synonyms (viz/words/<language>/search.toml):
 "view.map", "setting.lens.curve", "setting.forget.kind.bigbird" (an option), "strategy.beam", "term.softmax",
 "tab.design", "lesson.dice", "action.share".
 """
@@ -35,12 +35,14 @@ ACTIONS = {
     "theme": "search.action_theme",
 }
 _NAME = re.compile(r"[^\W\d_]{3}|[\u3400-\u9fff]{2}|[A-Z]{2}|\d[A-Z]|[A-Z]\d")
-_FIELD = re.compile(r"\s*[(（][^()（）]*{\w+}[^()（）]*[)）]|\s*{\w+}\s*")  # a placeholder that is filled in per scene
+_FIELD = re.compile(
+    r"\s*[(（][^()（）]*{\w+}[^()（）]*[)）]|\s*{\w+}\s*"
+)  # a placeholder that is filled in for each scene
 
 
 @dataclass(frozen=True)
 class FormPlace:
-    """The form that holds a setting: the part on the page, the view that is opened for it, and its words."""
+    """The form that contains a setting: the part on the page, the view that is opened for it, and its words."""
 
     part: str
     tab: str
@@ -50,7 +52,7 @@ class FormPlace:
 
 @functools.cache
 def payload(language: str) -> dict[str, list]:
-    """Return the entries in a language: {"views", "settings", "strategies", "synonyms"}.
+    """Build the entries in a language: {"views", "settings", "strategies", "synonyms"}.
 
     `synonyms` are [[target, [word, ...]], ...]: those of the language, those in English, and the English names.
     """
@@ -75,7 +77,9 @@ def _view(catalogue: Catalogue, tab: Tab, view: View) -> dict[str, str]:
 
 
 def declared(catalogue: Catalogue) -> Iterator[tuple[Setting, FormPlace]]:
-    """Yield every declared setting once, with its place: a setting that several views share has the first of them."""
+    """Yield every declared setting once, with its place; for a setting shared by several views, that is the first of
+    them.
+    """
     for tab in TABS:
         shared: set[str] = set()
         for view in tab.all_views:
@@ -96,18 +100,18 @@ def declared(catalogue: Catalogue) -> Iterator[tuple[Setting, FormPlace]]:
 
 
 def key_of(setting: Setting, place: FormPlace) -> str:
-    """Return a setting's name among the targets: "<place of its words>.<name>"."""
+    """Return the target of a setting: "<place of its words>.<name>"."""
     return f"{place.words.place.removesuffix('.settings')}.{setting.name}"
 
 
 def label_of(setting: Setting, place: FormPlace) -> str:
-    """Return a setting's label without the placeholders that a scene fills in."""
+    """Return a setting's label without the placeholders that are filled in for each scene."""
     return _FIELD.sub(" ", place.words[setting.name]).strip()
 
 
 def options(setting: Setting, words: Words) -> Iterator[tuple[str, str]]:
-    """Yield the options of a setting that can be found by name: (value, text). Options that depend on the scene are
-    left out.
+    """Yield the options of a setting that can be searched by name: (value, text). Options that depend on the scene are
+    excluded.
     """
     if not isinstance(setting, Choice) or callable(setting.options):
         return
@@ -137,7 +141,7 @@ def _setting(setting: Setting, place: FormPlace) -> dict[str, Any]:
 
 
 def _synonyms(language: str) -> dict[str, list[str]]:
-    """Collect the other names that a reader of a language may type, by target."""
+    """Collect the alternative names that a user may enter in a language, by target."""
     also: dict[str, dict[str, None]] = {}
     for each in dict.fromkeys((language, "en")):
         for target, others in synonyms(each).items():
@@ -162,7 +166,7 @@ def _english() -> dict[str, list[str]]:
 
 
 def targets() -> set[str]:
-    """Collect all targets except the lessons, which are files of their own."""
+    """Collect all targets except the lessons, which have their own files."""
     catalogue = words("en")
     keys = {f"tab.{tab.key}" for tab in TABS} | {f"view.{view.key}" for tab in TABS for view in tab.views}
     for setting, place in declared(catalogue):

@@ -24,7 +24,7 @@ def _excerpt(excerpt: Excerpt) -> dict:
 
 
 def code_answer(code: Code) -> dict:
-    """Build the excerpts of code for programs."""
+    """Build the excerpts of code for the answer to a program."""
 
     def listed(excerpts: tuple[Excerpt, ...]) -> list[dict]:
         return [

@@ -8,8 +8,8 @@ from viz.numbers import signed
 from viz.seam.programs.answers import ranked_heads
 from viz.theme import SIGNED
 
-STRONGEST = 10  # maximum heads in the list
-HUES = [SIGNED[1], SIGNED[-2]]  # colors for a lower and a higher number
+STRONGEST = 10  # maximum number of heads in the list
+HUES = [SIGNED[1], SIGNED[-2]]  # colors for a decrease and an increase
 
 
 def strongest(effects: np.ndarray, written: Callable[[float], str] = signed) -> list[dict]:

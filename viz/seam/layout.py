@@ -10,16 +10,16 @@ from viz.seam.view import View
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of one part."""
+    """The place of one part in the layout."""
 
     name: str
     kind: str
-    value: Any = None  # initial value, for asking parts
+    value: Any = None  # initial value of an input part
 
 
 @dataclass(frozen=True)
 class Box:
-    """Parts side by side ("row") or one below the other ("column")."""
+    """A row of parts side by side, or a column of parts one below the other."""
 
     kind: str
     children: tuple["Slot | Box", ...]
@@ -31,7 +31,7 @@ Node = Slot | Box
 
 
 def of_view(view: View, placed: Collection[str] = ()) -> tuple[Node, ...]:
-    """Return the layout of a view, without the parts that are placed already."""
+    """Return the layout of a view, without the parts that are already placed."""
 
     def stack(layout: tuple | str) -> tuple[Node, ...]:
         return tuple(node(each) for each in ((layout,) if isinstance(layout, str) else layout) if stands(each))
@@ -58,7 +58,7 @@ def slots(nodes: tuple[Node, ...]) -> Iterator[Slot]:
 
 
 def plain(nodes: tuple[Node, ...]) -> list:
-    """Return the layout as JSON types: a part is [name, kind], a box {"box", "of"} with optional class and id."""
+    """Convert the layout to JSON types: a part is [name, kind], a box {"box", "of"} with optional class and id."""
     rows: list = []
     for each in nodes:
         if isinstance(each, Slot):

@@ -1,4 +1,4 @@
-"""Errors on the page: the notice at the top, and a part that cannot be drawn."""
+"""Error messages on the page: the notice at the top, and the message in a part that cannot be drawn."""
 
 from model.errors import InputError, PlaygroundError, PromptTooLong
 from viz.numbers import whole
@@ -6,8 +6,8 @@ from viz.words import translate, words
 
 
 def notice(error: PlaygroundError, language: str) -> dict:
-    """Build the notice of an error with its remedy, and a button to try again unless the visitor's own input is at
-    fault.
+    """Build the notice of an error with its remedy, and a button to try again unless the visitor's own input is
+    invalid.
 
     An overlong prompt can be cut at the model's context length.
     """

@@ -1,4 +1,4 @@
-"""The steps from a view's declaration to its drawing: keys, payloads, jobs. No particular view is named here."""
+"""The steps from a view's declaration to its drawing: keys, payloads, jobs. This code is the same for all views."""
 
 import contextlib
 import hashlib
@@ -24,7 +24,7 @@ from viz.work.engine import Done, EngineRequest, Work
 
 
 def settings_of(view: View, scene: Scene, values: Values) -> Settings:
-    """Return the validated values of the view's form and its asking parts. An asking part may raise InputError."""
+    """Validate the values of the view's form and of its input parts. An input part may raise InputError."""
     from_form = read_all((*view.tab_settings, *view.settings), values.get(f"{view.key}_form"), scene)
     from_parts = [
         (name, part.read(values.get(view.part_name(name)), scene)) for name, part in view.parts.items() if part.read
@@ -33,7 +33,7 @@ def settings_of(view: View, scene: Scene, values: Values) -> Settings:
 
 
 def depended(scene: Scene, names: tuple[Depends, ...]) -> tuple:
-    """Return the values that a measure or a picture depends on, in order."""
+    """Return the values on which a measure or a picture depends, in order."""
     return tuple(_DEPENDS[name](scene) for name in names)
 
 
@@ -63,7 +63,7 @@ _DEPENDS = {
 
 
 def key_of(question: MeasureTask) -> tuple:
-    """Return the key of a measure's numbers. It changes when a slow measure that it builds on is computed."""
+    """Compute the cache key of a measure. It changes when a slow measure that it builds on is computed."""
     measure = question.measure
     return (
         "measure",
@@ -76,7 +76,7 @@ def key_of(question: MeasureTask) -> tuple:
 
 
 def _state_of(question: MeasureTask) -> tuple:
-    """Return a measure's key and state: True for a quick one, the time of a slow one's result, or False."""
+    """Return a measure's key and state: True for a quick one, the completion time of a slow one's result, or False."""
     key = key_of(question)
     if not question.measure.slow:
         return key, True
@@ -85,7 +85,7 @@ def _state_of(question: MeasureTask) -> tuple:
 
 
 def _slow_result(scene: Scene, key: tuple) -> background.Result | None:
-    """Return a slow measure's numbers: those that came with the scene, or those of a finished job."""
+    """Return a slow measure's result: one that came with the scene, or one of a finished job."""
     return scene.measured.get(key) or scene.playground.results.peek(key)
 
 
@@ -96,12 +96,12 @@ def _used(question: MeasureTask) -> dict[str, Any]:
 
 
 def measured(view: View, name: str, scene: Scene, settings: Settings) -> background.Result | None:
-    """Return a measure's numbers, looked up or computed now; None for a slow one that has not been started."""
+    """Return a measure's result, looked up or computed now; None for a slow one that has not been started."""
     return answered(MeasureTask(view, view.measure(name), scene, settings))
 
 
 def answered(question: MeasureTask) -> background.Result | None:
-    """Return the answer to a question, as `measured` does."""
+    """Return the result of a measure's task, as `measured` does."""
     scene, measure, key = question.scene, question.measure, key_of(question)
     if measure.slow:
         return _slow_result(scene, key)
@@ -130,7 +130,7 @@ def _measured_here(question: MeasureTask) -> background.Result:
 
 
 def _ask(question: MeasureTask, local: Callable[[], Any]) -> EngineRequest:
-    """Build the engine's form of a question."""
+    """Build the engine's form of a task."""
     scene = question.scene
 
     def elsewhere() -> Measuring | None:
@@ -144,17 +144,17 @@ def _ask(question: MeasureTask, local: Callable[[], Any]) -> EngineRequest:
 
 
 def add_prior(view: View, scene: Scene, task: Measuring) -> None:
-    """Store the results that came with a task."""
+    """Store the results that were sent with a task."""
     for name, result in task.prior:
         scene.measured[key_of(MeasureTask(view, view.measure(name), scene, task.settings))] = result
 
 
 def prepare(question: MeasureTask) -> None:
-    """Look up what the measure reads from the playground, before it holds the model."""
+    """Look up what the measure reads from the playground before it acquires the model."""
     if "plain" in question.measure.depends:
         _ = question.scene.unedited
     if question.beside:
-        with contextlib.suppress(PlaygroundError):  # the measure meets the same error and may handle it
+        with contextlib.suppress(PlaygroundError):  # the measure encounters the same error and may handle it
             question.scene.beside(*question.beside)
 
 
@@ -174,7 +174,7 @@ def job_of(view: View, name: str, scene: Scene, settings: Settings) -> backgroun
 
 
 def _work_here(question: MeasureTask) -> Work:
-    """Return a slow measure as work for this process."""
+    """Return a slow measure as work to be run in this process."""
     used = _used(question)
 
     def run(progress: Progress) -> Done:
@@ -187,7 +187,7 @@ def _work_here(question: MeasureTask) -> Work:
 
 
 def _pace(question: MeasureTask) -> tuple[tuple, float]:
-    """Return the key of a slow measure's stored seconds per unit of work, and the amount of work."""
+    """Return the key under which a slow measure's seconds per unit of work are stored, and the number of units."""
     measure = question.measure
     assert measure.pace
     what, amount = measure.pace(question.scene, question.resolved)
@@ -204,7 +204,7 @@ def _paces(needed: list[MeasureTask]) -> dict[str, float]:
 
 
 def nbytes_of(value: object) -> int:
-    """Return the approximate size of a result in bytes, at least the minimum that every result counts for."""
+    """Return the approximate size of a result in bytes, at least the minimum counted for any result."""
     return max(_nbytes(value), background.Result.nbytes)
 
 
@@ -254,8 +254,8 @@ def facts_of(scene: Scene) -> Facts:
 
 
 def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
-    """Build every part's picture with its key. Raises InputError if an asking part is invalid and no part shows the
-    error.
+    """Build the picture of every part, with its key. Raises InputError if an input part is invalid and no part shows
+    the error.
     """
     facts = facts_of(scene)
     try:
@@ -275,7 +275,9 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
 
 
 def _refused(view: View, scene: Scene, facts: Facts, error: InputError) -> dict[str, Picture]:
-    """Build the pictures for an invalid asking part: one shows the error, asking parts are drawn, the others stay."""
+    """Build the pictures when an input part is invalid: one shows the error, input parts are drawn, the others
+    remain.
+    """
 
     def say() -> Payload:
         raise error
@@ -298,7 +300,7 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
     needed = list(questions.values())
     states = list(map(_state_of, needed))
     drawn = settings if part.settings is None else settings.only(part.settings)
-    # Every figure names its model and any edits, whatever was measured.
+    # every figure names its model and any edits, regardless of what was measured
     origin = () if part.steady else (scene.model.id, bool(scene.picked.edits))
     owner = "" if part.shared else view.key
     key = (owner, name, *states, depended(scene, part.depends), drawn, origin, scene.language)
@@ -324,7 +326,7 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
 
 
 def _layers(needed: list[MeasureTask]) -> int | None:
-    """Return the number of layers that the measures need of a run; None if they need the complete run."""
+    """Return the number of layers of a run that the measures need; None if they need the complete run."""
     last = [each.measure.reads(each.scene, each.resolved) if each.measure.reads else None for each in needed]
     return None if not last or None in last else 1 + max(each for each in last if each is not None)
 
@@ -345,7 +347,9 @@ def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
 
 
 def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool) -> Payload:
-    """Build the payload of a job's button, or the reason it is missing; `auto`: the page starts it automatically."""
+    """Build the payload of a job's button, or the reason why it is missing; `auto` means that the page starts
+    the job.
+    """
     hint = part.draw(seen) if part.draw else {"text": seen.here.get("hint") or ""}
     if "problem" in hint or "empty" in hint:
         return hint
@@ -361,7 +365,7 @@ def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool
 
 
 def fixed(view: View, words: Catalogue) -> dict[str, Payload]:
-    """Build the payloads that depend on the language only: forms that are the same in every scene, and steady parts."""
+    """Build the payloads that depend only on the language: forms that are the same in every scene, and static parts."""
     local_words = Words(words, view.key)
     payloads = {view.part_name(name): part.first(local_words) for name, part in view.parts.items() if part.first}
     if view.settings and "form" not in view.parts and static_form(view):
@@ -370,7 +374,7 @@ def fixed(view: View, words: Catalogue) -> dict[str, Payload]:
 
 
 def names_of(view: View) -> tuple[str, ...]:
-    """Return all parts of the view on the page, in layout order."""
+    """Return the names of all parts of the view on the page, in layout order."""
     names: list[str] = []
 
     def walk(layout: tuple | str) -> None:
@@ -385,11 +389,11 @@ def names_of(view: View) -> tuple[str, ...]:
 
 
 def asks_of(view: View) -> tuple[str, ...]:
-    """Return the form and the parts that ask, by their names on the page."""
+    """Return the names of the form and the input parts on the page."""
     form = (f"{view.key}_form",) if view.settings else ()
     return (*form, *(view.part_name(name) for name, part in view.parts.items() if part.read))
 
 
 def kind_of(view: View, part: str) -> Part:
-    """Return the part of that short name; the form exists without being declared."""
+    """Return the part with the given short name; the form exists even if it is not declared."""
     return view.parts[part] if part in view.parts else Part("controls", settings=())

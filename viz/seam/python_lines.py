@@ -18,13 +18,13 @@ def script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> s
 
 
 def model_script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
-    """Build the script of a figure that depends on no prompt: load its model, then `lines`."""
+    """Build the script of a figure that does not depend on a prompt: load its model, then `lines`."""
     imports = sorted({"from model.api import load_model", *imports})
     return "\n".join([*imports, "", f"lm = {loading(facts.model_id)}", *lines])
 
 
 def loading(model_id: str) -> str:
-    """Build the call that loads a model; one that was trained on the page is loaded from the folder of its download."""
+    """Build the call that loads a model; one that was trained on the page is loaded from the downloaded folder."""
     name = "the folder of the downloaded model" if model_id.startswith("trained:") else model_id
     return f"load_model({name!r})"
 

@@ -20,7 +20,7 @@ from viz.work.prompt import Prompt
 
 @dataclass(frozen=True)
 class SceneKey:
-    """A scene as a value: hashable, picklable, a few hundred bytes. Any process with the model can open it."""
+    """A scene as a hashable, picklable value of a few hundred bytes. Any process with the model can open it."""
 
     model_id: str
     prompt: Prompt
@@ -40,30 +40,30 @@ class SceneKey:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """An open scene: the model and the trace, in the reader's language."""
+    """An open scene: the model, the trace, the selection and the user's language."""
 
     playground: Playground
     model: LanguageModel
     prompt: Prompt
-    trace: Trace  # with the visitor's edits, if any
+    trace: Trace  # includes the visitor's edits, if any
     run: str  # a short name of the trace and the language
     words: Catalogue
     language: str
-    picked: Selection  # with at least one head
-    visitor: str = ""  # owner of the page; not in the key, so only "visitor" may depend on it
+    picked: Selection  # contains at least one head
+    visitor: str = ""  # owner of the page; not part of the key, so only results that depend on "visitor" may use it
     measured: dict[tuple, Any] = field(default_factory=dict, repr=False)  # results that are dropped after one redraw
     _plain: list[Trace] = field(default_factory=list, repr=False)
     _others: dict[tuple[str, Prompt], Trace | PlaygroundError] = field(default_factory=dict, repr=False)
 
     @property
     def key(self) -> SceneKey:
-        """The scene as a value."""
+        """The scene as a hashable, picklable value."""
         ids = tuple(self.trace.tokens.ids.tolist())
         return SceneKey(self.model.id, self.prompt, ids, self.picked, self.language)
 
     @property
     def head(self) -> tuple[int, int]:
-        """The main head: the one that was selected last."""
+        """The main head, which is the one selected last."""
         return self.picked.heads[-1]
 
     @property
@@ -78,12 +78,14 @@ class Scene:
 
     @property
     def position(self) -> int:
-        """The position whose next token is examined: the last selected token, else the last one of the prompt."""
+        """The position whose next token is examined: the last selected token or, if none is selected, the last of the
+        prompt.
+        """
         return max(self.picked.tokens, default=len(self.tokens) - 1)
 
     @property
     def unedited(self) -> Trace:
-        """The trace of the same prompt without edits. Looked up once: `prepare` does so before a measure holds the
+        """The trace of the same prompt without edits. Looked up once: `prepare` does so before a measure acquires the
         model.
         """
         if not self.picked.edits:
@@ -95,7 +97,7 @@ class Scene:
     def beside(self, model_id: str, prompt: Prompt) -> Trace:
         """Return the unedited run of another prompt or another model; raises PlaygroundError if it cannot be run.
 
-        Looked up once: `prepare` does so before a measure holds the model.
+        Looked up once: `prepare` does so before a measure acquires the model.
         """
         key = (model_id, prompt)
         if key not in self._others:
@@ -110,24 +112,24 @@ class Scene:
 
     @cached_property
     def limit(self) -> int:
-        """The longest context to measure: the model's context length within the limits of this server."""
+        """The maximum context length to measure: the model's own, within the limits of this server."""
         return min(self.model.config.n_ctx, self.playground.options.max_tokens)
 
 
 def run_id(key: RunKey, language: str) -> str:
-    """Compute a short name for a run, by which the page can tell whether a picture belongs to the present prompt."""
+    """Compute a short name of a run, with which the page checks whether a picture belongs to the current prompt."""
     text = json.dumps([key.model_id, key.ids, [str(edit) for edit in key.edits], language])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def prompt_id(scene: Scene) -> str:
-    """Compute a short name for the prompt's tokens, independent of edits, so that the selection survives edits."""
+    """Compute a short name of the prompt's tokens, independent of edits, so that the selection survives edits."""
     key = scene.trace.key
     return run_id(RunKey(key.model_id, key.ids), "")
 
 
 def source(scene: Scene) -> str:
-    """Format the line below a figure that names the source of its numbers."""
+    """Format the source line below a figure, which names the model and the edits behind its numbers."""
     text = scene.words["pattern.source"].format(
         model=scene.model.label, dtype=scene.model.dtype, ms=round(scene.trace.seconds * 1000)
     )
@@ -135,7 +137,7 @@ def source(scene: Scene) -> str:
 
 
 def default_head(trace: Trace) -> tuple[int, int]:
-    """Return the head that attends most to the previous token: the easiest map to understand first."""
+    """Return the head that attends most to the previous token, whose map is the easiest to understand first."""
     scores = trace.head_metrics()["previous_token"].fillna(0)
     layer, head = scores.idxmax()
     return int(layer), int(head)

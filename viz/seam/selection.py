@@ -1,6 +1,6 @@
-"""A visitor's selection: heads, tokens, a cell, two tokens of the vocabulary, and edits of the run.
+"""A visitor's selection: heads, tokens, a cell, target and distractor tokens, and edits of the run.
 
-Everything that a page sends is validated.
+All data from a page is validated.
 """
 
 from collections.abc import Mapping
@@ -12,31 +12,32 @@ from model.gpt.config import ModelConfig
 from model.gpt.edit_checks import edit_of
 from model.gpt.edits import Edit
 
-MOST_HEADS = 8  # each head has a hue of its own
+MOST_HEADS = 8  # maximum number of heads; each has its own hue
 MOST_EDITS = 64
 WATCHED = ("target", "distractor")
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Heads in the order of their selection, the last one being the main one; token positions; one cell; edits.
+    """The selected heads in order of selection, with the main one last; token positions; one cell; edits.
 
-    Target and distractor are the tokens of the vocabulary whose probabilities the views watch.
+    Target and distractor are the tokens of the vocabulary whose probabilities the views track.
     """
 
     heads: tuple[tuple[int, int], ...] = ()
     tokens: tuple[int, ...] = ()
     pair: tuple[int, int] | None = None  # query, key
     edits: tuple[Edit, ...] = ()
-    target: int | None = None  # token ids; None: the view's own default
+    target: int | None = None  # token id; None for the view's own default
     distractor: int | None = None
 
 
 def picked(value: object, config: ModelConfig, T: int, model: str | None = None, size: int | None = None) -> Selection:
     """Parse the selection that a page sent, dropping parts that do not fit this model or this prompt of T tokens.
 
-    `model`: its name, None to skip that check. Edits and token ids have another meaning in another model, so those that
-    were selected on another one are dropped. `size`: the size of the vocabulary, None for all rows of the model.
+    `model` is its name, or None to skip that check. Edits and token ids have a different meaning in another model, so
+    those selected for another one are dropped. `size` is the size of the vocabulary, or None for all rows of the
+    model.
     """
     sent = value if isinstance(value, Mapping) else {}
     heads = [head for head in map(_int_pair, _list(sent, "heads")) if head and _is_head(head, config)]
@@ -66,12 +67,12 @@ def _is_int(value: object) -> TypeGuard[int]:
 
 
 def _id(value: object, size: int) -> int | None:
-    """Return a valid token id, else None."""
+    """Return the token id if it is valid, else None."""
     return value if _is_int(value) and 0 <= value < size else None
 
 
 def _int_pair(value: object) -> tuple[int, int] | None:
-    """Return a pair of integers, else None."""
+    """Return the pair of integers if it is valid, else None."""
     if isinstance(value, list | tuple) and len(value) == 2 and all(_is_int(n) for n in value):
         return value[0], value[1]
     return None

@@ -1,6 +1,6 @@
-"""The settings of a view, declared once: form, parser, default and bounds all follow from the declaration.
+"""The settings of a view: form, parser, default and bounds all follow from a single declaration.
 
-Values from a page are untrusted: one that does not fit becomes the default, never an error.
+Values from a page are untrusted: an invalid one is replaced by the default, without an error.
 """
 
 import dataclasses
@@ -12,27 +12,30 @@ from typing import Any, TypeGuard
 from model.text.surrogates import whole
 from viz.words import Words
 
-MOST_TEXT = 4000  # characters in a text from the page
+MOST_TEXT = 4000  # maximum length of a text from the page in characters
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several values. Words: `<name>`, `<name>_<option>`; optionally `<name>_help`, `<name>_<option>_help`.
+    """A setting with one of several values. Words: `<name>`, `<name>_<option>`; optionally `<name>_help`,
+    `<name>_<option>_help`.
 
-    If a scene has no options, the setting is hidden and its value is "".
+    If it has no options in a scene, the setting is hidden and its value is "".
     """
 
     name: str
-    options: tuple[str, ...] | Callable[[Any], tuple[str, ...]]  # a function of the scene if they depend on it
-    default: str | Callable[[Any], str] | None = None  # None: the first option
-    when: Mapping[str, tuple] = field(default_factory=dict)  # shown only while other settings have one of these values
-    label: Callable[[Words, str], str] | None = None  # (words, option): the option's text
-    scene_label: Callable[[Words, str, Any], str] | None = None  # (words, option, scene): its text
-    title: Callable[[Words, Any], str] | None = None  # (words, scene): the setting's label, if it depends on the scene
-    help: Callable[[Words, str], str] | None = None  # (words, option): help text of an option
+    options: tuple[str, ...] | Callable[[Any], tuple[str, ...]]  # a function of the scene if the options depend on it
+    default: str | Callable[[Any], str] | None = None  # None selects the first option
+    when: Mapping[str, tuple] = field(default_factory=dict)  # other settings -> the values with which this one is shown
+    label: Callable[[Words, str], str] | None = None  # (words, option) -> the option's label
+    # (words, option, scene) -> the option's label, if it depends on the scene
+    scene_label: Callable[[Words, str, Any], str] | None = None
+    # (words, scene) -> the setting's label, if it depends on the scene
+    title: Callable[[Words, Any], str] | None = None
+    help: Callable[[Words, str], str] | None = None  # (words, option) -> the option's help text
 
     def options_in(self, scene: object) -> tuple[str, ...]:
-        """Return the options in this scene."""
+        """Return the options available in a scene."""
         return self.options(scene) if callable(self.options) else self.options
 
     def read(self, value: object, scene: object) -> str:
@@ -61,27 +64,27 @@ class Choice:
 class Range:
     """A number on a slider, rounded to its steps. Words: `<name>`, optionally `<name>_help`.
 
-    A `blank` field starts empty, and its placeholder explains that this stands for the default, which may then depend
+    A `blank` field is initially empty, and its placeholder explains that this means the default, which may then depend
     on the scene although the form does not.
     """
 
     name: str
     low: float | Callable[[Any], float]
     high: float | Callable[[Any], float]
-    step: float = 1  # step size; 0: any number between the bounds
+    step: float = 1  # step size; 0 allows any number between the bounds
     default: float | Callable[[Any], float] = 0
     when: Mapping[str, tuple] = field(default_factory=dict)
-    kind: str = "range"  # "range" or "number", a field to type into
+    kind: str = "range"  # "range", or "number" for an input field
     blank: bool = False
-    label: Callable[[Words, Any], str] | None = None  # (words, scene): the label, if it depends on the scene
+    label: Callable[[Words, Any], str] | None = None  # (words, scene) -> the label, if it depends on the scene
 
     def bounds(self, scene: object) -> tuple[float, float, float]:
-        """Return the lowest, highest and default value in this scene."""
+        """Return the minimum, maximum and default value in a scene."""
         low, high, default = (each(scene) if callable(each) else each for each in (self.low, self.high, self.default))
         return low, high, default
 
     def read(self, value: object, scene: object) -> float:
-        """Return the value within its bounds and on its steps; for malformed values, the default."""
+        """Clamp the value to its bounds and round it to its steps; malformed values become the default."""
         low, high, default = self.bounds(scene)
         if not _is_number(value):
             return default
@@ -121,7 +124,7 @@ class Checkbox:
     name: str
     default: bool = False
     when: Mapping[str, tuple] = field(default_factory=dict)
-    label: Callable[[Words, Any], str] | None = None  # (words, scene): its label, if it depends on the scene
+    label: Callable[[Words, Any], str] | None = None  # (words, scene) -> the label, if it depends on the scene
 
     def read(self, value: object, scene: object) -> bool:
         """Return the value if it is a boolean, else the default."""
@@ -139,13 +142,13 @@ class Text:
 
     name: str
     default: str = ""
-    max_length: int = 200  # maximum characters
+    max_length: int = 200  # maximum length in characters
     lines: int = 1
     when: Mapping[str, tuple] = field(default_factory=dict)
-    file: str = ""  # types of files that can be opened into it, as in the `accept` attribute; "" for none
+    file: str = ""  # types of files that can be opened into the field, as in the `accept` attribute; "" for none
 
     def read(self, value: object, scene: object) -> str:
-        """Return the text, cut to its maximum length, with lone surrogates replaced by question marks."""
+        """Return the text, cut to its maximum length, with unpaired surrogates replaced by question marks."""
         text = value if isinstance(value, str) else self.default
         return whole(text[: self.max_length])
 
@@ -175,7 +178,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 @dataclass(frozen=True)
 class Settings(Mapping):
-    """A view's settings: `settings.power` or `settings["power"]`. A value: hashable, comparable, picklable."""
+    """The values of a view's settings, as `settings.power` or `settings["power"]`; hashable, comparable, picklable."""
 
     items_: tuple[tuple[str, Any], ...] = ()
 
@@ -199,24 +202,24 @@ class Settings(Mapping):
         return len(self.items_)
 
     def only(self, names: tuple[str, ...]) -> "Settings":
-        """Return the settings of these names."""
+        """Return only the settings with the given names."""
         return Settings(tuple(item for item in self.items_ if item[0] in names))
 
     def but(self, **changes: object) -> "Settings":
-        """Return the settings with some values changed; raises KeyError for an unknown name."""
+        """Return the settings with some values changed. Raises KeyError for an unknown name."""
         for name in changes:
             self[name]
         return Settings(tuple((name, changes.get(name, value)) for name, value in self.items_))
 
 
 def read_all(declared: tuple[Setting, ...], sent: object, scene: object) -> Settings:
-    """Parse the settings that a page sent for a form; values that do not fit become the default."""
+    """Parse the settings that a page sent for a form; invalid values become the default."""
     values = sent if isinstance(sent, Mapping) else {}
     return Settings(tuple((each.name, each.read(values.get(each.name), scene)) for each in declared))
 
 
 def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
-    """Build the payload of the form. A hidden setting hides no other one."""
+    """Build the payload of the form. A hidden setting does not hide any other."""
     shown = [each for each in declared if not isinstance(each, Choice) or each.options_in(scene)]
     names = {each.name for each in shown}
     controls = []
@@ -227,17 +230,17 @@ def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
     return {"controls": controls}
 
 
-# --- the values of asking parts ---------------------------------------------------------------------------
+# --- the values of input parts ----------------------------------------------------------------------------
 
 
 def choice(value: object, name: str, allowed: tuple[str, ...]) -> str:
-    """Return an option from a part's value, or the first allowed one."""
+    """Return the option in a part's value, or the first allowed one if it is invalid."""
     sent = value.get(name) if isinstance(value, dict) else None
     return sent if isinstance(sent, str) and sent in allowed else allowed[0]
 
 
 def number(value: object, name: str, low: float, high: float, default: float) -> float:
-    """Return a finite number from a part's value, clamped to its bounds."""
+    """Return the number in a part's value, clamped to its bounds; the default if it is not finite."""
     sent = value.get(name) if isinstance(value, dict) else None
     if isinstance(sent, int | float) and not isinstance(sent, bool) and sent == sent:
         return min(max(sent, low), high)

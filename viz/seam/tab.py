@@ -21,8 +21,8 @@ Plan = Callable[[Scene, Values], BackgroundJob]  # builds the job that a button 
 class Tab:
     """An entry of TABS. Its label is the word "tab.<key>"; names of parts are unique on the page.
 
-    A view that fills the whole tab and has its name needs no button, and no text beyond the tab's question. The view
-    `beside` stands in a column left of the chosen view, and is drawn with each.
+    A view that fills the whole tab and shares its name needs no button, and no text beyond the tab's question. The
+    view `beside` is placed in a column to the left of the selected view, and is drawn with each.
     """
 
     key: str
@@ -31,40 +31,40 @@ class Tab:
 
     @property
     def all_views(self) -> tuple[View, ...]:
-        """All views: the one in `beside`, if any, then the ones to choose from."""
+        """All views: the one in `beside`, if any, then those that can be selected."""
         return (*((self.beside,) if self.beside else ()), *self.views)
 
     @property
     def is_single(self) -> bool:
-        """Whether one view is the whole tab."""
+        """Whether the tab consists of a single view."""
         return [view.key for view in self.views] == [self.key]
 
     @property
     def chooser(self) -> str:
-        """The part that holds the row of views and their shared settings."""
+        """The name of the part that holds the row of views and their shared settings."""
         return f"{self.key}_view"
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """All parts by their names on the page. A part that several views share is listed once."""
+        """All parts by their names on the page. A part shared by several views is listed once."""
         always = panels.names_of(self.beside) if self.beside else ()
         shown = dict.fromkeys((*always, *(name for view in self.views for name in self._shown(view))))
         return (f"{self.key}_question", *(() if self.is_single else (self.chooser,)), *shown)
 
     @cached_property
     def asks(self) -> tuple[str, ...]:
-        """The parts whose "select" requests a new drawing; `draw` receives their values."""
+        """The parts whose "select" event requests a redraw; `draw` receives their values."""
         asking = dict.fromkeys(name for view in self.all_views for name in panels.asks_of(view))
         return (*(() if self.is_single else (self.chooser,)), *asking)
 
     @cached_property
     def keeps(self) -> tuple[str, ...]:
-        """The parts with a value that only the page reads; it is part of the page's state in a link."""
+        """The parts with a value that only the page reads; it is stored as part of the page's state in a link."""
         return tuple(view.part_name(name) for view in self.all_views for name, part in view.parts.items() if part.kept)
 
     @cached_property
     def jobs(self) -> Mapping[str, Plan]:
-        """The functions that start jobs, by the part with the button."""
+        """The functions that start jobs, by the part that contains the button."""
         return {
             view.part_name(name): self._plan(view, part.job)
             for view in self.all_views
@@ -83,7 +83,7 @@ class Tab:
 
     @cached_property
     def layout(self) -> tuple[Node, ...]:
-        """The layout of the parts. A part that several views share is placed in the first of them."""
+        """The layout of the parts. A part shared by several views is placed in the first of them."""
         line = (
             Slot(f"{self.key}_question", "question"),
             *(() if self.is_single else tuple(Slot(f"{view.key}_about", "about") for view in self.views)),
@@ -102,7 +102,7 @@ class Tab:
         return (*top, Box("row", columns, "pg-columns", f"{self.key}-row"))
 
     def fixed(self, words: Catalogue) -> dict[str, Payload]:
-        """Build the payloads that depend on the language only."""
+        """Build the payloads that depend only on the language."""
         payloads: dict[str, Payload] = {f"{self.key}_question": {"text": words[f"tab.{self.key}_question"]}}
         if not self.is_single:
             payloads[self.chooser] = self._choosing(words)
@@ -116,7 +116,7 @@ class Tab:
         return payloads
 
     def draw(self, scene: Scene, values: Values) -> dict[str, Picture]:
-        """Draw the parts that depend on the scene or on settings: those of the chosen view, and of `beside`."""
+        """Draw the parts that depend on the scene or on settings: those of the selected view, and of `beside`."""
         chosen = choice(values.get(self.chooser), "view", tuple(view.key for view in self.views))
         pictures: dict[str, Picture] = {}
         for view in self.all_views:

@@ -1,7 +1,7 @@
-"""Target and distractor: the two tokens of the vocabulary whose probabilities the views watch, shared by all of them.
+"""Target and distractor: the two tokens of the vocabulary whose probabilities the views track, shared by all of them.
 
-A view that watches tokens has the part `fields(...)` and the measure OFFERED; the tokens themselves are
-`scene.picked.target` and `scene.picked.distractor`, so what depends on them names "watched".
+A view that tracks tokens has the part `fields(...)` and the measure OFFERED. The tokens themselves are
+`scene.picked.target` and `scene.picked.distractor`, so results that depend on them name "watched".
 """
 
 import functools
@@ -21,19 +21,19 @@ from viz.seam.typed import LIKELY, MOST_TYPED, not_one, readings
 from viz.seam.view import Asking, Depends, Measure, Part, Payload, Seen
 from viz.words import some
 
-MOST = 12  # maximum tokens to suggest
+MOST = 12  # maximum number of tokens to suggest
 Usual = Mapping[str, int | None]  # role -> token that an empty field stands for, or None
 
 
 @dataclass(frozen=True)
 class Offered:
-    """The tokens offered for a typed text, the default first."""
+    """The tokens offered for an entered text, with the default first."""
 
     typed: str
     ids: tuple[int, ...]
-    places: tuple[str, ...]  # source of each: "likely", "prompt", or "" for the vocabulary
-    exact: int  # how many come first because they equal the text, with or without a leading space
-    pieces: tuple[str, ...]  # tokens of the text
+    places: tuple[str, ...]  # source of each token: "likely", "prompt", or "" for the vocabulary
+    exact: int  # number of leading tokens that equal the text, with or without a leading space
+    pieces: tuple[str, ...]  # tokens into which the text is split
 
 
 def read(sent: object, scene: Scene) -> str:
@@ -43,9 +43,10 @@ def read(sent: object, scene: Scene) -> str:
 
 
 def measure_offered(scene: Scene, settings: Settings) -> Offered:
-    """Find the tokens that a text may mean: exact matches, then those that begin with it, most likely next token first.
+    """Find the tokens that a text may denote: exact matches, then tokens that begin with it, in decreasing order of
+    probability.
 
-    For an empty text: the most likely next tokens, then those of the prompt.
+    For an empty text, these are the most likely next tokens, followed by those of the prompt.
     """
     text = settings.targets
     logits = scene.unedited.logits_at(scene.position)[: scene.model.tokenizer.vocab_size]
@@ -80,10 +81,10 @@ def fields(
     settings: tuple[str, ...] = (),
     depends: tuple[Depends, ...] = (),
 ) -> Part:
-    """Build the part with the fields of target and distractor; only the roles in `roles(seen)` are shown.
+    """Build the part with the fields for target and distractor; only the roles in `roles(seen)` are shown.
 
-    `usual(seen)`: the tokens that empty fields stand for; `of`: the measures that it reads. Words of the view:
-    `targets.<role>_empty` if they differ from the common ones.
+    `usual(seen)` returns the tokens that empty fields stand for; `of` names the measures that it reads. The view has
+    the words `targets.<role>_empty` if they differ from the common ones.
     """
 
     def draw(seen: Seen) -> Payload:

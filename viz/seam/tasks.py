@@ -1,4 +1,4 @@
-"""Questions for measures, and the form in which they are sent to another process; some must stay here."""
+"""Tasks of measures, and the form in which they are sent to another process; some must stay in this process."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ OF_A_RUN = {"run", "plain"}
 
 @dataclass(frozen=True, eq=False)
 class MeasureTask:
-    """A measure of a view, for a scene under the view's settings."""
+    """A measure of a view, to be computed for a scene with the view's settings."""
 
     view: View
     measure: Measure
@@ -35,7 +35,7 @@ class MeasureTask:
 
     @functools.cached_property
     def used(self) -> tuple["MeasureTask", ...]:
-        """The questions whose answers this one builds on."""
+        """The tasks whose results this one builds on."""
         return tuple(replace(self, measure=self.view.measure(name)) for name in self.measure.uses)
 
     @functools.cached_property
@@ -44,14 +44,14 @@ class MeasureTask:
         return self.measure.beside(self.scene, self.resolved) if self.measure.beside else None
 
     def answer(self, progress: Progress = silent, results: Mapping[str, Any] | None = None) -> Any:
-        """Compute the measure's numbers now, from the scene and the `results` of the measures that it uses."""
+        """Compute the measure now, from the scene and the `results` of the measures that it uses."""
         more = ((results,) if self.measure.uses else ()) + ((progress,) if self.measure.slow else ())
         return self.measure.function(self.scene, self.resolved, *more)
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """A measure of a view on a scene. `prior`: results of the slow measures that it builds on, by name."""
+    """A measure of a view on a scene. `prior` holds the results of the slow measures that it builds on, by name."""
 
     scene: SceneKey
     view: str
@@ -71,7 +71,7 @@ class TraceReading:
 
 @dataclass(frozen=True)
 class Answering:
-    """The answer to a conversation."""
+    """The task of answering a conversation."""
 
     model_id: str
     prompt: Prompt
@@ -80,7 +80,7 @@ class Answering:
 
 @dataclass(frozen=True, eq=False)
 class WritingTask:
-    """Texts side by side: a viz.views.sampling.side_by_side.run.TextsRequest without its models."""
+    """Texts to generate side by side: a viz.views.sampling.side_by_side.run.TextsRequest without its models."""
 
     model_id: str
     ids: tuple[int, ...]  # token ids of the prompt
@@ -88,9 +88,9 @@ class WritingTask:
 
 
 def travels(question: MeasureTask) -> bool:
-    """Return whether another process can answer and has something to compute.
+    """Return whether another process can compute the task, and whether it has anything to compute.
 
-    False for a visitor's own models, and for measures that read no run and need no turn at the model.
+    False for a visitor's own models, and for measures that read no run and do not use the model.
     """
     scene, measure = question.scene, question.measure
     if scene.trace is None or scene.model.id.startswith(PREFIX) or _of_this_process(question):
@@ -106,7 +106,7 @@ def _of_this_process(question: MeasureTask) -> bool:
 
 
 def slow_ones(question: MeasureTask) -> Iterator[MeasureTask]:
-    """Yield the questions for slow measures that a question builds on, directly or indirectly."""
+    """Yield the tasks of slow measures that a task builds on, directly or indirectly."""
     for each in question.used:
         if each.measure.slow:
             yield each

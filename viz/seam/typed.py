@@ -1,4 +1,4 @@
-"""Tokens that a person types into a field, and their form in sentences."""
+"""Tokens that a user enters in a field, and their form in sentences."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,9 +8,9 @@ from viz.charts.distribution import likeliest
 from viz.labels import shorten, visible
 from viz.seam.scene import Scene
 
-MOST_TYPED = 200  # maximum characters of a typed token; no token is that long
-LIKELY = 30  # top next tokens that may be meant by a text without the leading space
-MOST_PIECES = 12  # tokens to list if a text is not a single token
+MOST_TYPED = 200  # maximum length of an entered token in characters; no token is that long
+LIKELY = 30  # number of most likely next tokens that a text without the leading space may denote
+MOST_PIECES = 12  # maximum number of tokens to list if a text is not a single token
 
 
 def quoted(scene: Scene, token: int) -> str:
@@ -19,7 +19,7 @@ def quoted(scene: Scene, token: int) -> str:
 
 
 def typed_token(scene: Scene, values: object, name: str) -> int | None:
-    """Return the token that was typed into a field, None if it is empty; raises InputError if it is not one token."""
+    """Return the token entered in a field, or None if it is empty. Raises InputError if it is not a single token."""
     text = values.get(name) if isinstance(values, Mapping) else None
     if not isinstance(text, str) or not text:
         return None
@@ -30,11 +30,10 @@ def typed_token(scene: Scene, values: object, name: str) -> int | None:
 
 
 def readings(scene: Scene, text: str) -> tuple[list[int], list[str]]:
-    """Return the tokens that a typed text may mean, the default first, and the tokens that the text is split into.
+    """Return the tokens that an entered text may denote, default first, and the tokens into which the text is split.
 
-    Most tokens begin with a space, which is easily forgotten: the token with the space comes first if the prompt
-    contains it or it is among the most likely next tokens, else the text as typed. Raises InputError for an unreadable
-    text.
+    Most tokens begin with a space, which users often omit: the token with the space comes first if the prompt contains
+    it or it is among the most likely next tokens, else the text as entered. Raises InputError for an unreadable text.
     """
     token, pieces = token_of(scene.model, text)
     spaced = None if text[:1] in " ·↵\n⇥\t" else token_of(scene.model, f" {text}")[0]
@@ -47,25 +46,26 @@ def readings(scene: Scene, text: str) -> tuple[list[int], list[str]]:
 
 
 def not_one(words: Mapping[str, str], text: str, pieces: Sequence[str]) -> str:
-    """Format the message that a text is not one token but splits into these."""
+    """Format the message that a text is not a single token but splits into the given ones."""
     shown = " ".join(f"“{shorten(visible(piece), 24)}”" for piece in pieces[:MOST_PIECES])
     more = " …" if len(pieces) > MOST_PIECES else ""
     return words["common.not_one"].format(text=shorten(visible(text), 40), n=len(pieces), pieces=shown + more)
 
 
 def token_of(model: LanguageModel, text: str) -> tuple[int | None, list[str]]:
-    """Return the token of a text, None if it is not one token; and what it is split into. Raises InputError for an
-    unreadable text.
+    """Return the token of a text, or None if it is not a single token, and the tokens into which it is split. Raises
+    InputError for an unreadable text.
     """
     ids = ids_of(model, text)
     return ids[0] if len(ids) == 1 else None, [model.tokenizer.piece(number) for number in ids]
 
 
 def ids_of(model: LanguageModel, text: str) -> list[int]:
-    """Return the tokens of a typed text.
+    """Tokenize an entered text.
 
-    The signs that the page shows for spaces, line breaks and tabs are read as those characters, unless the sign itself
-    is a token and they are not. A special token must be typed in full. Raises InputError for an unreadable text.
+    The symbols that the page shows for spaces, line breaks and tabs are read as those characters, unless the symbol
+    itself is a token and the characters are not. A special token must be entered in full. Raises InputError for an
+    unreadable text.
     """
     if text in model.tokenizer.special:
         return [model.tokenizer.special[text]]

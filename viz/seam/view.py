@@ -1,9 +1,9 @@
 """The declaration of a view. The page, the API and the tests derive everything else from it.
 
 A view measures first and draws afterwards. A `Measure` is a pure function of a scene and settings; it returns a frozen
-dataclass of arrays, frames and plain values, cached under a key that follows from what the measure depends on. A `Part`
-draws the result: a function from `Seen` to the payload of one of the kinds of static/parts and static/views. Nothing
-here imports gradio, and no drawing code touches a tensor.
+dataclass of arrays, data frames and plain values, cached under a key that follows from what the measure depends on. A
+`Part` draws the result: it maps `Seen` to the payload of one of the kinds of static/parts and static/views. Nothing
+here imports gradio, and no drawing code uses tensors.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -19,11 +19,11 @@ from viz.words import Catalogue, Words
 from viz.work.playground import Playground
 from viz.work.prompt import Prompt
 
-# The inputs besides settings that a measure or a picture may depend on.
+# The inputs, besides settings, on which a measure or a picture may depend.
 Depends = Literal[
     "run",  # the trace with its edits
     "plain",  # the model and the tokens, without edits
-    "model",  # the model only
+    "model",  # only the model
     "edits",
     "head",  # the main head
     "heads",  # all selected heads
@@ -32,7 +32,7 @@ Depends = Literal[
     "tokens",  # all selected positions
     "pair",  # the clicked cell of an attention map
     "watched",  # target and distractor tokens
-    "limit",  # the longest context that this server measures
+    "limit",  # the maximum context length that this server measures
     "prompt",  # the text itself, or the turns
     "chat",  # whether the prompt is a conversation
     "visitor",  # the models that the visitor has trained
@@ -43,38 +43,38 @@ Depends = Literal[
 
 @dataclass(frozen=True)
 class Measure:
-    """Numbers of a view: `function(scene, settings)`, or `function(scene, settings, progress)` for a slow one.
+    """The numbers of a view: `function(scene, settings)`, or `function(scene, settings, progress)` for a slow measure.
 
-    A measure that `uses` others gets their results by name after the settings, None for a slow one that has not been
-    started. The function holds the model while it works, so it must not ask the playground for traces or results. It
-    finds what it needs in `scene.trace`, in `scene.unedited` if it depends on "plain", and in the run that `beside`
-    names. It raises PlaygroundError for what cannot be measured; the parts then show the message.
+    A measure that `uses` others gets their results by name after the settings, with None for a slow one that has not
+    been started. The function holds the model while it runs, so it must not request traces or results from the
+    playground. It finds what it needs in `scene.trace`, in `scene.unedited` if it depends on "plain", and in the run
+    that `beside` names. It raises PlaygroundError for what cannot be measured; the parts then show the message.
     """
 
     name: str
     function: Callable[..., Any]
     depends: tuple[Depends, ...] = ("run",)
-    settings: tuple[str, ...] = ()  # names of the settings and asking parts that it depends on
+    settings: tuple[str, ...] = ()  # names of the settings and input parts that it depends on
     slow: bool = False  # started by the button of a Job, never automatically
-    # Whether it runs the model and so takes a turn; counting or loading needs none. A slow measure without locks works
-    # in another process (viz/work/processes/trial_process.py) and limits its own time.
+    # Whether it runs the model and therefore waits for the model lock; counting or loading does not. A slow measure
+    # without locks runs in another process (viz/work/processes/trial_process.py) and limits its own time.
     locks: bool = True
-    # For equivalent settings, or a measure of only part of the model: (scene, settings) -> the normalized settings.
-    # The function receives these, and equal questions are measured once.
+    # For equivalent settings, or a measure of only part of the model: (scene, settings) -> the normalized settings. The
+    # function receives these, and tasks with equal ones are measured once.
     question: Callable[[Scene, Settings], Settings] | None = None
     uses: tuple[str, ...] = ()  # names of the measures that it builds on
-    # A second run, available as `scene.beside`: (scene, settings) -> (model id, prompt), or None.
+    # a second run, available as `scene.beside`: (scene, settings) -> (model id, prompt), or None
     beside: Callable[[Scene, Settings], tuple[str, Prompt] | None] | None = None
-    # False for a quick but large result, which is recomputed for every redraw; may be a function of the settings.
+    # False for a quick but large result, which is recomputed at every redraw; may be a function of the settings.
     keep: bool | Callable[[Settings], bool] = True
-    # For a slow measure with a predictable duration: (scene, settings) -> (what its pace depends on besides the
-    # model, amount of work). Parts of the measure get the seconds per unit of work as `seen.pace`.
+    # For a slow measure with a predictable duration: (scene, settings) -> (what its speed depends on besides the model,
+    # number of units of work). Parts of the measure get the seconds per unit as `seen.pace`.
     pace: Callable[[Scene, Settings], tuple[Hashable, float]] | None = None
-    # For a slow measure that may be quick: (scene, settings) -> (approximate number of runs of the model, total
-    # tokens). If that is little work for the model, it starts automatically (viz/seam/jobs/at_once.py).
+    # For a slow measure that may be quick: (scene, settings) -> (approximate number of runs of the model, total number
+    # of tokens). If the estimated time is short, it starts automatically (viz/seam/jobs/at_once.py).
     cost: Callable[[Scene, Settings], tuple[float, float]] | None = None
-    # For a measure that can start before the run has ended: (scene, question) -> the last layer that it reads. It
-    # must then read only the trace's layers up to that one.
+    # For a measure that can start before the run has ended: (scene, task) -> the last layer that it reads. It must then
+    # read only the trace's layers up to that one.
     reads: Callable[[Scene, Settings], int] | None = None
     owner: str = ""  # views whose measures have the same owner share the result
     at_page: bool = False  # reads data that only the page's process has, such as a visitor's reward model
@@ -120,8 +120,8 @@ class Seen:
     part: str
     result: Any  # result of the part's first measure; None for a part without measures
     results: Mapping[str, Any]  # results of all measures of the part; None for a slow one that was not started
-    seconds: Mapping[str, float]  # duration of each
-    pace: Mapping[str, float]  # seconds per unit of work of slow measures, known once one of the kind has run
+    seconds: Mapping[str, float]  # duration of each measure
+    pace: Mapping[str, float]  # seconds per unit of work of slow measures, known after one of the same kind has run
     settings: Settings
     words: Words  # words of the view
     facts: Facts
@@ -133,7 +133,7 @@ class Seen:
 
     @property
     def all_words(self) -> Catalogue:
-        """The whole catalogue, for words that other views share."""
+        """The whole catalogue, for words shared with other views."""
         return self.words.catalogue
 
 
@@ -141,16 +141,16 @@ Payload = dict[str, Any]
 Draw = Callable[[Seen], Payload]
 
 
-Values = Mapping[str, object]  # values of the asking parts by name; untrusted, as everything from a page
+Values = Mapping[str, object]  # values of the input parts by name; untrusted, like all data from a page
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A part's payload, computed only if its key differs from the one on the page."""
+    """A part's payload, which is computed only if its key differs from the one on the page."""
 
-    key: object  # everything that it depends on except the language; its repr must be unambiguous
+    key: object  # everything that the picture depends on except the language; its repr must be unambiguous
     make: Callable[[], "Payload"]
-    layers: int | None = None  # layers after which it can be drawn while the run goes on
+    layers: int | None = None  # number of layers after which it can be drawn during the run
 
 
 @dataclass(frozen=True)
@@ -160,18 +160,18 @@ class Part:
     kind: str  # kind of part, which selects the script on the page
     draw: Draw | None = None
     of: tuple[str, ...] = ()  # measures that it needs; until a slow one has run, `<part>.empty` is shown
-    also: tuple[str, ...] = ()  # measures that it shows once they exist
+    also: tuple[str, ...] = ()  # measures that it shows if they exist
     depends: tuple[Depends, ...] = ()  # in addition to those of its measures
     settings: tuple[str, ...] | None = None  # in addition to those of its measures; None: all settings of the view
-    read: Callable[[object, Scene], Any] | None = None  # for an asking part: (sent value, scene) -> a hashable value
+    read: Callable[[object, Scene], Any] | None = None  # for an input part: (sent value, scene) -> a hashable value
     job: str = ""  # the slow measure that its button starts
-    again: bool = False  # whether it can be repeated, as for timings that vary between runs
+    again: bool = False  # whether it can be repeated, as for durations that vary between runs
     events: tuple[str, ...] = ()  # events in addition to "select"
-    shared: bool = False  # the same part in several views, named without the view
-    kept: bool = False  # whether a link stores a value of it that only the page reads
-    steady: bool = False  # independent of model and prompt: drawn once per language
+    shared: bool = False  # True if several views contain the same part, which is named without the view
+    kept: bool = False  # True if a link stores a value of the part that only the page reads
+    steady: bool = False  # independent of model and prompt, and drawn once per language
     first: Callable[[Words], Payload] | None = None  # payload of a steady part while no scene can be opened
-    # Settings of a form other than the view's, for the search, with the section of their words; "": the view's.
+    # settings of a form other than the view's, for the search, and the section of their words; "" for the view's
     declares: tuple[Setting, ...] = ()
     declares_in: str = ""
 
@@ -183,7 +183,7 @@ def Form(
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] = (),
 ) -> Part:
-    """Build the form of the view's settings. `of`, `depends`, `settings`: what its options depend on.
+    """Build the form of the view's settings, whose options depend on `of`, `depends` and `settings`.
 
     Every view has it as "form" in the layout; it is declared only if its options follow from measures or settings.
     """
@@ -198,7 +198,7 @@ def Figure(
     depends: tuple[Depends, ...] = (),
     settings: tuple[str, ...] | None = None,
 ) -> Part:
-    """Build a part that is a Plotly figure: {"title", "note", "figure", "columns", "python"} or {"absent": True}.
+    """Build a part with a Plotly figure: {"title", "note", "figure", "columns", "python"} or {"absent": True}.
 
     Source, file and words are added. `static/parts/figure.js` documents further fields, such as what a click selects.
     """
@@ -231,7 +231,7 @@ def Custom(
     shared: bool = False,
     kept: bool = False,
 ) -> Part:
-    """Build a part of a custom kind. `kept`: its script holds a value for links, unknown to the server."""
+    """Build a part of a custom kind. `kept` means that its script holds a value for links, unknown to the server."""
     return Part(kind, draw, _names(of), also, depends, settings, shared=shared, kept=kept)
 
 
@@ -253,7 +253,7 @@ def Asking(
     declares: tuple[Setting, ...] = (),
     declares_in: str = "",
 ) -> Part:
-    """Build a part with a value of its own: `settings.<part>` is the result of `read`, which may raise InputError."""
+    """Build an input part: `settings.<part>` is the result of `read` on its value, which may raise InputError."""
     return Part(
         kind,
         draw,
@@ -280,7 +280,7 @@ def Job(
     """Build the button of a slow measure. Words: `<part>.start`, and `<part>.hint` if there is no `hint` function.
 
     `hint(seen)` returns {"text"} with the cost, {"unready": True} if it cannot start, {"done": True} if nothing is left
-    to start, and {"start"} to change the button's label. `again`: it measures times, which may differ in a second run.
+    to start, or {"start"} to change the button's label. `again`: it measures durations, which may differ in a rerun.
     """
     return Part(
         "job",
@@ -298,7 +298,7 @@ def _names(of: str | tuple[str, ...]) -> tuple[str, ...]:
     return (of,) if isinstance(of, str) else of
 
 
-# --- streams: events that send updates while they go on ---
+# --- streams: events that send updates while they are being handled ---
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,11 +306,11 @@ class Visit:
     """The page that sent an event, with its settings at that time."""
 
     playground: Playground
-    session: str  # the visitor
+    session: str  # id of the visitor
     language: str
     model_id: str
     prompt: Prompt
-    values: Mapping[str, object]  # values of the view's form and asking parts, by their names on the page, unchecked
+    values: Mapping[str, object]  # values of the view's form and input parts, by their names on the page, unchecked
     state: Any = None  # the state of the stream
 
 
@@ -330,29 +330,29 @@ class ModelsChanged:
 
 @dataclass(frozen=True)
 class Event:
-    """An event of a stream: `handle(visit, sent)`; `sent` is the value of the channel, untrusted.
+    """An event of a stream: `handle(visit, sent)`, where `sent` is the untrusted value of the channel.
 
     A generator function yields payloads of the channel, and is closed when the visitor leaves; any other function is
     called for its effect. Exceptions are sent to the page as {"error": {"text", "hint"}}.
     """
 
     handle: Callable[[Visit, Any], Iterator[Payload | Open | ModelsChanged] | None]
-    trigger: Literal["once", "multiple", "always_last"] = "once"  # how an event behaves while an earlier one goes on
+    trigger: Literal["once", "multiple", "always_last"] = "once"  # behavior while an earlier event is handled
 
 
 def nothing() -> None:
-    """Return the empty state of a stream that keeps nothing."""
+    """Return the empty state of a stream that stores nothing."""
 
 
 def forget_nothing(state: Any, session: str) -> None:
-    """Do nothing when a visitor leaves a stream that keeps nothing."""
+    """Do nothing when a visitor leaves a stream that stores nothing."""
 
 
 @dataclass(frozen=True)
 class Stream:
     """A channel between a script of the page and the server: the script sends events and receives payloads.
 
-    `state` is called once for each page that is built; every event finds its result as `visit.state`.
+    `state` is called once for each page that is built; every event gets its result as `visit.state`.
     """
 
     name: str
@@ -370,7 +370,7 @@ class View:
     """One view of a tab. Its words are the table `<key>` of the catalogue: `view`, `about`, `howto`, and its parts'
     words.
 
-    `layout` names the parts from top to bottom; a tuple in it is a row of columns, a tuple in a row is a column.
+    `layout` lists the parts from top to bottom; a tuple in it is a row of columns, and a tuple in a row is a column.
     """
 
     key: str
@@ -380,12 +380,12 @@ class View:
     settings: tuple[Setting, ...] = ()
     # Shown beside the row of views; views of a tab that name the same setting share it. Words: `[<tab>.settings]`.
     tab_settings: tuple[Setting, ...] = ()
-    api: tuple = ()  # items: viz.seam.programs.endpoint.Endpoint
-    form_depends: tuple[Depends, ...] = ()  # inputs that the options of the form depend on
+    api: tuple = ()  # items of type viz.seam.programs.endpoint.Endpoint
+    form_depends: tuple[Depends, ...] = ()  # inputs on which the options of the form depend
     # A slow measure whose result has `names`, {head: [(label, score, baseline)]}, which lists of heads on all tabs show
-    # once it has run.
+    # after it has run.
     names_heads: str = ""
-    problems: str = ""  # the part that shows errors in asking parts; "": the page's notice
+    problems: str = ""  # the part that shows errors in input parts; "" for the page's notice
     streams: tuple[Stream, ...] = ()  # events outside the page's pipeline
 
     def part_name(self, part: str) -> str:
@@ -393,7 +393,7 @@ class View:
         return part if part in self.parts and self.parts[part].shared else f"{self.key}_{part}"
 
     def measure(self, name: str) -> Measure:
-        """Return the measure of that name; raises KeyError."""
+        """Return the measure with the given name. Raises KeyError if it does not exist."""
         for each in self.measures:
             if each.name == name:
                 return each

@@ -1,7 +1,7 @@
 """The page's own scripts and styles, served under a hash of their contents, so that a browser requests each version
-once.
+only once.
 
-One hash stands for the whole folder, so that relative imports between scripts keep working.
+One hash covers the whole folder, so that relative imports between scripts keep working.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ TYPES = {
     ".json": "application/json",
 }
 _INLINE = re.compile(rb"<(script|style)([^>]*)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
-_BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # the address that all relative addresses after it refer to
-# Parts of the page may be mounted before the scripts have run.
+_BASE = re.compile(rb'<base href="[^"]*" ?/?>')  # the base for all relative addresses after it
+# parts of the page may be mounted before the scripts have run
 STUB = (
     "window.playground={waiting:[]};"
     "for(const name of ['mount','screen','opened','ask'])"
@@ -42,7 +42,7 @@ STUB = (
 
 @dataclass(frozen=True)
 class Asset:
-    """A file in memory."""
+    """A file held in memory."""
 
     body: bytes
     media_type: str
@@ -50,26 +50,26 @@ class Asset:
 
     @functools.cached_property
     def packed(self) -> bytes:
-        """The compressed content, for clients that accept it."""
+        """The gzip-compressed content, for clients that accept it."""
         return gzip.compress(self.body, 6, mtime=0)  # higher levels take longer and save only 1%
 
 
 @dataclass(frozen=True)
 class Assets:
-    """All files by name, and the hash of all of them."""
+    """All files by name, and a hash of all their contents."""
 
     digest: str
     files: dict[str, Asset]
 
     def address(self, name: str) -> str:
-        """Return a file's address relative to the page, without a leading slash, so that the app may live in any
+        """Return a file's address relative to the page, without a leading slash, so that the app can be mounted in any
         folder.
         """
         return f"playground/static/{self.digest}/{name}"
 
 
 def read(static: Path) -> Assets:
-    """Read a folder: every script under its path, and all styles joined into one sheet."""
+    """Read a folder: every script under its path, and all styles concatenated into one style sheet."""
     bodies = {path.relative_to(static).as_posix(): path.read_bytes() for path in sorted(static.rglob("*.js"))}
     bodies[STYLE] = stylesheet(static / "style")
     digest = hashlib.sha256()
@@ -79,19 +79,19 @@ def read(static: Path) -> Assets:
 
 
 def asset(name: str, body: bytes) -> Asset:
-    """Return a file with its hash, content type and compressed form."""
+    """Build an asset with its hash, content type and compressed form."""
     etag = f'"{hashlib.sha256(body).hexdigest()[:16]}"'
     return Asset(body, TYPES[Path(name).suffix], etag)
 
 
 def stylesheet(folder: Path) -> bytes:
-    """Join all styles into one sheet: first those of the whole page, then folder by folder."""
+    """Concatenate all styles into one style sheet: first those of the whole page, then folder by folder."""
     paths = sorted(folder.rglob("*.css"), key=lambda path: (path.parent != folder, path.name != "base.css", path))
     return b"\n".join(path.read_bytes() for path in paths)
 
 
 def tags(assets: Assets) -> str:
-    """Return the tags of the page's head: styles and scripts."""
+    """Build the tags for the page's head: styles and scripts."""
     return "".join(
         (
             f"<script>{assets.files[POLICY].body.decode()}</script>",
@@ -115,7 +115,7 @@ def answer(assets: Assets) -> Callable[[Request], Response]:
 
 
 def sent(file: Asset, request: Request) -> Response:
-    """Return a file in an encoding that the client accepts, or 304 if the client already has it."""
+    """Build the response with a file in an encoding that the client accepts, or 304 if the client already has it."""
     headers = {"etag": file.etag, "vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == file.etag:
         return Response(status_code=304, headers=headers)
@@ -130,11 +130,12 @@ _LONG = ("/config", "/gradio_api/info")
 
 @dataclass(eq=False)
 class HeadMiddleware:
-    """Middleware that inserts our tags into the page's head; Gradio would add its own `head` only once its scripts run.
+    """Middleware that inserts the project's tags into the page's head; Gradio would add its own `head` only after its
+    scripts have started.
 
-    The styles therefore apply before anything is visible, and our scripts run before Gradio's. The page and Gradio's
-    configuration, half a megabyte, are compressed. The content security policy lists the hashes of inline scripts and
-    styles, so that anything added later does not run.
+    The styles therefore apply before anything is visible, and the project's scripts run before Gradio's. The page and
+    Gradio's configuration, half a megabyte, are compressed. The content security policy lists the hashes of inline
+    scripts and styles, so that no script added later runs.
     """
 
     app: ASGIApp
@@ -173,8 +174,8 @@ class HeadMiddleware:
 
 
 def policy_of(page: bytes, options: Options) -> str:
-    """Return the content security policy of a page: only the inline scripts and style sheets that it
-    contains may run.
+    """Build the content security policy of a page: only the inline scripts and style sheets that the page contains may
+    run.
     """
     hashes: dict[str, list[str]] = {"script": [], "style": []}
     for tag, attributes, text in _INLINE.findall(page):
@@ -184,7 +185,7 @@ def policy_of(page: bytes, options: Options) -> str:
 
 
 def with_tags(page: bytes, more: str) -> bytes:
-    """Return a page with more tags in its head, after the base address is set."""
+    """Insert more tags into a page's head, after the base address is set."""
     base = _BASE.search(page)
     if not base:
         raise ValueError("the page has no <base> that tells where the app is")

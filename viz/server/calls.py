@@ -1,4 +1,4 @@
-"""Validates the body of a function call before Gradio reads it: the session, the arguments, and no files to fetch."""
+"""Validation of a function call's body before Gradio reads it: the session, the arguments, and no files to fetch."""
 
 import json
 import re
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-FETCHED = "gradio.FileData"  # marks a file that Gradio would read or fetch as an argument of any function
+FETCHED = "gradio.FileData"  # marks an argument as a file that Gradio would read or fetch, in any function
 SESSION = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MARK = "_type"
 
 
 class Unreadable(ValueError):
-    """A call that neither our page nor a client library would send."""
+    """Error raised for a call that neither the page nor a client library would send."""
 
 
 def read(body: bytes) -> Any:
@@ -25,7 +25,7 @@ def read(body: bytes) -> Any:
 
 
 def session_of(call: Any) -> str:
-    """Return the session that a call names, "" if it names none. Raises Unreadable if the call or the name is
+    """Return the session that a call names, or "" if it names none. Raises Unreadable if the call or the name is
     malformed.
     """
     if not isinstance(call, dict):
@@ -55,20 +55,21 @@ def names_sessions(query: bytes) -> bool:
 class Functions:
     """The functions that programs may call, with their arguments.
 
-    A call of another function, or with a wrong number of arguments, is refused: Gradio would log a traceback for each.
+    A call of any other function, or with the wrong number of arguments, is rejected, because Gradio would log a
+    traceback for each.
     """
 
-    events: Mapping[int, tuple[str, int]]  # name and number of inputs, by Gradio's function index
+    events: Mapping[int, tuple[str, int]]  # Gradio's function index -> (name, number of inputs)
     arguments: Mapping[str, Mapping[str, bool]]  # function name -> argument name -> whether it is required
 
     @classmethod
     def of(cls, config: Mapping[str, Any], arguments: Mapping[str, Mapping[str, bool]]) -> "Functions":
-        """Return the functions that the configuration of a page lists (gr.Blocks.get_config_file)."""
+        """Collect the functions listed in the configuration of a page (gr.Blocks.get_config_file)."""
         listed = [each for each in config["dependencies"] if each["backend_fn"]]
         return cls({each["id"]: (each["api_name"], len(each["inputs"])) for each in listed}, arguments)
 
     def check(self, where: str, call: Mapping[str, Any]) -> None:
-        """Raise Unreadable for an unknown function or wrong arguments.
+        """Raise Unreadable for an unknown function or invalid arguments.
 
         `where` is the path after the prefix of the API: "queue/join", "call/NAME", "call/v2/NAME".
         """

@@ -11,7 +11,8 @@ from viz.work.playground import Options
 
 
 def client_of(scope: Scope, proxies: int) -> str:
-    """Return the client's address: the peer's, or the one that the outermost trusted proxy reports. IPv6: the network.
+    """Return the client's address: the peer's, or the one reported by the outermost trusted proxy. For IPv6, the
+    network.
 
     Each proxy appends the address of its client, so forged entries stay on the left.
     """
@@ -46,7 +47,7 @@ def name_of(host: str) -> str:
 def is_ours(name: str, options: Options) -> bool:
     """Return whether a private server may answer under a host name.
 
-    A stranger's page may point its own host name to this machine (DNS rebinding), but it cannot make the address bar
+    A third-party page may point its own host name to this machine (DNS rebinding), but it cannot make the address bar
     show an IP address, this machine's own name, or a name given on the command line.
     """
     if options.public:
@@ -70,7 +71,7 @@ def is_ours(name: str, options: Options) -> bool:
 def is_foreign(scope: Scope, options: Options) -> bool:
     """Return whether a request was sent by another website's page, other than by following a link to this one.
 
-    Browsers name the sending page in Sec-Fetch-Site on secure connections, and in Origin wherever a script or form
+    Browsers name the sending page in Sec-Fetch-Site on secure connections, and in Origin whenever a script or form
     sends data. Another port of the same machine counts as another website. Programs send neither header.
     """
     headers = Headers(scope=scope)
@@ -82,7 +83,7 @@ def is_foreign(scope: Scope, options: Options) -> bool:
 
 
 def is_our_origin(origin: str, headers: Headers, options: Options) -> bool:
-    """Return whether an Origin header names this server: as the Host header does, by --allow-host, or by --embed."""
+    """Return whether an Origin header names this server, according to the Host header, --allow-host, or --embed."""
     scheme, _, authority = origin.lower().partition("://")
     usual = {"http": 80, "https": 443}.get(scheme)
     name, port = name_of(authority), port_of(authority, usual)
@@ -99,7 +100,7 @@ def is_our_origin(origin: str, headers: Headers, options: Options) -> bool:
 
 
 def port_of(host: str, usual: int | None) -> int | None:
-    """Return the port in a Host header, `usual` if it names none, None if it is malformed."""
+    """Return the port in a Host header, `usual` if it names none, or None if it is malformed."""
     try:
         port = urlsplit(f"//{host}").port
     except ValueError:
@@ -121,7 +122,7 @@ SAID_BY_PROXIES = (b"x-forwarded-", b"forwarded", b"x-real-ip", b"x-gradio-serve
 
 
 def as_asked(scope: Scope, proxies: int) -> Scope:
-    """Return the request without headers that only a proxy may set, and with the scheme that a trusted proxy reports.
+    """Copy a request without headers that only a proxy may set, and with the scheme that a trusted proxy reports.
 
     The key `playground.proxied` says whether any proxy named a client, trusted or not.
     """
@@ -134,7 +135,7 @@ def as_asked(scope: Scope, proxies: int) -> Scope:
 
 
 def at_itself(scope: Scope) -> Scope:
-    """Return the request as if it had been sent to this machine's own address.
+    """Rewrite a request as if it had been sent to this machine's own address.
 
     The MCP server calls itself at the address in the request. A Host header must not redirect that call to another
     machine, nor a proxy's scheme to a port without TLS.

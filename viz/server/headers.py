@@ -18,10 +18,10 @@ WORKER = "page/server/line_worker.js"  # name among the page's scripts
 
 
 def page_policy(options: Options, scripts: Collection[str] = (), styles: Collection[str] = ()) -> str:
-    """Return the content security policy of a page: this server's files, and the inline scripts and styles of these
+    """Build the content security policy of a page: this server's files, and inline scripts and styles with the given
     hashes.
 
-    Gradio compiles functions from text, so 'unsafe-eval' is allowed, but Trusted Types let only the texts through that
+    Gradio compiles functions from text, so 'unsafe-eval' is allowed, but Trusted Types admit only the text that
     static/page/server/policy.js accepts. No inline event handler runs. Style attributes are allowed, because Gradio's
     and Plotly's elements have them. Browsers without `style-src-elem` use `style-src` for both.
     """
@@ -47,22 +47,21 @@ def page_policy(options: Options, scripts: Collection[str] = (), styles: Collect
 
 
 def other_policy(options: Options, path: str = "") -> str:
-    """Return the policy of an answer that is not a page: nothing may load or run if a browser renders it as one.
+    """Build the policy of an answer that is not a page: nothing may load or run if a browser renders it as a page.
 
-    The worker that pages share runs under the policy of its own script: it may import scripts of this server, and
-    connect to it.
+    The shared worker runs under the policy of its own script: it may import scripts of this server and connect to it.
     """
     needs = "script-src 'self'; connect-src 'self'; " if path.endswith(f"/{WORKER}") else ""
     return f"default-src 'none'; {needs}base-uri 'none'; form-action 'none'; frame-ancestors {ancestors(options)}"
 
 
 def ancestors(options: Options) -> str:
-    """Return the policy's list of sites that may show an answer in a frame."""
+    """Build the policy's list of sites that may show an answer in a frame."""
     return " ".join(("'self'", *options.embed))
 
 
 def hashed(text: bytes) -> str:
-    """Return the hash of a script or style sheet in the form of a content security policy."""
+    """Hash a script or style sheet in the format of a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text).digest()).decode()}'"
 
 
@@ -92,7 +91,7 @@ def cached(path: str) -> str:
 
 def dress(start: Message, path: str, options: Options) -> None:
     """Add the headers to the start of an answer."""
-    # Scripts of other websites may read nothing.
+    # Scripts of other websites must not read any answer.
     start["headers"] = [pair for pair in start["headers"] if not pair[0].lower().startswith(b"access-control-")]
     headers = MutableHeaders(scope=start)
     for name, value in always(options).items():

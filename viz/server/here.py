@@ -1,4 +1,6 @@
-"""The presence connection that open pages hold; work started by a page ends once no connection names it."""
+"""The presence connection that open pages keep; work started by a page ends when no connection names its visit
+anymore.
+"""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,19 +14,19 @@ from viz.server.calls import is_session
 from viz.work.presence import Presence
 
 BEAT_SECONDS = 15.0  # interval of heartbeats on a presence connection
-MOST_PAGES = 256  # pages per connection, as in static/page/server/line.js
-GRACE = 3.0  # seconds for a page to reconnect after its connection was cut
+MOST_PAGES = 256  # maximum number of pages per connection, as in static/page/server/line.js
+GRACE = 3.0  # seconds to wait for a page to reconnect after its connection was cut
 
 
 class Here:
     """GET /playground/here/VISIT,VISIT: the presence connection of open pages.
 
-    A visit that has asked nothing has nothing to end and costs nothing.
+    A visit that has sent no request has no work to end and costs nothing.
     """
 
     def __init__(self, presence: Presence) -> None:
         self.presence = presence
-        self._ends: set[asyncio.Task] = set()  # keeps references, since an unreferenced task may be garbage collected
+        self._ends: set[asyncio.Task] = set()  # keeps references, because an unreferenced task may be garbage collected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         visits = set(scope["path_params"]["visits"].split(","))

@@ -1,9 +1,10 @@
-"""Bundler that joins the page's modules into one script: a browser requests one file instead of a hundred and thirty.
+"""Bundler that joins the page's modules into one script, so that a browser requests one file instead of a hundred and
+thirty.
 
-In the folder each stays a module of its own. In the bundle each becomes a function that returns the module's exports,
-in the order in which a browser would run them; imports are read from the modules that ran before. That is equivalent as
-long as no modules import each other in a circle and no export is reassigned; `join` refuses syntax that it does not
-know. The file of a bundled module re-exports from the bundle, so that each module runs once, whichever way it is
+In the folder, each module is a separate file. In the bundle, each becomes a function that returns the module's
+exports, in the order in which a browser would run them; imports are read from the modules that ran before. That is
+equivalent as long as there are no circular imports and no export is reassigned; `join` rejects syntax that it does not
+know. The file of a bundled module re-exports from the bundle, so that each module runs once, regardless of how it is
 imported.
 """
 
@@ -15,8 +16,8 @@ from dataclasses import dataclass
 from viz.server.assets import MAIN, Assets, asset
 from viz.server.headers import WORKER
 
-LEARN = "learn/learn.js"  # with everything that only lessons need
-FINDER = "page/search/finder.js"  # with everything that only the open search needs
+LEARN = "learn/learn.js"  # includes everything that only lessons need
+FINDER = "page/search/finder.js"  # includes everything that only the open search needs
 _IMPORT = re.compile(r'^import (?:(\{[^}]*\}|\* as \w+) from )?"(\.[^"]+)";(?= *(?://.*)?$)', re.MULTILINE)
 _TAKEN = re.compile(r"[{,]\s*(\w+)")  # names between braces, before "as"
 _EXPORT = re.compile(r"^export (?=(?:const|function|async function) (\w+))", re.MULTILINE)
@@ -48,7 +49,7 @@ def module(name: str, text: str) -> Module:
 
 
 def joined(assets: Assets) -> Assets:
-    """Return the files with three bundles: one for the page's start, one for its lessons, one for its search.
+    """Bundle the files into three scripts: one for the page's start, one for its lessons, one for its search.
 
     The worker is not bundled: it runs beside the pages and imports its own modules.
     """
@@ -83,8 +84,8 @@ def order(modules: Mapping[str, Module], entry: str) -> list[str]:
 
 
 def join(modules: Mapping[str, Module], entry: str, before: Mapping[str, str] | None = None) -> str:
-    """Bundle a module and everything that it imports into one script. `before`: modules that other bundles hold, and
-    which.
+    """Bundle a module and everything that it imports into one script. `before` maps modules to the other bundles that
+    contain them.
 
     Raises ValueError for syntax that cannot be joined.
     """
@@ -105,13 +106,13 @@ def join(modules: Mapping[str, Module], entry: str, before: Mapping[str, str] | 
 
 
 def hand_on(module: Module, script: str) -> str:
-    """Return a module that re-exports from the bundle that holds it."""
+    """Build a module that re-exports from the bundle that contains it."""
     taken = f'import {{ modules }} from "{_address(script, module.name)}";\n'
     return taken + _exports(module, f'modules["{module.name}"]')
 
 
 def _function(modules: Mapping[str, Module], module: Module, script: str) -> str:
-    """Return a module as a function that is called at once and returns the module's exports."""
+    """Convert a module to a function that is called immediately and returns the module's exports."""
     where = f'new URL("{_address(module.name, script)}", import.meta.url).href'
     others = iter(module.imports)
 

@@ -1,5 +1,5 @@
-"""Readers of answers to programs: work starts only while its answers are read, and only the session's owner may read
-them.
+"""Tracking of the clients that read a program's answers: work starts only while its answers are read, and only the
+session's owner may read them.
 """
 
 import re
@@ -14,9 +14,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from viz.server.middleware import API, path_of, replayed
 from viz.work.presence import Presence
 
-MOST_EVENTS = 4096  # number of events whose session is remembered
+MOST_EVENTS = 4096  # maximum number of events whose session is stored
 EVENT = re.compile(rb'"event_id" ?: ?"(\w{1,64})"')
-# Matches the end of an answer in a stream: Gradio's protocol for its own clients, and for plain calls.
+# matches the end of an answer in a stream: Gradio's protocol for its own clients, and for plain calls
 WHOLE = re.compile(rb'"msg" ?: ?"process_completed"|^event: (?:complete|error)', re.MULTILINE)
 
 
@@ -26,7 +26,7 @@ class Listeners:
 
     app: ASGIApp
     presence: Presence
-    _sessions: OrderedDict[str, str] = field(default_factory=OrderedDict)  # event -> session that its call named
+    _sessions: OrderedDict[str, str] = field(default_factory=OrderedDict)  # event -> the session that its call named
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = path_of(scope).removeprefix(API) if scope["type"] == "http" else ""
@@ -52,7 +52,7 @@ class Listeners:
         """Serve a request that reads the answers of a session."""
 
         async def counted(message: Message) -> None:
-            await send(message)  # waits until the client has read the previous pieces
+            await send(message)  # waits until the client has read the previous chunks
             for _ in WHOLE.finditer(message.get("body", b"")):
                 self.presence.took(session)
 
@@ -63,7 +63,7 @@ class Listeners:
             self.presence.deafen(session)
 
     def _noting(self, session: str, send: Send) -> Callable[[Message], Awaitable[None]]:
-        """Return a channel that notes which session an event belongs to, from the answer to a call."""
+        """Return a channel that records which session an event belongs to, from the answer to a call."""
 
         async def noted(message: Message) -> None:
             if match := EVENT.search(message.get("body", b"")):
@@ -75,14 +75,14 @@ class Listeners:
         return noted
 
     def _read(self, scope: Scope, path: str) -> str:
-        """Return the session whose answers a request reads; for a call without a session, that of its event."""
+        """Return the session whose answers a request reads; if the call names no session, that of its event."""
         if path.startswith("queue/data"):
             return Request(scope).query_params.get("session_hash", "")
         event = path.rstrip("/").rpartition("/")[2]
         return self._sessions.get(event, event)
 
     def _is_anothers(self, session: str, scope: Scope) -> bool:
-        """Return whether a session belongs to another user. Without logins the session's own name is the secret."""
+        """Return whether a session belongs to another user. Without logins, the session's own name is the secret."""
         owner = self.presence.owner_of(session)
         return scope.get("playground.name") is not None and owner not in (session, scope["playground.client"])
 

@@ -1,6 +1,6 @@
 """The layer between the network and the page: allowed paths, size limits, rate limits, and headers.
 
-Plain ASGI, so that streamed answers pass through piece by piece.
+It is plain ASGI, so that streamed answers pass through chunk by chunk.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from viz.work.under_way import UnderWay
 
 log = logging.getLogger("playground")
 
-MOST_ADDRESS = 8192  # characters in a path with its query
-MOST_OPEN = 400  # concurrent requests per address; a browser holds one, and each waiting page another
-LONG = 64 << 10  # bytes from which a body is parsed in a separate thread
-BODY_SECONDS = 30.0  # time limit for the arrival of a body
-METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP ends a session by DELETE
+MOST_ADDRESS = 8192  # maximum length of a path with its query in characters
+MOST_OPEN = 400  # maximum number of concurrent requests per address; a browser holds one, and each waiting page another
+LONG = 64 << 10  # size in bytes from which a body is parsed in a separate thread
+BODY_SECONDS = 30.0  # seconds to wait for a complete body
+METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP uses DELETE to end a session
 API = "/gradio_api/"
 COMPUTED = ("/playground/lessons/", *(f"/playground/{each}" for each in ("view", "job", "stream", "model", "link")))
 VISIT = re.compile(rb'"visit" ?: ?"([A-Za-z0-9_-]{1,64})"')  # the visit in a request of the page
@@ -39,8 +39,8 @@ PAGE = ("/", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots
 FOLDERS = ("/assets/", "/static/", "/playground/", "/pwa_icon")
 CALLS = ("queue/join", "queue/data", "call/", "mcp", "info", "cancel", "reset", "startup-events", "theme.css")
 COMPUTING_CALLS = ("queue/join", "call/", "mcp")  # POSTs that start a computation
-DOOR = ("/login", "/logout")  # served if the server has logins
-# The only paths that are served before logging in.
+DOOR = ("/login", "/logout")  # served only if the server has logins
+# the only paths that are served before login
 OUTSIDE = (*DOOR, "/favicon.ico", "/robots.txt", HEALTH)
 _NAMED = {
     400: "bad",
@@ -60,7 +60,7 @@ _NAMED = {
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path of a request, without the folder that the app is mounted at."""
+    """Return the path of a request, without the folder in which the app is mounted."""
     path, root = scope["path"], scope.get("root_path", "").rstrip("/")
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
 
@@ -73,7 +73,7 @@ def is_open(path: str) -> bool:
 
 
 async def body_of(receive: Receive, limit: int) -> bytes | None:
-    """Return the body of a request, None if it is larger than `limit`, however many pieces it comes in."""
+    """Read the body of a request; None if it is larger than `limit` in total, in any number of chunks."""
     body = bytearray()
     while True:
         message = await receive()
@@ -87,7 +87,7 @@ async def body_of(receive: Receive, limit: int) -> bytes | None:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a channel that replays a body that was already read, and then continues."""
+    """Return a channel that replays a body that was already read, and then continues with the original one."""
     left = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:
@@ -98,7 +98,7 @@ def replayed(body: bytes, receive: Receive) -> Receive:
 
 @dataclass(eq=False)
 class RefusedRequest(Exception):
-    """The reason why a request is refused, and the seconds after which it may be repeated."""
+    """The reason why a request is rejected, and the seconds after which it may be repeated."""
 
     status: int
     wait: float = 0.0
@@ -106,8 +106,8 @@ class RefusedRequest(Exception):
 
 
 def refusal(refused: RefusedRequest, scope: Scope) -> Response:
-    """Return the answer to a refused request, in the reader's language; as JSON for programs, which look
-    for "detail".
+    """Build the response to a rejected request, in the user's language; as JSON for programs, which look for
+    "detail".
     """
     query = dict(part.partition("=")[::2] for part in scope["query_string"].decode("latin-1").split("&"))
     catalogue = words(pick_language(query.get("lang"), Headers(scope=scope).get("accept-language")))
@@ -132,7 +132,7 @@ class Guard:
     visits: Buckets = field(default_factory=lambda: Buckets(VISITS))
     computing: Buckets = field(default_factory=lambda: Buckets(COMPUTING))
     computing_each: Buckets = field(default_factory=lambda: Buckets(COMPUTING_EACH))
-    under_way: UnderWay = field(default_factory=UnderWay)  # requests under way, by address
+    under_way: UnderWay = field(default_factory=UnderWay)  # requests in progress, by address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -156,7 +156,7 @@ class Guard:
         client = client_of(scope, self.options.proxies)
         name = self.door.name_inside(scope) if self.door else None
         scope["playground.name"] = name
-        scope["playground.client"] = client if name is None else name  # who takes turns at the work
+        scope["playground.client"] = client if name is None else name  # identifies the client that is scheduled
         with self.under_way.one_more(client):
             try:
                 receive = await self._admitted(scope, receive, client, name)
@@ -171,7 +171,7 @@ class Guard:
                     await refusal(RefusedRequest(500), scope)(scope, receive, send_with_headers)
 
     def _led(self, scope: Scope, name: str | None) -> Scope:
-        """Return the request, redirected to the login form if it asks for the page without a login."""
+        """Send a request for the page without a login to the login form; leave all others unchanged."""
         path = path_of(scope)
         if self.door and path == "/" and (name is None or scope["method"] == "POST"):
             where = scope["path"].removesuffix("/") + "/login"
@@ -179,7 +179,7 @@ class Guard:
         return at_itself(scope) if path.startswith(f"{API}mcp") and scope["method"] == "POST" else scope
 
     async def _admitted(self, scope: Scope, receive: Receive, client: str, name: str | None) -> Receive:
-        """Return the channel of a request that may pass; raises Refused."""
+        """Check a request and return its receive channel; raises RefusedRequest."""
         path, method = path_of(scope), scope["method"]
         host = Headers(scope=scope).get("host", "")
         if not is_ours(name_of(host), self.options):
@@ -203,7 +203,7 @@ class Guard:
         return await self._bounded(scope, receive, client)
 
     async def _bounded(self, scope: Scope, receive: Receive, client: str) -> Receive:
-        """Return the channel of a request whose body is within the limits; raises Refused."""
+        """Check the size of a request's body and return its receive channel; raises RefusedRequest."""
         limit, path = self.options.allowed.body, path_of(scope)
         length = Headers(scope=scope).get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
@@ -229,7 +229,7 @@ class Guard:
         return replayed(body, receive)
 
     async def _called(self, where: str, body: bytes, computes: bool) -> str:
-        """Return the session that a request to Gradio names; raises Refused for a malformed call."""
+        """Return the session that a request to Gradio names; raises RefusedRequest for a malformed call."""
         try:
             call = await asyncio.to_thread(calls.read, body) if len(body) > LONG else calls.read(body)
             if where.startswith("mcp"):

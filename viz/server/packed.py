@@ -1,6 +1,6 @@
 """Third-party files, such as Plotly's and Gradio's, compressed once instead of at every request.
 
-Compressing Plotly takes a fifth of a second, during which other visitors would wait.
+Compressing Plotly takes a fifth of a second, for which other users would have to wait.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class Folder:
         self._packing = threading.Lock()  # concurrent requests wait for one compression
 
     def pack(self, name: str) -> Asset:
-        """Return a script or style sheet, compressed. Raises KeyError for an unknown name."""
+        """Read and compress a script or style sheet. Raises KeyError for an unknown name."""
         with self._packing:
             if name not in self._packed:
                 file = asset(name, self._paths[name].read_bytes())

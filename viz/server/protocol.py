@@ -1,6 +1,6 @@
-"""Connection limits: timeouts for slow clients, and bounds on how many connections there may be.
+"""Connection limits: timeouts for slow clients, and bounds on the number of connections.
 
-uvicorn waits forever for a request's head and for a client that does not read, and accepts connections until the
+uvicorn waits indefinitely for a request's head and for a client that does not read, and accepts connections until the
 process has no file descriptors left.
 """
 
@@ -18,31 +18,32 @@ from viz.server.clients import network_of
 
 log = logging.getLogger("playground")
 
-HEAD_SECONDS = 10.0  # time limit for a request's head, from the connection or from its first byte
-STALL_SECONDS = 60.0  # in this time a client must read at least LEAST bytes of a pending answer
+HEAD_SECONDS = 10.0  # seconds to wait for a request's head, from the connection or from its first byte
+STALL_SECONDS = 60.0  # seconds within which a client must read at least LEAST bytes of a pending answer
 LEAST = 16 << 10
-EACH = 500  # connections per address: the 400 requests that may be under way, and idle ones
-BACKLOG = 128  # connections accepted at once
-RESERVE = 256 + 4 * BACKLOG  # file descriptors for files, and for connections that are being closed
-ENOUGH = 1000  # connections that a shared server should be able to accept
+EACH = 500  # maximum number of connections per address: the 400 concurrent requests, and idle ones
+BACKLOG = 128  # maximum number of connections accepted at once
+RESERVE = 256 + 4 * BACKLOG  # file descriptors reserved for files and for connections that are being closed
+ENOUGH = 1000  # number of connections that a shared server should be able to accept
 
 
 @dataclass(eq=False)
 class Crowd:
-    """The open connections of a server, in total and by address if `each` is a bound.
+    """The open connections of a server, in total and, if `each` is a bound, by address.
 
-    When there is no room, the connection that has kept the server waiting longest is closed, so that a client that
-    opens connections and sends nothing does not lock out others.
+    When there is no room, the connection whose client has kept the server waiting longest is closed, so that a client
+    that opens connections and sends nothing does not lock out others.
     """
 
     total: int
     each: int | None = None
     by_address: Counter = field(default_factory=Counter)
     count: int = 0
-    silent: dict["Bounded", None] = field(default_factory=dict)  # connections that wait for their client, longest first
+    # connections that are waiting for their client, longest first
+    silent: dict["Bounded", None] = field(default_factory=dict)
 
     def enter(self, address: str) -> bool:
-        """Count a connection if there is room for it; returns whether it was accepted."""
+        """Count a connection if there is room for it; return whether it was accepted."""
         full = self.each is not None and self.by_address[address] >= self.each
         if full or self.count >= self.total:
             candidates = (each for each in self.silent if not full or each.address == address)
@@ -57,7 +58,7 @@ class Crowd:
         return True
 
     def leave(self, address: str) -> None:
-        """Forget a counted connection that was closed."""
+        """Remove a counted connection that was closed."""
         self.count -= 1
         self.by_address[address] -= 1
         if not self.by_address[address]:
@@ -65,7 +66,7 @@ class Crowd:
 
 
 class Bounded(H11Protocol):
-    """A connection that is closed if its client keeps it waiting, or if there are too many.
+    """A connection that is closed if its client keeps it waiting, or if there are too many connections.
 
     viz.server.middleware bounds the time for a request's body; uvicorn closes idle connections.
     """
@@ -74,11 +75,11 @@ class Bounded(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.address: str | None = None  # the address of an accepted connection, else None
+        self.address: str | None = None  # the address of an accepted connection, otherwise None
         self.counted = False
         self.head: asyncio.TimerHandle | None = None
         self.stall: asyncio.TimerHandle | None = None
-        self.unsent = 0  # bytes at the last check
+        self.unsent = 0  # number of unsent bytes at the last check
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         address = network_of((transport.get_extra_info("peername") or ("",))[0])
@@ -88,7 +89,7 @@ class Bounded(H11Protocol):
             return
         self.address, self.counted = address, True
         super().connection_made(transport)
-        transport.set_write_buffer_limits(0)  # any unsent byte pauses writing, so that it is watched
+        transport.set_write_buffer_limits(0)  # any unsent byte pauses writing, so that it is noticed
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -118,7 +119,7 @@ class Bounded(H11Protocol):
         super().resume_writing()
 
     def give_way(self) -> None:
-        """Close this connection, which is only waiting for its client, to make room at once."""
+        """Close this connection, which is only waiting for its client, to make room immediately."""
         self._have_head()
         self._uncount()
         self.transport.abort()
@@ -155,12 +156,12 @@ def _stopped(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
 
 
 def bounded(crowd: Crowd) -> type[Bounded]:
-    """Return the protocol class of one server."""
+    """Create the protocol class of one server."""
     return type("BoundedHere", (Bounded,), {"crowd": crowd})
 
 
 def crowd_of(*, public: bool, proxies: int, files: int) -> Crowd:
-    """Return the bounds for a number of open files. All connections of a proxy come from one address."""
+    """Compute the bounds for a given number of open files. All connections of a proxy come from one address."""
     return Crowd(max(32, files - RESERVE), EACH if public and not proxies else None)
 
 
@@ -179,7 +180,7 @@ def files_allowed() -> int:
 
 
 def tell_few(crowd: Crowd, tell: Callable[[str], None]) -> None:
-    """Warn if a shared server can accept few connections."""
+    """Warn if a shared server can accept only few connections."""
     if crowd.total < ENOUGH:
         tell(
             f"This process may have so few files open that it takes {crowd.total} connections at once. "

@@ -1,4 +1,4 @@
-"""A log filter that bounds repeated messages: a few per minute and kind, then the number that was left out."""
+"""A log filter that limits repeated messages: a few per minute and kind, then the number of suppressed ones."""
 
 import logging
 import threading
@@ -7,23 +7,24 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-MOST = 20  # messages per kind and minute
+MOST = 20  # maximum number of messages per kind and minute
 SECONDS = 60.0
-KINDS = 256  # kinds that are counted; beyond that the oldest is forgotten
+KINDS = 256  # maximum number of kinds counted; beyond that, the oldest is dropped
 
 
 @dataclass(eq=False)
 class Few(logging.Filter):
-    """Filter that lets through a few messages of one kind: the same logger, the same text before its arguments are
+    """A filter that passes only a few messages of the same kind: same logger, and same text before its arguments are
     filled in.
     """
 
     clock: Callable[[], float] = time.monotonic
-    _kinds: OrderedDict[tuple[str, str], tuple[float, int]] = field(default_factory=OrderedDict)  # (start, count)
+    # kind -> (start, count)
+    _kinds: OrderedDict[tuple[str, str], tuple[float, int]] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write a message. The first of a kind after a minute reports how many were left out."""
+        """Return whether to log a message. The first one of a kind after a minute reports how many were suppressed."""
         first = str(record.msg).partition("\n")[0][:120]
         kind, now = (record.name, first), self.clock()
         with self._lock:

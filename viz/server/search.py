@@ -1,4 +1,4 @@
-"""GET /playground/search: the entries of the page's search in the reader's language, compressed once."""
+"""GET /playground/search: the entries of the page's search in the user's language, compressed once."""
 
 import functools
 import json
@@ -14,13 +14,13 @@ from viz.words import pick_language
 
 @functools.cache
 def packed(language: str) -> Asset:
-    """Return the entries in a language, compressed as they are sent."""
+    """Build the entries in a language, compressed as they are sent."""
     text = json.dumps(payload(language), ensure_ascii=False, separators=(",", ":"))
     return asset(f"search.{language}.json", text.encode())
 
 
 def answer(request: Request) -> Response:
-    """Send the entries in the language of the page that asks."""
+    """Send the entries in the language of the requesting page."""
     language = pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))
     return sent(packed(language), request)
 

@@ -1,4 +1,4 @@
-"""The server process: an address that is bound first, and uvicorn in a thread of its own."""
+"""The server: an address that is bound first, and uvicorn in a separate thread."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,15 @@ from viz.server.protocol import BACKLOG, Crowd, bounded
 from viz.server.quiet import quieten
 
 FIRST, PORTS = 7860, 100  # first port to try, and number of ports to try
-CUT_SECONDS = 0.5  # time for answers under way to finish when the server stops
-STOP_SECONDS = 2  # time for everything else after that
+CUT_SECONDS = 0.5  # seconds to wait for answers in progress when the server stops
+STOP_SECONDS = 2  # seconds to wait after that for everything else
 
 
 class Stopping(uvicorn.Server):
-    """A server that cuts the presence connections of open pages when it stops, instead of waiting for them."""
+    """A server that closes the presence connections of open pages when it stops, instead of waiting for them."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop; transfers still under way after CUT_SECONDS are cut."""
+        """Stop the server; transfers still in progress after CUT_SECONDS are cut."""
 
         def cut() -> None:
             for connection in list(self.server_state.connections):
@@ -52,7 +52,7 @@ class RunningServer:
             log_level="warning",
             lifespan="on",
         )
-        quieten()  # by now uvicorn's loggers exist
+        quieten()  # uvicorn's loggers exist at this point
         self.server = Stopping(config)
         self._thread = threading.Thread(target=self._run, args=(place,), daemon=True)
         self._thread.start()
@@ -66,7 +66,7 @@ class RunningServer:
             self.server.run(sockets=[place])
 
     def wait(self) -> None:
-        """Wait until the server has ended, handling signals meanwhile."""
+        """Wait until the server has ended, while signals are handled."""
         while self._thread.is_alive():
             self._thread.join(1.0)
 
@@ -77,9 +77,9 @@ class RunningServer:
 
 
 def taken(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens at an address; without a port, at the first free one from FIRST.
+    """Open a socket that listens at an address; if `port` is None, at the first free port from FIRST.
 
-    Raises InputError if the address is taken, or does not belong to this machine.
+    Raises InputError if the address is taken or does not belong to this machine.
     """
     host = host.strip("[]")
     ports = range(FIRST, FIRST + PORTS) if port is None else (port,)

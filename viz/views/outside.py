@@ -1,9 +1,9 @@
-"""Views from outside the project, in the folder of `python app.py --views FOLDER`.
+"""Views from outside the project, in the folder given by `python app.py --views FOLDER`.
 
 Each subfolder has the layout of a view in viz/views: FOLDER/<name>/view.py declares VIEW; a figures.py next to it is
 imported as `outside_views.<name>.figures`; FOLDER/<name>/words/<language>.toml holds its words, at least in English.
 The views get a tab of their own, and their keys and part names must be unique on the page. Their code runs with the
-rights of the server, so only the command line can name the folder, never a request or a link.
+server's privileges, so only the command line can name the folder, never a request or a link.
 """
 
 import importlib.util
@@ -18,15 +18,15 @@ from viz.seam.tab import Tab
 from viz.seam.view import View
 from viz.words import own_texts, words
 
-VARIABLE = "PLAYGROUND_VIEWS"  # set by app.py before it imports the page's modules, which list the tabs once
+VARIABLE = "PLAYGROUND_VIEWS"  # set by app.py before it imports the modules that list the tabs
 PACKAGE = "outside_views"
 EXPLAINED = ("view", "about", "howto.body", "howto.formula", "howto.caveat", "howto.try")  # words that every view needs
 
 
 def tabs(others: Sequence[Tab]) -> tuple[Tab, ...]:
-    """Return the tab of the outside views in a tuple, or () without a folder of views.
+    """Return a tuple with the tab of the outside views, or an empty tuple if no folder is given.
 
-    `others` are the tabs of the project. Raises InputError if a view cannot be loaded or does not fit the page.
+    `others` are the tabs of the project. Raises InputError if a view cannot be loaded or conflicts with the page.
     """
     own = views()
     if not own:
@@ -37,7 +37,7 @@ def tabs(others: Sequence[Tab]) -> tuple[Tab, ...]:
 
 
 def check(tab: Tab, others: Sequence[Tab], texts: Mapping[str, str]) -> None:
-    """Check that a tab fits the page. `others` are the other tabs, `texts` the English words by key.
+    """Check that a tab does not conflict with the page. `others`: the other tabs; `texts`: the English words by key.
 
     Raises InputError if the key of a view or the name of a part is taken, or if a view lacks words of EXPLAINED.
     """
@@ -56,13 +56,13 @@ def check(tab: Tab, others: Sequence[Tab], texts: Mapping[str, str]) -> None:
 
 
 def folders() -> list[Path]:
-    """Return the folders that contain a view.py, sorted by path; [] without a folder of views."""
+    """Return the folders that contain a view.py, sorted by path; [] if no folder of views is given."""
     root = os.environ.get(VARIABLE, "")
     return sorted(path.parent for path in Path(root).glob("*/view.py")) if root else []
 
 
 def views() -> tuple[View, ...]:
-    """Load the outside views; () without a folder of views.
+    """Load the outside views; () if no folder of views is given.
 
     Raises InputError if the folder contains no view, or if a view.py cannot be loaded or declares no VIEW.
     """
@@ -81,7 +81,7 @@ def views() -> tuple[View, ...]:
 
 
 def _view(path: Path) -> View:
-    """Load a folder's view.py as a module and return its VIEW. Raises InputError if it fails or declares no VIEW."""
+    """Load a folder's view.py as a module and return its VIEW. Raises InputError if that fails or VIEW is missing."""
     name = f"{PACKAGE}.{path.name}.view"
     package = types.ModuleType(f"{PACKAGE}.{path.name}")
     package.__path__ = [str(path)]
@@ -91,7 +91,7 @@ def _view(path: Path) -> View:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # an outside file may raise anything
+    except Exception as error:  # code of an outside view may raise any exception
         raise InputError("A view of this folder cannot be loaded.", f"{path.name}: {error}", "Correct it.") from error
     view = getattr(module, "VIEW", None)
     if not isinstance(view, View):

@@ -19,7 +19,7 @@ from viz.views.sampling import tab as sampling
 from viz.views.start import tab as start
 from viz.views.training import tab as training
 
-# A group serves one purpose; its tabs appear next to each other, in this order.
+# The tabs of a group serve one purpose and appear next to each other, in this order.
 _GROUPS: tuple[tuple[str, tuple[Tab, ...]], ...] = (
     ("start", (start.TAB,)),
     ("look", (attention.TAB, predictions.TAB, activations.TAB)),

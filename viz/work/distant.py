@@ -1,5 +1,5 @@
-"""A trace held by another process: results and common readings come from there, everything else is recomputed on
-demand.
+"""A trace held by another process: results and common readings are fetched from there, everything else is recomputed
+on demand.
 """
 
 import functools
@@ -19,8 +19,8 @@ from viz.work.engine import READS, Ran
 class DistantTrace:
     """A stand-in for `model.tracing.trace.Trace`.
 
-    The page draws from results, which are computed where the trace is, as are READS. A few endpoints read more of the
-    trace: then the prompt is run once in this process, and everything that a trace has is available here.
+    The page draws from results, which are computed in the process that holds the trace, as are READS. A few endpoints
+    need more of the trace: the prompt is then run once in this process, which makes all members of a trace available.
     """
 
     def __init__(self, key: RunKey, tokens: Tokens, config: ModelConfig, ran: Ran, make: Callable[[], Trace]) -> None:
@@ -31,7 +31,7 @@ class DistantTrace:
         self._made: Trace | None = None
 
     def head_metrics(self) -> pd.DataFrame:
-        """Return all of HEAD_METRICS for every head, as a trace does."""
+        """Return all HEAD_METRICS for every head, as a trace does."""
         return metrics_table(self.metrics)
 
     @property
@@ -41,11 +41,11 @@ class DistantTrace:
 
     @property
     def nbytes(self) -> int:
-        """The bytes that it takes in this process."""
+        """The size in this process in bytes."""
         return self.metrics.nbytes + (self._made.nbytes if self._made else 0)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # looked up by copy and pickle; a trace is neither copied nor sent
+        if name.startswith("__"):  # looked up by copy and pickle, but a trace is neither copied nor sent
             raise AttributeError(name)
         if self._made is None and self._read is not None and name in READS:
             return functools.partial(self._read, name)

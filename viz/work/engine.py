@@ -1,4 +1,4 @@
-"""The interface between the page or API and the models. One engine is chosen when the app starts."""
+"""The interface between the page or API and the models. One engine is selected when the app starts."""
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ READS = ("pattern", "scores", "qkv", "z", "hidden", "middle", "logits_at", "mlp_
 
 @dataclass(frozen=True, eq=False)
 class EngineRequest(Generic[T]):
-    """A question: answered in this process by `local`, or described as a value for another process."""
+    """A request that `local` answers in this process, or that is described as a value for another process."""
 
     model_id: str
     local: Callable[[], T]
@@ -31,12 +31,13 @@ class Ran:
 
     metrics: np.ndarray  # metrics of all heads, as in Trace. [L, H, metrics]
     seconds: float
-    read: Callable[..., Any] | None = None  # (name in READS, arguments) -> the result, computed where the trace is
+    # (name in READS, arguments) -> the result, computed in the process that holds the trace
+    read: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Done:
-    """The result of work, and its duration in the process that did it, including waits."""
+    """The result of a computation, and its duration in the process that performed it, including waits."""
 
     value: Any
     seconds: float
@@ -44,39 +45,39 @@ class Done:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Work that reports its progress; an exception from the callback ends it."""
+    """A computation that reports its progress; an exception from the callback ends it."""
 
     run: Callable[[Progress], Done]
-    locks: bool  # whether it computes in this process and therefore takes turns with others
+    locks: bool  # whether it computes in this process, and therefore waits for the model lock
 
 
 @dataclass(frozen=True)
 class Status:
-    """The status of one holder of a model."""
+    """The status of one process that holds a model."""
 
     name: str
     model_id: str
     ready: bool
-    under_way: int  # pending questions of this page
+    under_way: int  # number of pending questions of this page
 
 
 class Busy(PlaygroundError):
-    """Every replica is at capacity; retry shortly."""
+    """Error raised if every replica is at capacity; the client may retry shortly."""
 
     def __init__(self) -> None:
         super().__init__("The server is busy with others' work.", "", "Try again in a moment.")
 
 
 class Engine(Protocol):
-    """The interface for questions about models. All methods raise PlaygroundError for errors that a person can cause,
-    such as Busy.
+    """The interface for questions about models. All methods raise PlaygroundError for errors that a user can cause,
+    and Busy.
     """
 
-    threads: int  # threads of the page's process: one per question under way or waiting
+    threads: int  # maximum number of threads in the page's process: one per question, running or waiting
     is_here: bool  # whether this process computes
 
     def load(self, model: LanguageModel) -> None:
-        """Prepare a loaded model wherever its questions will be answered."""
+        """Prepare a loaded model in each process that will answer questions about it."""
 
     def run(self, ask: EngineRequest[Trace]) -> Trace | Ran:
         """Run a prompt."""
@@ -85,19 +86,21 @@ class Engine(Protocol):
         """Compute a quick measure of a view on a scene."""
 
     def job(self, ask: EngineRequest[Work]) -> Work:
-        """Return a slow measure as work. An exception from its progress callback cancels it, wherever it runs."""
+        """Return a slow measure as work to be run. An exception from its progress callback cancels it, wherever it
+        runs.
+        """
 
     def write(self, ask: EngineRequest[Iterator[T]], stop: Event) -> Iterator[T]:
-        """Yield a text piece by piece. Closing the iterator, or setting `stop`, ends the work."""
+        """Yield a text piece by piece. Closing the iterator, or setting `stop`, ends generation."""
 
     def status(self) -> tuple[Status, ...]:
-        """Return the holders of models besides this process."""
+        """Return the status of all holders of models besides this process."""
 
     def places(self) -> int:
-        """Return how many computers can work at once: this process counts as one, as does each replica."""
+        """Return the number of processes that can compute at once: this process counts as one, as does each replica."""
 
     def is_reachable(self) -> bool:
         """Return whether the engine was reachable at the last check."""
 
     def close(self) -> None:
-        """Release all resources as the app ends."""
+        """Release all resources when the app ends."""

@@ -1,4 +1,4 @@
-"""The engine of a single process: every question is answered where it is asked."""
+"""The engine of a single process: every question is answered in the process that asks it."""
 
 from collections.abc import Iterator
 from threading import Event
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Local:
-    """viz.work.engine.Engine, computing directly in this process."""
+    """An implementation of viz.work.engine.Engine that computes directly in this process."""
 
     threads = 96
     is_here = True
@@ -29,7 +29,7 @@ class Local:
         return ask.local()
 
     def job(self, ask: EngineRequest[Work]) -> Work:
-        """Return the work."""
+        """Return the work unchanged, to be run in this process."""
         return ask.local()
 
     def write(self, ask: EngineRequest[Iterator[T]], stop: Event) -> Iterator[T]:

@@ -1,19 +1,19 @@
-"""A fair lock for the model: waiting threads get it in order, so that none waits forever."""
+"""A fair lock for the model: waiting threads get it in order, so that no thread waits indefinitely."""
 
 import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE = 8  # urgent turns in a row while the other line waits
+PATIENCE = 8  # maximum number of consecutive urgent turns while the other queue is not empty
 
 
 class Turns:
-    """A lock with two lines, urgent and `later`, each served in order of arrival.
+    """A lock with two queues, urgent and `later`, each served in order of arrival.
 
-    A release hands the lock directly to the head of a line. Urgent threads go first, but after `PATIENCE` of them one
-    of the others has its turn, so both wait for a bounded number of turns. A thread that holds the lock and acquires it
-    again without a timeout would wait forever: RuntimeError.
+    A release hands the lock directly to the head of a queue. Urgent threads go first, but after `PATIENCE` of them,
+    one of the others gets the lock, so the wait in both queues is bounded. A thread that holds the lock and acquires
+    it again without a timeout would wait indefinitely, so this raises RuntimeError.
     """
 
     def __init__(self) -> None:
@@ -25,9 +25,9 @@ class Turns:
         self._in_a_row = 0
 
     def acquire(self, timeout: float = -1, *, later: bool = False) -> bool:
-        """Acquire the lock, waiting at most `timeout` seconds (-1: without limit); returns whether it was acquired."""
+        """Wait for the lock for at most `timeout` seconds (-1: without limit); return whether it was acquired."""
         with self._inside:
-            if not self._held:  # then both lines are empty, because a release hands the lock on
+            if not self._held:  # then both queues are empty, because a release hands the lock on
                 self._held, self._holder = True, threading.get_ident()
                 return True
             if timeout < 0 and self._holder == threading.get_ident():
@@ -46,7 +46,7 @@ class Turns:
         return taken
 
     def release(self) -> None:
-        """Hand the lock on. Raises RuntimeError if it is not held."""
+        """Hand the lock to the next thread. Raises RuntimeError if it is not held."""
         with self._inside:
             if not self._held:
                 raise RuntimeError("release of a lock that is not held")
@@ -76,7 +76,7 @@ class Turns:
 
     @contextmanager
     def later(self) -> Iterator[None]:
-        """Hold the lock for one piece of long work, giving way to urgent threads."""
+        """Hold the lock for one step of a long computation, yielding to urgent threads."""
         self.acquire(later=True)
         try:
             yield
@@ -93,7 +93,7 @@ class Turns:
         return bool(self._patient) and (not self._hurried or self._in_a_row >= PATIENCE)
 
     def _give_up(self, line: deque[threading.Event], ticket: threading.Event) -> bool:
-        """Leave a line; returns False if the lock was handed over at that very moment."""
+        """Leave a queue; return False if the lock was handed over at that moment."""
         with self._inside:
             if ticket.is_set():
                 return False

@@ -1,4 +1,4 @@
-"""State shared by all tabs: the loaded models and recent traces, within the limits of this server."""
+"""State shared by all tabs: loaded models and recent traces, within the limits of this server."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,53 +25,55 @@ from viz.work.prompt import EncodedPrompt, Prompt, read
 from viz.work.queue import Queue
 from viz.work.running import ForwardProgress
 
-MAX_CHARACTERS = PRIVATE.characters  # characters in a prompt, on any server
-RESULTS = 16  # 1/RESULTS of the memory is for results of jobs
-MOST_NAME = 200  # characters in a model's id
-RECENT = 16  # recent runs searched for a common beginning with a new run
-MOST_FAILURES = 64  # models that failed to load and are remembered
+MAX_CHARACTERS = PRIVATE.characters  # maximum number of characters in a prompt, on any server
+RESULTS = 16  # 1/RESULTS of the memory is reserved for results of jobs
+MOST_NAME = 200  # maximum length of a model's id in characters
+RECENT = 16  # number of recent runs searched for a common prefix with a new run
+MOST_FAILURES = 64  # maximum number of models whose failure to load is stored
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options that the server was started with."""
+    """The command-line options of the server."""
 
     model: str = "tinygpt"
     max_tokens: int = 1024
-    memory_mb: int = 1024  # memory for traces and results
-    training_minutes: float = 20.0  # time limit per training run; 0 switches training off
+    memory_mb: int = 1024  # maximum size of traces and results in MB
+    training_minutes: float = 20.0  # maximum duration of a training run in minutes; 0 switches training off
     offline: bool = False
     stored: bool = False  # keep the weights of safetensors in their files (memory-mapped)
-    dtype: str = "float32"  # type of products with weights: a key of model.loading.halves.DTYPES
-    device: str = "cpu"  # device that computes them: one of model.loading.devices.KINDS
-    local: Resolved | None = None  # a folder or .gguf file named on the command line
-    mcp: bool = False  # also offer the endpoints as tools for language models
+    dtype: str = "float32"  # type of matrix products: a key of model.loading.halves.DTYPES
+    device: str = "cpu"  # device of matrix products: one of model.loading.devices.KINDS
+    local: Resolved | None = None  # a folder or .gguf file given on the command line
+    mcp: bool = False  # True to offer the endpoints also as tools for language models
     allowed: Allowed = PRIVATE
-    public: bool = False  # open to strangers: requests are rate-limited, and any host name is accepted
-    host: str = "127.0.0.1"  # the address to listen on
+    public: bool = False  # open to the internet: requests are rate-limited, and any host name is accepted
+    host: str = "127.0.0.1"  # the address on which the server listens
     hosts: tuple[str, ...] = ()  # additional host names
     embed: tuple[str, ...] = ()  # origins that may embed this page in a frame
     proxies: int = 0  # number of trusted proxies; each appends an address to X-Forwarded-For
-    login: Path | None = None  # a file of names and passwords
+    login: Path | None = None  # a file with names and passwords
     lessons: Path | None = None  # a teacher's own folder of lessons
-    workshop: str = ""  # lessons only: their keys, or "all"
+    workshop: str = ""  # keys of lessons, or "all", for a server that shows only lessons
 
 
 @dataclass(frozen=True, eq=False)
 class Playground:
-    """Loads models once, runs prompts once, and caches both within bounds; safe to share between visitors."""
+    """A store that loads models once, runs prompts once, and caches both within limits; safe to share between
+    visitors.
+    """
 
     options: Options
-    engine: Engine = field(default_factory=Local)  # where questions are computed
+    engine: Engine = field(default_factory=Local)  # the engine that answers questions about models
     models: ByteLRU = field(default_factory=lambda: ByteLRU(6 << 30))
     traces: ByteLRU = field(init=False)
     results: ByteLRU = field(init=False)  # results of jobs and of slow measures
     workshop: Workshop = field(init=False)
     failures: dict[str, PlaygroundError] = field(default_factory=dict)
-    computing: Turns = field(default_factory=Turns)  # one forward pass at a time, since it uses every core
+    computing: Turns = field(default_factory=Turns)  # one forward pass at a time, because it uses every core
     running: ForwardProgress = field(default_factory=ForwardProgress)  # progress of that forward pass
-    queue: Queue = field(init=False)  # the order of waiting work
-    rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models that visitors trained
+    queue: Queue = field(init=False)  # the queue of waiting work
+    rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models trained by visitors
     presence: Presence = field(default_factory=Presence)  # open pages and their owners
 
     def __post_init__(self) -> None:
@@ -82,7 +84,7 @@ class Playground:
         object.__setattr__(self, "queue", Queue(allowed.bounds, self.presence.owner_of, self.engine.places))
 
     def choices(self, owner: str = "") -> list[tuple[str, str]]:
-        """Return (label, id) of the models in the picker, the visitor's own trained models last."""
+        """List the models in the picker as (label, id), with the visitor's own trained models last."""
         local, only = self.options.local, self.options.allowed.models
         labels = {row.id: row.label for row in list_models().itertuples()}
         named = [(labels.get(name, name), name) for name in only or labels if not local or name != local.model_id]
@@ -90,8 +92,8 @@ class Playground:
         return ([(local.label, local.model_id)] if local else []) + named + trained
 
     def load(self, model_id: str, progress: Progress | None = None) -> LanguageModel:
-        """Return the model with that id, downloading and loading it if needed. Paths are accepted from the command line
-        only.
+        """Return the model with the given id, downloading and loading it if needed. Paths are accepted only from the
+        command line.
 
         Raises InputError for an unknown id, or a model that this server does not offer.
         """
@@ -112,7 +114,8 @@ class Playground:
         if model_id.startswith(PREFIX):
             return model
         self.engine.load(model)
-        return model if own == device else replace(model, device=device)  # where its questions are answered
+        # the device on which its questions are answered
+        return model if own == device else replace(model, device=device)
 
     def weights_of(self, model_id: str) -> Resolved:
         """Return the location of a model's weights, for a process that trains it further. Raises InputError as `load`
@@ -122,7 +125,9 @@ class Playground:
         return self._resolve(model_id, None)
 
     def _check_offered(self, model_id: str) -> None:
-        """Raise InputError for a model that visitors may not choose; if any model may be chosen, for an overlong id."""
+        """Raise InputError for a model that visitors may not choose or, if any model may be chosen, for an overlong
+        id.
+        """
         local, only = self.options.local, self.options.allowed.models
         if (local and model_id == local.model_id) or (model_id.startswith(PREFIX) and self.workshop.find(model_id)):
             return
@@ -132,7 +137,7 @@ class Playground:
             raise InputError("No model has this name.", shown(model_id), "Choose one from the list.")
 
     def leave(self, owner: str) -> None:
-        """Handle the closing of a visitor's page: end its training runs and forget the models that it trained."""
+        """End the training runs of a visitor whose page was closed, and delete the models that it trained."""
         self.workshop.leave(owner)
         mine = {each.id for each in self.rewards.of(owner)}
         self.rewards.leave(owner)
@@ -148,19 +153,19 @@ class Playground:
     def opened(self, model_id: str) -> LanguageModel:
         """Return a model that was loaded before; one that failed to load fails again without another attempt.
 
-        A page calls this at every key press; only a person's explicit choice starts a download.
+        A page calls this at every key press; only the user's explicit choice starts a download.
         """
         if model_id in self.failures:
             raise self.failures[model_id]
         return self.load(model_id)
 
     def loaded(self) -> dict[str, LanguageModel]:
-        """Return the models of the picker that are in memory, by id."""
+        """Return the picker's models that are in memory, by id."""
         models = {model_id: self.models.peek(model_id) for _, model_id in self.choices()}
         return {model_id: model for model_id, model in models.items() if model is not None}
 
     def eight_bit(self, model: LanguageModel) -> LanguageModel:
-        """Return the model with 8-bit weights; computed once."""
+        """Return the model with 8-bit weights, which are computed once."""
         return self.models.get((model.id, "int8"), lambda: int8(model))
 
     def _resolve(self, model_id: str, progress: Progress | None) -> Resolved:
@@ -172,19 +177,18 @@ class Playground:
         return resolve(model_id, progress, offline=self.options.offline)
 
     def trace(self, model: LanguageModel, prompt: Prompt, edits: tuple[Edit, ...] = ()) -> Trace:
-        """Return the trace of a prompt; raises InputError if it is empty, or too long for the model or this server."""
+        """Return the trace of a prompt. Raises InputError if it is empty, or too long for the model or this server."""
         return self.trace_tokens(model, self.tokens(model, prompt), edits)
 
     def tokens(self, model: LanguageModel, prompt: Prompt) -> Tokens:
-        """Return the prompt's tokens; raises InputError if there are no tokens, or too many for the model or this
-        server.
-        """
+        """Tokenize the prompt. Raises InputError if there are no tokens, or too many for the model or this server."""
         return self.read(model, prompt).tokens
 
     def read(self, model: LanguageModel, prompt: Prompt) -> EncodedPrompt:
-        """Return the prompt's tokens with their turns; raises the errors of `tokens`, and those of a chat template.
+        """Tokenize the prompt, with the turn of each token. Raises the errors of `tokens`, and those of a chat
+        template.
 
-        A template runs in a process of its own; its output is cached.
+        A template runs in a separate process; its output is cached.
         """
         limit, most = min(model.config.n_ctx, self.options.max_tokens), self.options.allowed.characters
         if prompt.turns:
@@ -206,7 +210,7 @@ class Playground:
         self, model: LanguageModel, tokens: Tokens, edits: tuple[Edit, ...] = (), passed: Passed = unseen
     ) -> Trace:
         """Return the trace of tokens that are within the limits. `passed` observes the progress of a run that is
-        computed here.
+        computed in this process.
         """
         key = RunKey(model.id, tuple(tokens.ids.tolist()), edits)
         unedited = self.trace_tokens(model, tokens) if edits else None
@@ -220,7 +224,7 @@ class Playground:
             with self.computing, self.running.reporting() as progress:
                 return make(progress)
 
-        def late() -> Trace:  # recomputes a remote run here; the caller may hold the lock
+        def late() -> Trace:  # recomputes a remote run in this process; the caller may hold the lock
             return make() if self.computing.mine() else run_here()
 
         def run() -> Trace:
@@ -232,7 +236,9 @@ class Playground:
         return self.traces.get(key, run)
 
     def _recent(self, model_id: str) -> list[Trace]:
-        """Return a model's latest unedited runs in this process; a new run reuses their common beginning."""
+        """Return a model's most recent unedited runs in this process, so that a new run can reuse their common
+        prefix.
+        """
 
         def plain(key: Any) -> bool:
             return isinstance(key, RunKey) and key.model_id == model_id and not key.edits
@@ -241,15 +247,17 @@ class Playground:
 
 
 def shown(name: str) -> str:
-    """Return the beginning of a name on one line, for a message."""
+    """Shorten a name to one line for a message."""
     return " ".join(name[:MOST_NAME].split())[:80]
 
 
 def _too_long(model: LanguageModel, tokens: Tokens, got: str, limit: int) -> PromptTooLong:
-    """Return the error for a prompt beyond the model's context or the server's limit, with the beginning that fits."""
+    """Build the error for a prompt beyond the model's context or the server's limit, with the longest prefix that
+    fits.
+    """
     start = int(len(tokens) > 0 and tokens.ids[0] == model.tokenizer.begin_id)
     count = limit
-    while True:  # on its own, the beginning may split into different and more tokens
+    while True:  # a prefix by itself may be tokenized into different and more tokens
         cut = b"".join(tokens.raw[start:count]).decode("utf-8", "ignore")
         if count <= start or len(model.encode(cut)) <= limit:
             break

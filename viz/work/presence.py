@@ -1,4 +1,4 @@
-"""Open pages, their owners, and pending answers: the server works only for connected clients."""
+"""Open pages, their owners, and pending answers: the server computes only for connected clients."""
 
 import asyncio
 import threading
@@ -6,22 +6,22 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-MOST_OWNERS = 20_000  # visits whose owner is remembered
+MOST_OWNERS = 20_000  # maximum number of visits whose owner is stored
 
 
 @dataclass(eq=False)
 class Presence:
-    """The open pages and waiting programs, by the name that each gave its visit; safe to use from any thread.
+    """The open pages and waiting programs, by the name that each chose for its visit; thread-safe.
 
-    A client chooses the name of its visit, so the name alone grants nothing: `owner_of` identifies the client by
-    address or login name, and a client that invents visits stays one owner.
+    A client chooses the name of its visit, so the name alone grants no rights: `owner_of` identifies the client by
+    address or login name, and a client that invents visits still counts as one owner.
     """
 
     leaving: Callable[[str], None] = lambda visit: None  # called with the visit when its page is closed
-    _pages: Counter = field(default_factory=Counter)  # open pages, by visit
-    _listening: Counter = field(default_factory=Counter)  # connections reading answers, by visit
-    _unread: Counter = field(default_factory=Counter)  # finished answers not sent yet, by visit
-    _wakes: dict[str, set[Callable[[], None]]] = field(default_factory=dict)  # callbacks waiting for a reader, by visit
+    _pages: Counter = field(default_factory=Counter)  # visit -> number of open pages
+    _listening: Counter = field(default_factory=Counter)  # visit -> number of connections that read answers
+    _unread: Counter = field(default_factory=Counter)  # visit -> number of finished answers not sent yet
+    _wakes: dict[str, set[Callable[[], None]]] = field(default_factory=dict)  # visit -> callbacks waiting for a reader
     _owners: OrderedDict[str, str] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -31,7 +31,7 @@ class Presence:
             self._pages[visit] += 1
 
     def depart(self, visit: str) -> bool:
-        """Record that a page was closed; returns whether it was the visit's last one."""
+        """Record that a page was closed; return whether it was the visit's last one."""
         return self._less(self._pages, visit)
 
     def listen(self, visit: str) -> None:
@@ -43,14 +43,14 @@ class Presence:
             wake()
 
     def deafen(self, visit: str) -> bool:
-        """Record that a reader has gone; returns whether it was the last one."""
+        """Record that a reader has disconnected; return whether it was the last one."""
         last = self._less(self._listening, visit)
         if last:
             self._unread.pop(visit, None)  # unread answers are dropped with the last reader
         return last
 
     def owe(self, visit: str) -> None:
-        """Record an answer that waits for a reader of the visit."""
+        """Record an answer that is waiting for a reader of the visit."""
         with self._lock:
             if self._listening[visit] > 0:
                 self._unread[visit] += 1
@@ -60,12 +60,12 @@ class Presence:
         self._less(self._unread, visit)
 
     def unread(self, owner: str) -> int:
-        """Return how many answers wait for the visits of one owner."""
+        """Count the answers that are waiting for the visits of an owner."""
         with self._lock:
             return sum(many for visit, many in self._unread.items() if self._owners.get(visit, visit) == owner)
 
     def belongs(self, visit: str, owner: str) -> bool:
-        """Assign a visit to its first owner; returns False for a question from anyone else."""
+        """Assign a visit to the first owner that uses it; return False for a question from any other owner."""
         with self._lock:
             known = self._owners.setdefault(visit, owner)
             self._owners.move_to_end(visit)
@@ -74,7 +74,7 @@ class Presence:
         return known == owner
 
     def owner_of(self, visit: str) -> str:
-        """Return the address or login name behind a visit; the visit itself if it has asked nothing yet."""
+        """Return the address or login name behind a visit, or the visit itself if it has not asked a question yet."""
         return self._owners.get(visit, visit)
 
     def is_known(self, visit: str) -> bool:
@@ -82,11 +82,11 @@ class Presence:
         return visit in self._owners
 
     def is_heard(self, visit: str) -> bool:
-        """Return whether the visit's answers have a reader now."""
+        """Return whether the visit's answers currently have a reader."""
         return self._listening[visit] > 0
 
     async def heard(self, visit: str, seconds: float) -> bool:
-        """Wait at most `seconds` for a reader of the visit's answers; returns whether there is one."""
+        """Wait at most `seconds` for a reader of the visit's answers; return whether there is one."""
         loop, heard = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:

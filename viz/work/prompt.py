@@ -19,9 +19,10 @@ MOST_TURNS = 64
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text, or a conversation. An empty last turn of the assistant is open: the model answers there.
+    """A text, or a conversation. An empty last turn of the assistant is open, which means that the model answers
+    there.
 
-    With `open`, a last turn of the assistant that has text is open too: the model continues it.
+    If `open`, a nonempty last turn of the assistant is open too, and the model continues it.
     """
 
     text: str = ""  # the bare prompt
@@ -31,23 +32,23 @@ class Prompt:
 
     @property
     def answer(self) -> bool:
-        """Whether the conversation ends where the model should answer."""
+        """Whether the conversation ends at a point where the model should answer."""
         return bool(self.turns) and self.turns[-1] == ("assistant", "")
 
     @property
     def begun(self) -> str:
-        """The answer that the model should continue; "" without one."""
+        """The beginning of an answer that the model should continue; "" without one."""
         return self.turns[-1][1] if self.open and self.turns and self.turns[-1][0] == "assistant" else ""
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The turns in the form of a chat template, without the open one."""
+        """The turns in the format of a chat template, without the open one."""
         written = self.turns[:-1] if self.answer else self.turns
         return [{"role": role, "content": text} for role, text in written]
 
     @property
     def ending(self) -> str:
-        """The last argument of `lm.chat` and `lm.turns`, which says how the conversation ends."""
+        """The last argument of `lm.chat` and `lm.turns`, which specifies how the conversation ends."""
         return ", continue_final=True" if self.begun else "" if self.answer else ", answer=False"
 
     @property
@@ -57,7 +58,7 @@ class Prompt:
 
     @property
     def own(self) -> str:
-        """The text that a person would edit: the bare text, or the last turn of a user."""
+        """The text that a user would edit: the bare text, or the last turn of a user."""
         at = _last_user(self.turns)
         return self.text if at is None else self.turns[at][1]
 
@@ -74,7 +75,7 @@ class Prompt:
 
 @dataclass(frozen=True, eq=False)
 class EncodedPrompt:
-    """A prompt's tokens, with the turn of each."""
+    """A prompt's tokens and the turn of each."""
 
     tokens: Tokens
     turns: np.ndarray | None  # [T] turn of each token, -1 for the template's own; None for a bare text
@@ -86,7 +87,8 @@ class EncodedPrompt:
 
 
 def prompt_of(text: object, sent: object) -> Prompt:
-    """Parse a page's prompt: `text` is in its box, `sent` is {"on", "turns": [[role, text]], "special", "open"}.
+    """Parse a page's prompt: `text` is the content of its text box, `sent` is {"on", "turns": [[role, text]],
+    "special", "open"}.
 
     Both are untrusted. A malformed conversation counts as absent.
     """
@@ -98,10 +100,10 @@ def prompt_of(text: object, sent: object) -> Prompt:
 
 
 def conversation(messages: object) -> Prompt:
-    """Return messages {"role", "content"} as a conversation in which the model should answer; without messages a bare
-    prompt.
+    """Convert messages {"role", "content"} to a conversation in which the model should answer, or an empty list to a
+    bare prompt.
 
-    After a last message of the assistant there is nothing to answer, unless it has "prefix": true: then the model
+    After a last message of the assistant, there is nothing to answer, unless it has "prefix": true: then the model
     continues it. Raises InputError for invalid messages.
     """
     each = messages if isinstance(messages, list | tuple) else [None]
@@ -123,7 +125,7 @@ def conversation(messages: object) -> Prompt:
 
 
 def _can_be_begun(turns: tuple[tuple[str, str], ...]) -> bool:
-    """Return whether the last turn is the assistant's and has text."""
+    """Return whether the last turn is the assistant's and is not empty."""
     return bool(turns) and turns[-1][0] == "assistant" and turns[-1][1] != ""
 
 
@@ -140,13 +142,13 @@ def _turns(sent: object) -> tuple[tuple[str, str], ...]:
 
 
 def _last_user(turns: tuple[tuple[str, str], ...]) -> int | None:
-    """Return the index of the last turn of a user, else of any role; None without turns."""
+    """Return the index of the last turn of a user, else of any role; None if there are no turns."""
     users = [at for at, (role, _) in enumerate(turns) if role == "user"]
     return users[-1] if users else len(turns) - 1 if turns else None
 
 
 def with_text(prompt: Prompt, text: str) -> Prompt:
-    """Return the prompt with another text in place of `prompt.own`."""
+    """Replace the text `prompt.own` in a prompt."""
     at = _last_user(prompt.turns)
     if at is None:
         return replace(prompt, text=text)
@@ -154,7 +156,7 @@ def with_text(prompt: Prompt, text: str) -> Prompt:
 
 
 def fitted(model: LanguageModel, prompt: Prompt) -> Prompt:
-    """Return the prompt in a form that this model accepts: without a chat template, only the last text of a user."""
+    """Convert a prompt to a form that this model accepts: if it has no chat template, only the last text of a user."""
     return prompt if model.tokenizer.chat_template or not prompt.turns else Prompt(prompt.own)
 
 
@@ -176,7 +178,7 @@ def python_of(prompt: Prompt, lm: str = "lm") -> str:
 
 
 def turn_names(roles: Sequence[str], words: Mapping[str, str]) -> list[str]:
-    """Return a name for each turn: its role, numbered if the role occurs more than once. `words`: the whole
+    """Return a name for each turn: its role, numbered if the role occurs more than once. `words` is the whole
     catalogue.
     """
     often, seen, names = Counter(roles), Counter[str](), []

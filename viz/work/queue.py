@@ -1,4 +1,4 @@
-"""A fair, bounded queue for the views of all pages, jobs and texts."""
+"""A fair queue of limited length for views, jobs and texts of all pages."""
 
 import threading
 from collections import OrderedDict
@@ -8,26 +8,26 @@ from dataclasses import dataclass, field
 from model.errors import PlaygroundError
 
 KINDS = ("view", "job", "text")
-MOST_SERVED = 4096  # number of clients and visits whose last turn is remembered
+MOST_SERVED = 4096  # maximum number of clients and visits whose last turn is stored
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Limits of a server's work: how much runs at once at each place with models, and how much may wait."""
+    """Limits of a server's work: how much runs at once in each process that holds models, and how much may wait."""
 
-    views: int = 4  # page questions at once
-    running: int = 4  # jobs at once; they take turns at the model
-    texts: int = 8  # texts at once, which share their forward passes (model.generation.together)
-    questions: int = 64  # waiting page questions
-    share: int = 64  # waiting page questions per client
-    waiting: int = 32  # waiting jobs and texts, enough for a class that presses a button together
-    each: int = 3  # jobs and texts per visit, running or waiting
-    reserve: int = 8  # waiting places reserved from clients that already have `several` waiting jobs and texts
+    views: int = 4  # maximum number of concurrent page questions
+    running: int = 4  # maximum number of concurrent jobs, which take turns at the model
+    texts: int = 8  # maximum number of concurrent texts, which share their forward passes (model.generation.together)
+    questions: int = 64  # maximum number of waiting page questions
+    share: int = 64  # maximum number of waiting page questions per client
+    waiting: int = 32  # maximum number of waiting jobs and texts, enough for a class that presses a button together
+    each: int = 3  # maximum number of jobs and texts per visit, running or waiting
+    reserve: int = 8  # waiting places that are not available to clients with `several` or more waiting jobs and texts
     several: int = 4
 
 
 class QueueFull(PlaygroundError):
-    """Raised if the queue has no room for another question of a client."""
+    """Error raised if the queue has no room for another question of a client."""
 
     def __init__(self) -> None:
         super().__init__("The server is busy with others' work.", "", "Try again in a moment.")
@@ -35,21 +35,21 @@ class QueueFull(PlaygroundError):
 
 @dataclass(eq=False)
 class Ticket:
-    """A place in the queue or at work."""
+    """A place among the waiting or running work."""
 
-    owner: str  # the visit
+    owner: str  # id of the visit
     queue: "Queue"
     client: str = ""  # an address or a login name
     kind: str = "job"  # one of KINDS
-    name: str = ""  # its purpose; a visit has one ticket per name at a time
+    name: str = ""  # the purpose; a visit has only one ticket per name at a time
     running: bool = False
-    # Set once the result is no longer wanted. The ticket keeps its place until its work has ended, but it no longer
+    # Set once the result is no longer needed. The ticket keeps its place until its work has ended, but it no longer
     # counts toward its visit's limit.
     cancelled: threading.Event = field(default_factory=threading.Event)
     called: Callable[[], object] = lambda: None  # called once, from any thread, when the work may begin
 
     def wait(self, seconds: float) -> int:
-        """Wait at most `seconds`. Returns 0 once the work may start, else its position among the waiting work of its
+        """Wait at most `seconds`. Returns 0 when the work may start, else its position among the waiting work of its
         kind.
         """
         with self.queue.changed:
@@ -60,7 +60,7 @@ class Ticket:
             return 1 + sum(other.kind == self.kind for other in line[: line.index(self)])
 
     def leave(self) -> None:
-        """Make room for the next one; a second call does nothing."""
+        """Make room for the next ticket; a second call does nothing."""
         self.queue.leave(self)
 
 
@@ -69,27 +69,28 @@ class Queue:
     """All waiting and running work of a server.
 
     A free place goes to the client (an address or a login name) with the least work of that kind, then to its visit
-    with the least; ties go to the client, and then the visit, whose last turn is longest ago; then in order of arrival.
-    A client that invents visits is still one client. Views, jobs and texts have separate places.
+    with the least. Ties go to the client, and then the visit, whose last turn is longest ago, and then by order of
+    arrival. A client that invents visits still counts as one client. Views, jobs and texts have separate places.
     """
 
     bounds: Bounds = field(default_factory=Bounds)
     client_of: Callable[[str], str] = lambda owner: owner
-    places: Callable[[], int] = lambda: 1  # number of holders of models: viz.work.engine.Engine.places
+    places: Callable[[], int] = lambda: 1  # number of processes that hold models: viz.work.engine.Engine.places
     line: list[Ticket] = field(default_factory=list)
     working: list[Ticket] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
-    _served: OrderedDict[tuple[str, ...], int] = field(default_factory=OrderedDict)  # number of the last turn
+    # (client,) or (client, visit) -> number of the last turn
+    _served: OrderedDict[tuple[str, ...], int] = field(default_factory=OrderedDict)
     _turns: int = 0
 
     def join(
         self, owner: str, kind: str = "job", called: Callable[[], object] = lambda: None, name: str = ""
     ) -> Ticket:
-        """Return a ticket for work of `kind` of a visit; `called` is called when it may begin.
+        """Create a ticket for work of `kind` for a visit; `called` is called when the work may begin.
 
-        A visit's earlier ticket of the same name is cancelled: a page that starts something again has closed the
-        previous request, but the server may see the two in either order. Raises Full, or PlaygroundError for a visit
-        with too much work.
+        A visit's earlier ticket of the same name is cancelled: a page that restarts something has closed the previous
+        request, but the server may see the two in either order. Raises QueueFull, or PlaygroundError for a visit with
+        too much work.
         """
         with self.changed:
             client = self.client_of(owner)
@@ -104,7 +105,7 @@ class Queue:
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
-        """Remove a ticket from the line or from the work under way."""
+        """Remove a ticket from the waiting or the running work."""
         with self.changed:
             for place in (self.line, self.working):
                 if ticket in place:

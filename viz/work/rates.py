@@ -11,7 +11,8 @@ class Rate:
     per_second: float
 
 
-# Sized for a class of thirty behind one address, whose pages open together and ask as often as the model can answer.
+# Sized for a class of thirty behind one address, whose pages open together and send requests as fast as the model can
+# answer.
 VISITS = Rate(burst=6000, per_second=200)  # any request, per address
 COMPUTING = Rate(burst=600, per_second=60)  # computing calls, per address
 COMPUTING_EACH = Rate(burst=60, per_second=12)  # computing calls, per page: more than fast typing needs

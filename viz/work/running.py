@@ -10,7 +10,7 @@ from model.progress import Progress
 
 @dataclass(eq=False)
 class ForwardProgress:
-    """The current forward pass: layers done, total layers, and when it began; empty between two."""
+    """The current forward pass: layers done, total layers, and start time; empty between two passes."""
 
     _now: tuple[int, int, float] | None = None  # replaced as one value, so that readers need no lock
 
@@ -28,7 +28,7 @@ class ForwardProgress:
             self._now = None
 
     def report(self) -> dict[str, float]:
-        """Return the layers done, the total, and the seconds so far; empty if no forward pass is running."""
+        """Return the layers done, the total, and the seconds elapsed; empty if no forward pass is running."""
         now = self._now
         if now is None:
             return {}

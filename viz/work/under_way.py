@@ -1,4 +1,4 @@
-"""Counts of the requests or calls under way, by client."""
+"""Counts of the requests or calls in progress, by client."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from contextlib import contextmanager
 
 
 class UnderWay(Counter[str]):
-    """Counts by client; a client with nothing under way has no entry."""
+    """Counts by client; a client without requests in progress has no entry."""
 
     @contextmanager
     def one_more(self, client: str) -> Iterator[None]:
-        """Count one for a client until the end of the block."""
+        """Count one request or call for a client until the end of the block."""
         self[client] += 1
         try:
             yield

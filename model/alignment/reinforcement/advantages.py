@@ -1,7 +1,7 @@
-"""From rewards to advantages: how much better each token or text did than expected.
+"""From rewards to advantages: how much better than expected each token or text was.
 
-Rows are texts, places predict a next token, as in rollouts.py; `written` marks the places of a text, which are
-adjacent.
+Rows are texts, and each position predicts a next token, as in rollouts.py. `written` marks the positions that predict a
+generated token, which are contiguous in each row.
 """
 
 import torch
@@ -13,11 +13,11 @@ from model.public import above, array, between, check_alike, public, whole
 
 @public(rewards=array("N"), log_ratios=array("N T"), written=array("N T"), coefficient=between(0, 1e6))
 def token_rewards(rewards: Tensor, log_ratios: Tensor, written: Tensor, coefficient: float) -> Tensor:
-    """Return the reward of each token: -coefficient times its log-ratio to the reference; the last adds the text's
-    reward.
+    """Compute the reward of each token: -coefficient times its log-ratio to the reference, plus the text's reward at
+    its last token.
 
-    R(x, y) = r(x, y) - beta ln(p(y | x) / q(y | x)), spread over the tokens: Ziegler et al. 2019, 2.2; Stiennon et al.
-    2020. rewards [N], log_ratios and written [N, T] -> [N, T], which adds up to R over each row.
+    R(x, y) = r(x, y) - beta ln(p(y | x) / q(y | x)), distributed over the tokens: Ziegler et al. 2019, 2.2; Stiennon et
+    al. 2020. rewards [N], log_ratios and written [N, T] -> [N, T], whose rows sum to R.
     """
     check_alike(log_ratios=log_ratios, written=written)
     check_one_each(rewards, written)
@@ -27,7 +27,7 @@ def token_rewards(rewards: Tensor, log_ratios: Tensor, written: Tensor, coeffici
 
 @public(rewards=array("N T"), written=array("N T"), gamma=between(0, 1))
 def returns(rewards: Tensor, written: Tensor, gamma: float = 1.0) -> Tensor:
-    """Return the discounted sum of a token's reward and all later ones. [N, T] -> [N, T], 0 outside `written`"""
+    """Compute the discounted sum of each token's reward and all later ones. [N, T] -> [N, T], 0 outside `written`"""
     check_alike(rewards=rewards, written=written)
     total, out = torch.zeros_like(rewards[:, 0]), torch.zeros_like(rewards)
     for place in reversed(range(rewards.shape[1])):
@@ -40,8 +40,9 @@ def returns(rewards: Tensor, written: Tensor, gamma: float = 1.0) -> Tensor:
 def gae(rewards: Tensor, values: Tensor, written: Tensor, gamma: float = 1.0, lam: float = 0.95) -> Tensor:
     """Estimate generalized advantages: sum over k of (gamma lam)^k delta_(t+k), delta_t = r_t + gamma V_(t+1) - V_t.
 
-    After the last token of a text, the value is 0. lam = 1 gives returns minus values, lam = 0 the one-step error
-    delta. Schulman et al. 2016, "High-Dimensional Continuous Control", eq. 16. [N, T] each -> [N, T]
+    The value after the last token of a text is 0. lam = 1 gives returns minus values, lam = 0 the one-step
+    temporal-difference error delta. Schulman et al. 2016, "High-Dimensional Continuous Control", eq. 16. [N, T] each
+    -> [N, T]
     """
     check_alike(rewards=rewards, values=values, written=written)
     running, after, out = (torch.zeros_like(rewards[:, 0]), torch.zeros_like(values[:, 0]), torch.zeros_like(rewards))
@@ -55,10 +56,11 @@ def gae(rewards: Tensor, values: Tensor, written: Tensor, gamma: float = 1.0, la
 
 @public(rewards=array("N"), group=whole(2))
 def leave_one_out(rewards: Tensor, group: int) -> Tensor:
-    """Return each reward minus the mean of the others in its group: a baseline that does not depend on the text itself.
+    """Subtract from each reward the mean of the others in its group: a baseline that does not depend on the text
+    itself.
 
-    Williams 1992, section 4, requires such a baseline; this one is from Kool et al. 2019. Computed in float64: 0 for
-    equal rewards of float32. rewards [N], groups of `group` neighbors -> [N]
+    Williams 1992, section 4, requires such a baseline; this one is from Kool et al. 2019. Computed in float64, so that
+    equal float32 rewards give exactly 0. rewards [N], in consecutive groups of `group` -> [N]
     """
     check_groups(rewards, group)
     groups = rewards.double().view(-1, group)
@@ -68,7 +70,8 @@ def leave_one_out(rewards: Tensor, group: int) -> Tensor:
 
 @public(rewards=array("N"), group=whole(1), least=above(0))
 def group_normalized(rewards: Tensor, group: int, least: float = 1e-6) -> Tensor:
-    """Return (r - mean) / (deviation + least) within each group of texts of one prompt. Shao et al. 2024, 4.1.2.
+    """Compute (r - mean) / (standard deviation + least) within each group of texts of one prompt. Shao et al. 2024,
+    4.1.2.
 
     The advantages of a group sum to 0; if all its rewards are equal, each is 0. rewards [N] -> [N]
     """
@@ -78,7 +81,7 @@ def group_normalized(rewards: Tensor, group: int, least: float = 1e-6) -> Tensor
 
 @public(values=array("N T"), written=array("N T"), least=above(0))
 def whiten(values: Tensor, written: Tensor, least: float = 1e-6) -> Tensor:
-    """Return the values with mean 0 and deviation 1 over the written tokens, 0 elsewhere. [N, T]
+    """Scale the values to mean 0 and standard deviation 1 over the generated tokens, with 0 elsewhere. [N, T]
 
     Equal values become 0.
     """
@@ -89,11 +92,11 @@ def whiten(values: Tensor, written: Tensor, least: float = 1e-6) -> Tensor:
 
 
 def standardized(values: Tensor, least: float) -> Tensor:
-    """Return (x - mean) / (deviation + least) of each row, and 0 for a row that varies by rounding alone.
+    """Compute (x - mean) / (standard deviation + least) of each row, and 0 for a row that varies only by rounding.
 
-    Computed in float64. Rounding is a deviation of at most four units in the last place of the row's largest number, in
-    the type of the values: a bound relative to their magnitude, since the mean of equal float32 numbers near 100 can be
-    off by more than a fixed `least`. NaN if the row has NaN. [G, N] -> [G, N]
+    Computed in float64. Rounding is a standard deviation of at most four epsilons of the dtype times the row's largest
+    absolute value: a relative bound, since the mean of equal float32 numbers near 100 can be off by more than a fixed
+    `least`. A row with NaN becomes NaN. [G, N] -> [G, N]
     """
     if not values.numel():
         return values
@@ -116,7 +119,7 @@ def check_groups(rewards: Tensor, group: int) -> None:
 
 
 def check_one_each(rewards: Tensor, written: Tensor) -> None:
-    """Raise InputError unless there is one reward for each text."""
+    """Raise InputError unless there is exactly one reward for each text."""
     if len(rewards) != len(written):
         got = f"rewards: {len(rewards)}, written: {len(written)}"
         raise InputError(

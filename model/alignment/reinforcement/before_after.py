@@ -1,5 +1,5 @@
-"""A policy beside its reference on one text: which tokens became more likely, how far each head moved, and sample
-texts.
+"""Comparison of a policy with its reference on one text: which tokens became more likely, how much each head changed,
+and sample texts.
 """
 
 from collections.abc import Sequence
@@ -17,35 +17,37 @@ from model.gpt.transformer import Transformer
 from model.sampling.pipeline import usable
 from model.tracing.patterns import patterns_and_logits
 
-TOP = 12  # tokens of each place
-WATCHED = 4  # texts regenerated at each evaluation with the same random numbers
-PROBE_TOKENS = 32  # longest probe
-_PROBE, _WATCH = 1 << 21, (1 << 21) + 1  # step index of their random numbers, beyond the steps of any run
+TOP = 12  # number of most likely tokens at each position
+WATCHED = 4  # number of texts generated at each evaluation with the same random numbers
+PROBE_TOKENS = 32  # maximum tokens of the probe
+_PROBE, _WATCH = 1 << 21, (1 << 21) + 1  # step indices for the seeds, beyond the steps of any run
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """Policy and reference on the probe, a text of T tokens, after `step` updates."""
+    """Comparison of policy and reference on the probe, a text of T tokens, after `step` updates. Axes L: layers, H:
+    heads.
+    """
 
     step: int
-    ids: tuple[int, ...]  # of the probe
-    before: np.ndarray  # ln q of each token but the first under the reference. float32 [T - 1]
-    after: np.ndarray  # ln p under the policy [T - 1]
-    kl: np.ndarray  # exact KL(policy || reference) of the next token at each position, nats [T]
-    top: np.ndarray  # the most likely tokens of either model after each position. int64 [T, TOP]
-    top_before: np.ndarray  # their ln q [T, TOP]
-    top_after: np.ndarray  # and ln p [T, TOP]
-    heads: np.ndarray  # change of each head's weights: mean total variation over the rows, 0 to 1. [L, H]
-    samples: tuple[RewardedText, ...]  # WATCHED texts, with the same random numbers at every evaluation
+    ids: tuple[int, ...]  # the probe's tokens
+    before: np.ndarray  # ln q of each token but the first under the reference; float32 [T - 1]
+    after: np.ndarray  # the same under the policy, ln p; float32 [T - 1]
+    kl: np.ndarray  # exact KL(policy || reference) of the next-token distribution at each position, nats [T]
+    top: np.ndarray  # tokens with the largest max(p, q) after each position; int64 [T, TOP]
+    top_before: np.ndarray  # ln q of these tokens [T, TOP]
+    top_after: np.ndarray  # ln p of these tokens [T, TOP]
+    heads: np.ndarray  # total variation distance of each head's attention rows, averaged, 0 to 1 [L, H]
+    samples: tuple[RewardedText, ...]  # WATCHED texts, with the same random numbers at each evaluation
 
     @property
     def log_ratios(self) -> np.ndarray:
-        """The values ln p - ln q of each token but the first. [T - 1]"""
+        """The log-ratio ln p - ln q of each token but the first. [T - 1]"""
         return self.after - self.before
 
 
 def probe_of(reference: Transformer, task: Task, course: CourseSettings, prompt: Sequence[int]) -> tuple[int, ...]:
-    """Return a prompt with the reference's continuation: at most PROBE_TOKENS tokens, at least two."""
+    """Return a prompt with a continuation by the reference, from 2 to PROBE_TOKENS tokens in total."""
     room = max(1, min(PROBE_TOKENS, reference.config.n_ctx) - len(prompt))
     prompt = prompt[: PROBE_TOKENS - 1]
     rollouts = sample(reference, [prompt], task.writing(room), uniforms(course.seed, _PROBE, 1, room))
@@ -56,7 +58,7 @@ def probe_of(reference: Transformer, task: Task, course: CourseSettings, prompt:
 def look(
     policy: Transformer, reference: Transformer, task: Task, course: CourseSettings, probe: Sequence[int], step: int
 ) -> Look:
-    """Run both models on the probe, and write WATCHED texts with the policy."""
+    """Run both models on the probe and generate WATCHED texts with the policy."""
     ids = torch.tensor(probe)
     theirs, log_q = _read(reference, ids, task.size)
     ours, log_p = _read(policy, ids, task.size)
@@ -77,7 +79,7 @@ def look(
 
 
 def _read(model: Transformer, ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Return every head's weights [L, H, T, T] and ln p of the next token [T, V]."""
+    """Compute all attention weights [L, H, T, T], and ln p of the next token at each position [T, V]."""
     patterns, logits = patterns_and_logits(model, ids)
     return patterns, usable(logits, size).log_softmax(-1)
 
@@ -85,7 +87,7 @@ def _read(model: Transformer, ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
 def watched(
     policy: Transformer, reference: Transformer, task: Task, course: CourseSettings
 ) -> tuple[RewardedText, ...]:
-    """Write texts after the first prompts, with random numbers that depend on the seed alone."""
+    """Generate texts for the first prompts, with random numbers that depend only on the seed."""
     prompts = [task.prompts[row % len(task.prompts)] for row in range(WATCHED)]
     numbers = uniforms(course.seed, _WATCH, WATCHED, course.new_tokens)
     rollouts = sample(policy, prompts, task.writing(course.new_tokens), numbers)

@@ -1,6 +1,4 @@
-"""Best of n, the honest baseline without training: of n texts of the reference, the one with the highest reward is
-kept.
-"""
+"""Best of n, the baseline without training: of n texts of the reference, the one with the highest reward is kept."""
 
 import math
 
@@ -10,17 +8,18 @@ from model.errors import InputError
 
 
 def kl_bound(n: int) -> float:
-    """Return the upper bound of the KL of best of n from the reference, in nats per text: ln n - (n - 1) / n.
+    """Compute an upper bound on KL(best of n || reference), in nats per text: ln n - (n - 1) / n.
 
-    Stiennon et al. 2020, appendix G.3. It is reached if no two texts have the same reward (Beirami et al. 2024).
+    Stiennon et al. 2020, appendix G.3. It is attained if no two texts have the same reward (Beirami et al. 2024).
     """
     return math.log(n) - (n - 1) / n
 
 
 def expected_best(rewards: np.ndarray, n: int) -> float:
-    """Return the mean highest reward of n texts drawn from each group, over all choices of n of its N, without bias.
+    """Compute an unbiased estimate of the expected highest reward of n texts: the mean over all n-subsets of each group
+    of N.
 
-    The i-th smallest of N is the highest of C(i - 1, n - 1) of the C(N, n) choices. Nakano et al. 2021, "WebGPT".
+    The i-th smallest of N is the highest in C(i - 1, n - 1) of the C(N, n) subsets. Nakano et al. 2021, "WebGPT".
     rewards [groups, N]. Raises InputError if a group has fewer than n texts.
     """
     N = rewards.shape[1]

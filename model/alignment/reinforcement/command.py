@@ -1,4 +1,4 @@
-"""The command `reinforce` of `python -m model.alignment`: trains a model folder on a reward."""
+"""The command `reinforce` of `python -m model.alignment`: trains a model on a reward by reinforcement learning."""
 
 import argparse
 import csv
@@ -31,7 +31,7 @@ LOG = "reinforcement.csv"
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    """Add the command and its options: one for every number of Course."""
+    """Add the command and its options, one for each field of CourseSettings."""
     about = "train a model on a reward: REINFORCE, PPO, GRPO, DPO, or the best of n"
     parser = commands.add_parser("reinforce", help=about, description=about)
     parser.add_argument("--model", default="tinygpt", help="an id such as tinygpt, or a folder")
@@ -53,7 +53,7 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 
 def act(options: argparse.Namespace) -> None:
-    """Run the command: prints a line per step, and writes the model and its log to --out. Raises InputError for invalid
+    """Run the command: print a line per step, and write the model and its log to --out. Raises InputError for invalid
     options.
     """
     keep_freed_memory()
@@ -78,21 +78,21 @@ def act(options: argparse.Namespace) -> None:
 
 
 def course_of(options: argparse.Namespace) -> CourseSettings:
-    """Return the method's defaults under the preset, with the given numbers."""
+    """Return the method's defaults, changed by the preset and then by the options given."""
     names = [field.name for field in dataclasses.fields(CourseSettings) if field.name != "method"]
     numbers = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     return job.course_of(options.method, options.preset, numbers, adapted=options.lora > 0)
 
 
 def reward_of(options: argparse.Namespace, lm: LanguageModel) -> Callable[[Answers], np.ndarray]:
-    """Return the reward of a reward model, or of rules."""
+    """Return the reward function of the given reward model, or else of the rules."""
     if options.reward_model:
         return by_model(load_reward(options.reward_model, lm.model))
     return by_rules(options.rules or PRESETS[options.preset].rules)
 
 
 def pairs_of(options: argparse.Namespace, lm: LanguageModel, work: Task, course: CourseSettings) -> PairRows | None:
-    """Return DPO's pairs, from a file or by the reward; None for other methods."""
+    """Return the pairs for DPO, read from a file or built by the reward; None for other methods."""
     if course.method != "dpo":
         return None
     if options.pair_file is None:
@@ -102,7 +102,9 @@ def pairs_of(options: argparse.Namespace, lm: LanguageModel, work: Task, course:
 
 
 def show(reports: Iterator[Report], *, catch: bool = False) -> list[dict[str, float]]:
-    """Print a line per report and return its numbers; with `catch`, a divergence is printed and ends the run."""
+    """Print a line per report and return the metrics of each; with `catch`, print a divergence and stop instead of
+    raising it.
+    """
     rows: list[dict[str, float]] = []
     try:
         for report in reports:

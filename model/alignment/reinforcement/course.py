@@ -1,39 +1,39 @@
-"""Settings of a run of reinforcement, the defaults of each method, and the presets."""
+"""Settings of a reinforcement learning run, and the defaults of each method."""
 
 from dataclasses import dataclass
 
 from model.arguments import check_number, check_whole, shown
 from model.errors import InputError, say
 
-ADAPTED_RATE = 10.0  # factor on the learning rate with LoRA
+ADAPTED_RATE = 10.0  # factor on the learning rate for LoRA
 METHODS = ("reinforce", "ppo", "grpo", "dpo", "best_of_n")
-RATES = (1e-7, 10.0)  # bounds of the learning rate; the upper ones allow a demonstration of divergence
+RATES = (1e-7, 10.0)  # bounds on the learning rate, high enough to demonstrate divergence
 MOST_STEPS, MOST_TEXTS, MOST_NEW, MOST_PROMPTS = 500, 256, 128, 32
 MOST_SEED = 1_000_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class CourseSettings:
-    """The settings of a run; a method ignores those that it does not use.
+    """Settings of a run; a method ignores those that it does not use.
 
-    Raises InputError for an unknown method and for numbers out of range.
+    Raises InputError for an unknown method and for values out of range.
     """
 
-    method: str = "ppo"  # of METHODS
-    steps: int = 10  # updates of the policy; for best_of_n the largest n is 2^steps
-    texts: int = 64  # written at each step
-    group: int = 16  # texts of one prompt
-    new_tokens: int = 40  # of each text, at most
+    method: str = "ppo"  # one of METHODS
+    steps: int = 10  # updates of the policy; for best_of_n, the largest n is 2^steps
+    texts: int = 64  # texts generated at each step
+    group: int = 16  # texts per prompt
+    new_tokens: int = 40  # maximum tokens of each text
     learning_rate: float = 1e-4
-    coefficient: float = 0.05  # beta, weight of KL to the reference; 0: no KL penalty
-    target: float = 0.0  # target KL in nats per text for the adaptive coefficient (PPO); 0: the coefficient is constant
+    coefficient: float = 0.05  # beta, the weight of KL(policy || reference); 0: no KL penalty
+    target: float = 0.0  # target KL in nats per text of the adaptive coefficient (PPO); 0: constant coefficient
     epochs: int = 2  # passes over the texts of a step (PPO, GRPO)
-    minibatches: int = 2  # updates of each pass
-    clip: float = 0.2  # clipping range of the ratio, and of the change of the value
+    minibatches: int = 2  # updates per pass
+    clip: float = 0.2  # clipping range of the probability ratio and of the change of the value
     gamma: float = 1.0
     lam: float = 0.95
-    value_weight: float = 0.1  # weight of the value's loss beside the policy's (PPO)
-    pairs: int = 64  # pairs built from the reference's texts by a reward, if no pairs are given (DPO)
+    value_weight: float = 0.1  # weight of the value loss relative to the policy loss (PPO)
+    pairs: int = 64  # pairs built from the reference's texts by a reward if none are given (DPO)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class CourseSettings:
             )
 
 
-# Methods that need other values than the fields above: measured on tinygpt (benchmarks/RESULTS.md).
+# Defaults of each method, chosen by measurements on tinygpt (benchmarks/RESULTS.md).
 DEFAULTS: dict[str, CourseSettings] = {
     "reinforce": CourseSettings(method="reinforce", learning_rate=3e-4),
     "ppo": CourseSettings(method="ppo", learning_rate=2e-4),

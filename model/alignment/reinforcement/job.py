@@ -1,4 +1,4 @@
-"""A run of reinforcement for the page: its settings, their limits, and its messages."""
+"""A reinforcement learning run for the page: its settings, their limits, and its messages."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -29,21 +29,21 @@ from model.loading.vocabulary_export import vocabulary_files
 from model.training.jobs.job import Limits
 from model.training.jobs.running_job import DIVERGED, Finished, RunningJob
 
-LOOKS = 12  # approximate number of evaluations of a run
-TOKENS = 64  # tokens of all texts of a step, per row of `Limits.batch`
+LOOKS = 12  # approximate number of evaluations in a run
+TOKENS = 64  # maximum tokens of all texts of a step, per row of `Limits.batch`
 
 
 @dataclass(frozen=True, kw_only=True)
 class Practice:
     """Settings of a run, as plain values."""
 
-    base: Resolved  # the model to train, which also remains the reference
+    base: Resolved  # the initial policy, and the reference
     course: CourseSettings
     prompts: tuple[str, ...] = PROMPTS
     rules: tuple[Rule, ...] = ()
-    pairs: tuple[Pair, ...] = ()  # pairs for DPO; without any, they are built by the rules
+    pairs: tuple[Pair, ...] = ()  # pairs for DPO; if empty, they are built by the reward
     reward: Path | None = None  # folder of a reward model that replaces the rules
-    lora: Lora | None = None  # None: all weights learn
+    lora: Lora | None = None  # None: all weights are trained
     minutes: float = 20.0
 
 
@@ -56,15 +56,15 @@ class Begun:
     n_layer: int
     n_head: int
     probe: tuple[int, ...]
-    prompt: int  # length of the prompt in the probe
-    pairs: int  # pairs in the training of DPO; 0 for other methods
+    prompt: int  # length of the probe's prompt, in tokens
+    pairs: int  # number of training pairs of DPO; 0 for other methods
 
 
 Message = Begun | Report | Look | Finished
 
 
 def check(job: Practice, limits: Limits) -> None:
-    """Raise InputError for a run that this server does not allow."""
+    """Raise InputError for a run beyond this server's limits or without prompts or a reward."""
     course = job.course
     tokens, most = course.texts * course.new_tokens, TOKENS * limits.batch
     if tokens > most:
@@ -79,7 +79,7 @@ def check(job: Practice, limits: Limits) -> None:
 
 
 def begin(job: Practice, limits: Limits) -> RunningJob:
-    """Load the model as policy and reference. Raises InputError for a model that is too large."""
+    """Load the model as both policy and reference. Raises InputError for a model that is too large."""
     keep_freed_memory()
     lm = load_resolved(job.base)
     full = job.lora is None and job.course.method != "best_of_n"
@@ -93,14 +93,14 @@ def begin(job: Practice, limits: Limits) -> RunningJob:
 
 
 def reward_of(job: Practice, lm: LanguageModel) -> Reward:
-    """Return the reward of a reward model or of rules; for pairs alone, a constant one."""
+    """Return the reward function of a reward model or of rules; with pairs alone, a constant 0."""
     if job.reward is not None:
         return by_model(load_reward(job.reward, lm.model))
     return by_rules(job.rules) if job.rules else _nothing
 
 
 def _nothing(answers: Answers) -> np.ndarray:
-    """Return no reward, for learning from pairs alone."""
+    """Return a reward of 0 for each text, for learning from pairs alone."""
     return np.zeros(len(answers.texts))
 
 
@@ -130,8 +130,8 @@ def _trained(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]
 def messages(
     state: Learner, work: Task, course: CourseSettings, pairs: PairRows | None, looked: Callable[[], Look]
 ) -> Iterator[Message]:
-    """Yield reports, and about LOOKS looks between them, the first before any update. A divergence ends the
-    run early.
+    """Yield reports and, interleaved with them, about LOOKS evaluations, the first before any update. A divergence ends
+    the run early.
     """
     every = max(1, round(course.steps / LOOKS))
     yield looked()
@@ -155,7 +155,7 @@ def _pairs(job: Practice, reference: Transformer, work: Task) -> PairRows:
 
 
 def _chosen(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]) -> RunningJob:
-    """Return best of n as a job: nothing is trained, so it leaves no model."""
+    """Return best of n as a job. Nothing is trained, so it produces no model."""
     course, reference = job.course, lm.model
     probe = probe_of(reference, work, course, work.prompts[0])
 
@@ -166,7 +166,7 @@ def _chosen(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str])
 
 
 def name_of(job: Practice) -> str:
-    """Return the name of the trained model in the picker."""
+    """Return the name of the trained model in the model menu."""
     return f"{job.base.label}, {NAMES[job.course.method]}"
 
 
@@ -177,9 +177,10 @@ NAMES = {"reinforce": "REINFORCE", "ppo": "PPO", "grpo": "GRPO", "dpo": "DPO", "
 
 
 def course_of(method: str, preset: str, changes: dict[str, float], adapted: bool = False) -> CourseSettings:
-    """Return the course of a method under a preset ("" for none), with a person's changes.
+    """Return the settings of a method, changed by a preset ("" for none) and then by the user.
 
-    `adapted`: with LoRA, whose learning rate is higher. Raises InputError for invalid values.
+    `adapted`: LoRA is used, which needs a higher learning rate. Raises InputError for an unknown method or preset, or
+    an invalid value.
     """
     if method not in DEFAULTS or preset not in ("", *PRESETS):
         raise InputError("No method has this name.", f"{method}, {preset}"[:40], "Choose one from the list.")
@@ -197,8 +198,8 @@ def practice(
     pairs: tuple[Pair, ...] = (),
     minutes: float = 20.0,
 ) -> Practice:
-    """Return a run from the input of a page or a command line: rules in the form of parse_rules, one prompt
-    per line.
+    """Build a run from the input of a page or a command line: rules in the syntax of parse_rules, and one prompt per
+    line.
     """
     lines = tuple(line.rstrip() for line in prompts.splitlines() if line.strip()) or PROMPTS
     parsed = parse_rules(rules) if rules.strip() else ()

@@ -1,11 +1,11 @@
-"""Likelihood of texts under a policy and its reference, token by token: log-probabilities, entropy and KL divergence.
+"""Likelihood of texts under a policy and its reference: per-token log-probabilities, entropy and KL divergence.
 
-KL is KL(policy || reference), in nats. There are three ways to compute it at a token x drawn by the policy, with the
-log-ratio l = ln p(x) - ln q(x) of the policy p to the reference q:
+KL is KL(policy || reference), in nats. It is estimated in two ways, from a token x drawn from the policy with the
+log-ratio l = ln p(x) - ln q(x) of the policy p to the reference q, or computed exactly:
 
-k1     l                       unbiased, often negative k3     exp(-l) - 1 + l         unbiased, never negative
-(Schulman 2020, "Approximating KL Divergence") exact  sum of p (ln p - ln q)  over the complete vocabulary; the quantity
-that the other two estimate
+k1: l, unbiased and often negative
+k3: exp(-l) - 1 + l, unbiased and never negative (Schulman 2020, "Approximating KL Divergence")
+exact: the sum of p (ln p - ln q) over the complete vocabulary
 """
 
 from dataclasses import dataclass
@@ -18,53 +18,58 @@ from model.gpt.transformer import Transformer
 from model.sampling.pipeline import usable
 from model.training.forward import attend_rows
 
-CHUNK = 16  # texts whose distributions are in memory at once without gradients
+CHUNK = 16  # maximum texts per forward pass without gradients
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Numbers of each written token under policy and reference; 0 at the other places. float32 [N, T] each"""
+    """Statistics of each generated token under policy and reference; 0 at all other positions. Each is
+    float32 [N, T].
+    """
 
     log_probs: Tensor  # ln p of the policy
     reference: Tensor  # ln q of the reference
-    kl: Tensor  # exact, of the distribution that the token was drawn from
-    entropy: Tensor  # of the same, nats
+    kl: Tensor  # exact KL of the distribution from which the token was drawn
+    entropy: Tensor  # entropy of that distribution, in nats
     values: Tensor  # the value head's estimate of future rewards; 0 without a value head
 
     @property
     def log_ratios(self) -> Tensor:
-        """The values ln p - ln q. [N, T]"""
+        """The log-ratios ln p - ln q. [N, T]"""
         return self.log_probs - self.reference
 
     def rows(self, index: Tensor) -> "Scored":
-        """Return some of the texts. index [M]"""
+        """Select texts by index. index [M]"""
         return Scored(*(part[index] for part in vars(self).values()))
 
 
 def k1(log_ratios: Tensor) -> Tensor:
-    """Return the plain estimate l of KL(policy || reference), from tokens that the policy drew. Any shape"""
+    """Return the naive estimate l of KL(policy || reference), for tokens drawn from the policy. Any shape"""
     return log_ratios
 
 
 def k3(log_ratios: Tensor) -> Tensor:
-    """Return the nonnegative estimate exp(-l) - 1 + l. Schulman 2020. Any shape"""
+    """Compute the nonnegative estimate exp(-l) - 1 + l of KL(policy || reference). Schulman 2020. Any shape"""
     return torch.expm1(-log_ratios) + log_ratios
 
 
 def exact_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
-    """Compute the sum of p (ln p - ln q) over the vocabulary; tokens with p = 0 add nothing. [..., V] each -> [...]"""
+    """Compute KL(p || q), the sum of p (ln p - ln q) over the vocabulary; tokens with p = 0 contribute 0. [..., V] each
+    -> [...]
+    """
     return (log_p.exp() * (log_p - log_q).masked_fill(log_p == -torch.inf, 0.0)).sum(-1)
 
 
 def entropy(log_p: Tensor) -> Tensor:
-    """Compute -sum of p ln p, in nats. [..., V] -> [...]"""
+    """Compute the entropy, the sum of -p ln p over the vocabulary, in nats. [..., V] -> [...]"""
     return -(log_p.exp() * log_p.masked_fill(log_p == -torch.inf, 0.0)).sum(-1)
 
 
 def distributions(model: Transformer, rollouts: Rollouts, size: int) -> tuple[Tensor, Tensor]:
-    """Return ln p over the vocabulary at each place that predicts a written token [n, V], and its final state [n, D].
+    """Compute ln p over the vocabulary at each position that predicts a generated token [n, V], and the normalized
+    final states there [n, D].
 
-    One fresh forward pass without a cache, with gradients if enabled; only the n written places reach the head.
+    One full forward pass without a cache, with gradients if enabled; only the n positions reach the unembedding.
     """
     stream = model.trunk(rollouts.ids[:, :-1], attend=attend_rows)[rollouts.written]  # [n, D]
     states = model.normed(stream)
@@ -72,17 +77,17 @@ def distributions(model: Transformer, rollouts: Rollouts, size: int) -> tuple[Te
 
 
 def drawn(log_p: Tensor, rollouts: Rollouts) -> Tensor:
-    """Return ln p of the written tokens. [n, V] -> [n]"""
+    """Return ln p of the generated tokens. [n, V] -> [n]"""
     return log_p.gather(-1, rollouts.ids[:, 1:][rollouts.written][:, None])[:, 0]
 
 
 def to_rows(flat: Tensor, written: Tensor) -> Tensor:
-    """Return the numbers of the written tokens at their places, 0 elsewhere; gradients pass. [n] -> [N, T]"""
+    """Place the values of the generated tokens at their positions, with 0 elsewhere; differentiable. [n] -> [N, T]"""
     return torch.zeros(written.shape, dtype=flat.dtype).masked_scatter(written, flat)
 
 
 def log_probs(model: Transformer, rollouts: Rollouts, size: int) -> Tensor:
-    """Return ln p of each written token in a fresh forward pass, with gradients if enabled. [N, T]"""
+    """Compute ln p of each generated token in a full forward pass, with gradients if enabled. [N, T]"""
     return to_rows(drawn(distributions(model, rollouts, size)[0], rollouts), rollouts.written)
 
 
@@ -90,7 +95,7 @@ def log_probs(model: Transformer, rollouts: Rollouts, size: int) -> Tensor:
 def score(
     policy: Transformer, reference: Transformer, rollouts: Rollouts, size: int, head: nn.Module | None = None
 ) -> Scored:
-    """Return both models' numbers of the same texts, CHUNK texts at a time. `head` maps states [n, D] to
+    """Compute the statistics of the same texts under both models, CHUNK texts at a time. `head` maps states [n, D] to
     values [n, 1].
     """
     parts: list[list[Tensor]] = []
@@ -105,6 +110,6 @@ def score(
 
 
 def perplexity(log_probs: Tensor, written: Tensor) -> float:
-    """Return exp of the mean surprisal of the written tokens: under the reference, how unusual they are. [N, T] each"""
+    """Compute the perplexity of the generated tokens, exp of their mean surprisal. [N, T] each"""
     mean = -log_probs.sum() / written.sum().clamp(min=1)
     return float(mean.clamp(max=700).double().exp())

@@ -1,4 +1,6 @@
-"""Pairs of texts for DPO: from preferences of a person or rule, or the reference's texts ordered by a reward."""
+"""Pairs of texts for DPO: from preferences of a person or of rules, or from the reference's texts,
+ranked by a reward.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,25 +15,25 @@ from model.alignment.reinforcement.texts import Task, chosen_prompts, rewards_of
 from model.errors import InputError
 from model.gpt.transformer import Transformer
 
-MADE = 1 << 20  # step index of the random numbers for pairs, beyond the steps of any run
+MADE = 1 << 20  # step index for the seeds of pairs, beyond the steps of any run
 
 
 @dataclass(frozen=True, eq=False)
 class PairRows:
-    """M pairs as rows, chosen and rejected, and ln q of each text under the reference."""
+    """M tokenized pairs, as chosen and rejected rows, and ln q of each text under the reference."""
 
     chosen: Rollouts
     rejected: Rollouts
     chosen_reference: Tensor  # [M]
     rejected_reference: Tensor  # [M]
-    size: int  # of the vocabulary
+    size: int  # number of rows of the unembedding
 
     def __len__(self) -> int:
         return len(self.chosen.ids)
 
 
 def rows_of(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], pad: int = 0) -> Rollouts:
-    """Return given texts as rollouts with log_probs 0. Answers have at least one token."""
+    """Build rollouts with log_probs 0 from the given prompts and answers. Each answer must have at least one token."""
     starts, ends = ([len(p) for p in prompts], [len(p) + len(a) for p, a in zip(prompts, answers, strict=True)])
     ids = torch.full((len(prompts), max(ends)), pad)
     for row, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
@@ -41,15 +43,15 @@ def rows_of(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], 
 
 @torch.no_grad()
 def summed(model: Transformer, rollouts: Rollouts, size: int) -> Tensor:
-    """Return ln p of each complete text, without gradients. [N]"""
+    """Compute ln p of each complete text, without gradients. [N]"""
     index = torch.arange(len(rollouts.ids)).split(CHUNK)
     return torch.cat([log_probs(model, rollouts.rows(rows), size).sum(1) for rows in index])
 
 
 def with_reference(reference: Transformer, chosen: Rollouts, rejected: Rollouts) -> PairRows:
-    """Return the pairs with the reference's log-probabilities, which stay constant during the run.
+    """Compute the reference's log-probabilities of the pairs, which stay constant during the run, and return both.
 
-    Probabilities are over all rows of the model, as in trl: including those without a token.
+    Probabilities are over all rows of the unembedding, as in trl, including rows that correspond to no token.
     """
     size = reference.config.vocab_size
     return PairRows(chosen, rejected, summed(reference, chosen, size), summed(reference, rejected, size), size)
@@ -58,12 +60,12 @@ def with_reference(reference: Transformer, chosen: Rollouts, rejected: Rollouts)
 def from_texts(
     reference: Transformer, task: Task, pairs: Sequence[tuple[str, str, str]], longest: int | None = None
 ) -> PairRows:
-    """Return pairs of texts (prompt, chosen, rejected) as rows; what exceeds the context length, or `longest`, is cut.
+    """Tokenize pairs (prompt, chosen, rejected) to rows, with answers truncated to the context length and to `longest`.
 
-    Prompts begin as the vocabulary requires, and answers end with `Tokenizer.end_id`, so that stopping is learned too,
-    as in trl (DPOTrainer); an answer that was cut has no end.
+    Prompts begin as the vocabulary requires, and answers end with `Tokenizer.end_id`, so that stopping is also learned,
+    as in trl (DPOTrainer); a truncated answer has no end token.
 
-    Raises InputError for an empty list, prompt or answer, and for a prompt that fills the context.
+    Raises InputError for no pairs, an empty prompt or answer, and a prompt that fills the context.
     """
     if not pairs:
         raise InputError("Pairs are missing.", "", "Create some pairs first, or choose a reward.")
@@ -89,7 +91,8 @@ def from_texts(
 
 
 def by_reward(reference: Transformer, task: Task, course: CourseSettings) -> PairRows:
-    """Return the best and the worst text of each group that the reference writes, if their rewards differ.
+    """Generate groups of texts with the reference, and pair the best with the worst text of each group if their rewards
+    differ.
 
     Raises InputError if no group has two different rewards.
     """

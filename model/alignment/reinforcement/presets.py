@@ -1,4 +1,4 @@
-"""Presets of rewards: with a KL penalty, and the outcome of the same reward without one."""
+"""Reward presets, most with a KL penalty and one without it, to show the effect of the penalty."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,14 +17,14 @@ PROMPTS = ("Once upon a time", "One day", "There was a", "Tom and Lily")
 
 @dataclass(frozen=True)
 class Preset:
-    """Rules, and changes of the chosen method's defaults. Its label is the word "preset_<key>"."""
+    """Rules, and overrides of the chosen method's defaults. Its label is the word "preset_<key>"."""
 
-    rules: str  # as parse_rules reads them
+    rules: str  # in the syntax of parse_rules
     coefficient: float | None = None  # None: the method's default
     learning_rate: float | None = None
 
     def course(self, method: str) -> CourseSettings:
-        """Return the method's defaults with these changes."""
+        """Return the method's defaults with the preset's overrides."""
         changes = {"coefficient": self.coefficient, "learning_rate": self.learning_rate}
         return dataclasses.replace(
             DEFAULTS[method], **{name: value for name, value in changes.items() if value is not None}
@@ -33,7 +33,7 @@ class Preset:
 
 PRESETS: dict[str, Preset] = {
     "happy": Preset(f"contains: {HAPPY}"),
-    # The same words, counted: one more always pays, and there is no KL penalty (Amodei et al. 2016, section 4).
+    # The fraction of these words, so that each further one pays, and no KL penalty (Amodei et al. 2016, section 4).
     "no_leash": Preset(f"share: {HAPPY}", coefficient=0.0, learning_rate=1e-3),
     "cheerful": Preset("sentiment; full_stop * 0.5; no_repeats: 3 * 0.5"),
     "talking": Preset("speech; question * 0.5"),
@@ -41,11 +41,11 @@ PRESETS: dict[str, Preset] = {
 
 
 def by_rules(rules: str | tuple[Rule, ...]) -> Callable[[Answers], np.ndarray]:
-    """Return the reward of rules on the written text. Raises InputError as parse_rules does."""
+    """Return a function that scores the generated texts by rules. Raises InputError as parse_rules does."""
     parsed = parse_rules(rules) if isinstance(rules, str) else rules
     return lambda answers: score(parsed, answers.texts)
 
 
 def by_model(model: RewardModel) -> Callable[[Answers], np.ndarray]:
-    """Return the reward of a reward model on prompt and answer together, at the last token."""
+    """Return a function that scores each prompt with its answer by a reward model, at the last token."""
     return lambda answers: model.score_ids(answers.ids).numpy()

@@ -1,7 +1,7 @@
-"""Texts sampled from a policy in one batch with a cache, as right-padded rows with a mask.
+"""Texts sampled from a policy in one batch with a KV cache, as right-padded rows with a mask.
 
-Axis letters of this folder: N texts, S tokens of the longest text with its prompt, T = S - 1 places that predict a next
-token, n written tokens, over all texts.
+Axis letters of this folder: N texts, S tokens of the longest text with its prompt, T = S - 1 positions that predict a
+next token, n generated tokens in total.
 """
 
 from collections.abc import Sequence
@@ -19,53 +19,55 @@ from model.sampling.pipeline import usable
 
 @dataclass(frozen=True, eq=False)
 class Rollouts:
-    """Texts as rows of ids. Place t predicts the token ids[:, t + 1]; `written` marks those that the policy drew.
+    """Texts as rows of ids. Position t predicts the token ids[:, t + 1]; `written` marks the positions whose tokens
+    were generated.
 
-    A text is what was written after its prompt, including the token that ended it; the rest of its row is padding.
+    A text consists of the tokens generated after its prompt, including the end token if there is one; the rest of its
+    row is padding.
     """
 
     ids: Tensor  # [N, S] int64: the prompt, the generated tokens, padding
     starts: Tensor  # [N] length of each prompt
-    ends: Tensor  # [N] index after the last token of each text
-    log_probs: Tensor  # [N, T] float32, of each generated token at the time of its draw, in nats; 0 elsewhere
+    ends: Tensor  # [N] end index (exclusive) of each text
+    log_probs: Tensor  # [N, T] float32, ln p of each generated token when it was drawn; 0 elsewhere
 
     @property
     def written(self) -> Tensor:
-        """The places that predict a written token. [N, T] bool, one run of True in each row"""
+        """The positions that predict a generated token. bool [N, T], contiguous in each row"""
         place = torch.arange(1, self.ids.shape[1])
         return (place >= self.starts[:, None]) & (place < self.ends[:, None])
 
     @property
     def lengths(self) -> Tensor:
-        """The number of written tokens of each text. [N]"""
+        """The number of generated tokens of each text. [N]"""
         return self.ends - self.starts
 
     def texts(self) -> list[list[int]]:
-        """Return each text with its prompt, without padding."""
+        """Return the tokens of each prompt with its text, without padding."""
         return [row[:end] for row, end in zip(self.ids.tolist(), self.ends.tolist(), strict=True)]
 
     def answers(self) -> list[list[int]]:
-        """Return the written tokens of each text."""
+        """Return the generated tokens of each text."""
         spans = zip(self.ids.tolist(), self.starts.tolist(), self.ends.tolist(), strict=True)
         return [row[start:end] for row, start, end in spans]
 
     def rows(self, index: Tensor) -> "Rollouts":
-        """Return some of the texts. index [M]"""
+        """Select texts by index. index [M]"""
         return Rollouts(self.ids[index], self.starts[index], self.ends[index], self.log_probs[index])
 
 
 @dataclass(frozen=True, eq=False)
 class RolloutSettings:
-    """The length limit of texts, and the tokens that end them."""
+    """Limits of generation: the maximum length of a text, the tokens that end it, and the vocabulary size."""
 
     new_tokens: int
     ending: frozenset[int]  # tokens that end a text
     size: int  # vocabulary size
-    pad: int = 0  # the token of the padding, which is never read
+    pad: int = 0  # padding token, which is never attended to
 
 
 def uniforms(seed: int, step: int, texts: int, new_tokens: int) -> np.ndarray:
-    """Return the random numbers of a step, a function of (seed, step). [N, new_tokens] float64 in [0, 1)"""
+    """Draw the random numbers of a step, a function of (seed, step). [N, new_tokens] float64 in [0, 1)"""
     return np.random.default_rng([seed, step]).random((texts, new_tokens))
 
 
@@ -73,12 +75,13 @@ def uniforms(seed: int, step: int, texts: int, new_tokens: int) -> np.ndarray:
 def sample(
     model: Transformer, prompts: Sequence[Sequence[int]], writing: RolloutSettings, numbers: np.ndarray
 ) -> Rollouts:
-    """Draw one text after each prompt from the model's own distribution with the given uniform numbers.
+    """Sample one text after each prompt from the model's own distribution with the given uniform numbers.
 
-    All rows advance together, one position at a time over one cache: a row with a longer prompt reads it while the
-    others already write. numbers [N, new_tokens]; the same number gives the same token in any row.
+    All rows advance together, one position at a time, with a shared KV cache: a row with a longer prompt processes it
+    while the others already generate. numbers [N, new_tokens]; a text depends only on its prompt and its row of
+    numbers.
 
-    Raises InputError for an empty prompt or one without room behind it, CheckpointError if a logit is NaN.
+    Raises InputError for an empty prompt or one that leaves no room in the context, CheckpointError if a logit is NaN.
     """
     starts = _lengths(prompts, writing.new_tokens, model.config.n_ctx)
     N, S, shortest = len(prompts), max(starts) + writing.new_tokens, min(starts)
@@ -108,27 +111,31 @@ def sample(
 
 
 def next_log_probs(model: Transformer, stream: Tensor, size: int) -> Tensor:
-    """Return ln p of each token of the vocabulary. The stream after the last layer [n, D] -> [n, V]
+    """Compute ln p of each token of the vocabulary from the stream after the last layer. [n, D] -> [n, V]
 
-    Raises CheckpointError for logits that are not finite.
+    Raises CheckpointError for non-finite logits.
     """
     log_p = usable(model.logits(stream[None])[0].float(), size).log_softmax(-1)
-    if not bool(torch.isfinite(log_p[:, 0]).all()):  # one NaN or infinity turns the complete row into NaN
+    if not bool(torch.isfinite(log_p[:, 0]).all()):  # one NaN or +inf makes the complete row NaN
         hint = "Its weights may be damaged, or its training diverged."
         raise CheckpointError("The model's outputs are not finite.", "", hint)
     return log_p
 
 
 def draw(log_p: Tensor, numbers: Tensor) -> Tensor:
-    """Return the token at which the cumulative probability passes the number. [n, V], [n] in [0, 1) -> [n]"""
+    """Draw tokens by inverse transform sampling: the first token at which the cumulative probability exceeds the
+    number. [n, V], [n] in [0, 1) -> [n]
+    """
     running = log_p.double().exp().cumsum(-1)
     total = running[:, -1:]
     index = torch.searchsorted(running, numbers[:, None] * total, right=True)[:, 0]
-    return torch.minimum(index, (running < total).sum(-1))  # a product rounded up to the sum selects the last token
+    return torch.minimum(index, (running < total).sum(-1))  # if rounding gives the total itself, the last token
 
 
 def _lengths(prompts: Sequence[Sequence[int]], new_tokens: int, n_ctx: int) -> list[int]:
-    """Check the prompts and return their lengths."""
+    """Return the prompts' lengths. Raises InputError for an empty prompt, or one that leaves no room for a
+    continuation.
+    """
     if not prompts or not all(prompts):
         raise InputError("A prompt is empty.", "", "Give each prompt at least one token.")
     starts = [len(prompt) for prompt in prompts]

@@ -1,6 +1,7 @@
-"""Reinforcement step by step: the policy writes, a reward scores, an update follows; one report per step.
+"""The training loop of reinforcement learning: in each step the policy generates texts, a reward scores them, and an
+update follows.
 
-All randomness is a function of (seed, step). updates.py has the methods.
+All randomness is a function of (seed, step). The methods are in updates.py.
 """
 
 import dataclasses
@@ -24,9 +25,9 @@ from model.gpt.transformer import Transformer
 
 @dataclass(frozen=True)
 class Report:
-    """The texts that the policy wrote after `step` updates, and the update that followed.
+    """Metrics of the texts that the policy generated after `step` updates, and of the update that followed.
 
-    Report 0 describes the reference itself; the last one has no update.
+    Report 0 describes the reference itself; the last report has no update.
     """
 
     step: int
@@ -34,12 +35,12 @@ class Report:
     update: Update
     coefficient: float  # beta at this step
     samples: tuple[RewardedText, ...]
-    seconds: float  # of this step
+    seconds: float  # duration of this step
 
 
 def steps(learner: Learner, task: Task, course: CourseSettings, pairs: PairRows | None = None) -> Iterator[Report]:
-    """Train from the learner's step to the end of the course; yields reports. `pairs` are DPO's. Stop iterating to
-    stop.
+    """Train from the learner's current step to the end of the course, yielding a report per step. `pairs` are those for
+    DPO. To cancel, stop iterating.
 
     Raises Astray if the training diverges.
     """
@@ -85,8 +86,8 @@ def _lost(learner: Learner) -> Astray:
 def choose_best(reference: Transformer, task: Task, course: CourseSettings) -> Iterator[Report]:
     """Yield reports on the best of n = 1, 2, 4, ... texts of each prompt, without training. Report k is for n = 2^k.
 
-    The reward is the mean over all choices of n, the KL the bound ln n - (n - 1) / n per text. The other numbers
-    describe the winning texts when each group is cut into choices of n.
+    The reward is the mean over all n-subsets of each group, and the KL is the bound ln n - (n - 1) / n per text. The
+    other metrics describe the best text of each n consecutive texts.
     """
     rollouts, rewards = write(reference, task, course, 0)
     scored = score(reference, reference, rollouts, task.size)
@@ -98,7 +99,7 @@ def choose_best(reference: Transformer, task: Task, course: CourseSettings) -> I
         rows = torch.arange(0, len(rewards), n) + rewards.view(-1, n).argmax(1)
         chosen = Batch(rollouts.rows(rows), rewards[rows], scored.rows(rows), task.size)
         measured, bound = measure(chosen), kl_bound(n)
-        # The log-probabilities of the drawn tokens contain no information about the choice.
+        # The log-probabilities of the drawn tokens do not reflect the selection.
         estimates = {"k1": math.nan, "k3": math.nan}
         measured = dataclasses.replace(
             measured, reward=expected_best(groups, n), kl_text=bound, kl=bound / measured.length, **estimates

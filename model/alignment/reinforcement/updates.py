@@ -1,4 +1,4 @@
-"""One update of the policy from the texts of a step, or from pairs: REINFORCE, PPO, GRPO, DPO."""
+"""One update of the policy, from the texts of a step or from pairs: REINFORCE, PPO, GRPO, DPO."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -31,9 +31,9 @@ from model.alignment.reinforcement.pairs import PairRows
 from model.alignment.reinforcement.texts import Batch
 from model.public import without_checks
 
-PAIRS = 16  # in one update of DPO
+PAIRS = 16  # number of pairs per DPO update
 
-# Without checks: values in training may become non-finite; `descend` and the evaluation after it report that.
+# Without checks: values may become non-finite in training, which `descend` and the next evaluation report.
 _gae, _group_normalized, _leave_one_out = map(without_checks, (gae, group_normalized, leave_one_out))
 _token_rewards, _whiten = map(without_checks, (token_rewards, whiten))
 _dpo_loss, _dpo_margins, _grpo_loss = map(without_checks, (dpo_loss, dpo_margins, grpo_loss))
@@ -42,23 +42,23 @@ _policy_gradient_loss, _ppo_loss, _value_loss = map(without_checks, (policy_grad
 
 @dataclass(frozen=True)
 class Update:
-    """The result of an update; NaN for fields that its method does not have. Means over the minibatches."""
+    """Metrics of an update, averaged over its minibatches; NaN for fields that its method does not have."""
 
     loss: float = math.nan
     gradient_norm: float = math.nan  # before clipping
-    clip_fraction: float = math.nan  # share of the tokens whose ratio was clipped
+    clip_fraction: float = math.nan  # fraction of the tokens whose ratio was clipped
     value_error: float = math.nan  # root mean square of value minus return, before the update
-    accuracy: float = math.nan  # DPO: share of the pairs with a positive margin
-    margin: float = math.nan  # DPO: its mean, nats
+    accuracy: float = math.nan  # DPO: fraction of the pairs with a positive margin
+    margin: float = math.nan  # DPO: mean margin, in nats
 
 
 NONE = Update()
 
 
 def reinforce(learner: Learner, batch: Batch, course: CourseSettings) -> Update:
-    """Take one step of the policy gradient; the baseline is the mean reward of the group's other texts. Williams 1992.
+    """Take one policy-gradient step; the baseline is the mean reward of the group's other texts. Williams 1992.
 
-    KL is part of the reward of a text: r - beta ln(p / q).
+    The KL penalty is part of a text's reward: r - beta ln(p / q).
     """
     written, scored = batch.rollouts.written, batch.scored
     rewards = batch.rewards - learner.coefficient * scored.log_ratios.sum(1)
@@ -69,9 +69,10 @@ def reinforce(learner: Learner, batch: Batch, course: CourseSettings) -> Update:
 
 
 def ppo(learner: Learner, batch: Batch, course: CourseSettings) -> Update:
-    """Make several passes over the texts with the clipped ratio and a value head; KL is part of the tokens' rewards.
+    """Make several passes over the texts with the clipped ratio and a value head; the KL penalty is part of the token
+    rewards.
 
-    Schulman et al. 2017; the reward with its KL penalty and the adaptive coefficient: Ziegler et al. 2019.
+    Schulman et al. 2017; reward with KL penalty and adaptive coefficient: Ziegler et al. 2019.
     """
     scored, written = batch.scored, batch.rollouts.written
     rewards = _token_rewards(batch.rewards, scored.log_ratios, written, learner.coefficient)
@@ -95,8 +96,8 @@ def ppo(learner: Learner, batch: Batch, course: CourseSettings) -> Update:
 
 
 def grpo(learner: Learner, batch: Batch, course: CourseSettings) -> Update:
-    """Make several passes with the clipped ratio, rewards normalized in their group, KL in the loss. Shao
-    et al. 2024.
+    """Make several passes over the texts with the clipped ratio, group-normalized rewards and the KL penalty in the
+    loss. Shao et al. 2024.
     """
     scored, written = batch.scored, batch.rollouts.written
     advantages = _group_normalized(batch.rewards, course.group)[:, None]
@@ -121,8 +122,8 @@ UPDATES: dict[str, Callable[[Learner, Batch, CourseSettings], Update]] = {
 
 
 def dpo(learner: Learner, pairs: PairRows, course: CourseSettings) -> Update:
-    """Take one step on PAIRS pairs, drawn again at each step. Rafailov et al. 2023. Loss and margins are from before
-    it.
+    """Take one DPO step on PAIRS randomly drawn pairs. Loss and margins are those before the step. Rafailov et al.
+    2023.
     """
     rng = np.random.default_rng([course.seed, learner.step, 2])
     rows = torch.from_numpy(rng.permutation(len(pairs))[:PAIRS])
@@ -138,7 +139,9 @@ def dpo(learner: Learner, pairs: PairRows, course: CourseSettings) -> Update:
 
 
 def minibatches(course: CourseSettings, step: int, texts: int) -> Iterator[Tensor]:
-    """Yield the rows of each minibatch: every text once in each pass, in an order of (seed, step, pass)."""
+    """Yield the row indices of each minibatch; each pass covers all texts once, in an order that depends on (seed,
+    step, pass).
+    """
     for number in range(course.epochs):
         order = np.random.default_rng([course.seed, step, 3, number]).permutation(texts)
         yield from (torch.from_numpy(part) for part in np.array_split(order, course.minibatches) if len(part))

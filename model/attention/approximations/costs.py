@@ -1,7 +1,8 @@
-"""Operations and bytes of one head by formula: softmax attention and its replacements, over T tokens.
+"""Operations and bytes of one head by formula, for softmax attention and its approximations, over T tokens.
 
-Operations are those of products and running sums, a multiplication and an addition each; exponentials, norms and
-divisions are left out. Causal: token i reads only earlier tokens and itself. q, k and v cost the same for all.
+Operations are those of products and running sums, counting multiplications and additions separately; exponentials,
+norms and divisions are omitted. Attention is causal: token i attends only to itself and earlier tokens. q, k and v cost
+the same for all methods and are not counted.
 """
 
 from model.attention.approximations.low_rank import ITERATIONS
@@ -9,22 +10,24 @@ from model.attention.approximations.ways import Way
 from model.public import public, whole
 
 ITEM = 4  # bytes of a float32
-_FAR = 1 << 40  # the longest prompt of a formula
+_FAR = 1 << 40  # maximum prompt length of the formulas
 
 
 @public(T=whole(1, _FAR), E=whole(1))
 def softmax_operations(T: int, E: int) -> int:
-    """Return the operations of q.k and its weight times v for T (T + 1) / 2 pairs. Vaswani et al. 2017, table 1."""
+    """Count the operations of q.k and of weight times v over the T (T + 1) / 2 causal pairs. Vaswani et al. 2017, table
+    1.
+    """
     return 2 * E * T * (T + 1)
 
 
 @public(T=whole(1, _FAR), E=whole(1))
 def operations(way: Way, T: int, E: int) -> int:
-    """Return the operations of the causal form that is computed here, for a prompt of T tokens and d_head E.
+    """Count the operations of the causal form implemented here, for a prompt of T tokens and d_head E.
 
-    Feature maps: S += phi(k) v^T and s += phi(k), then phi(q) S and phi(q).s; with w.q and w.k for random features.
-    Linformer: E K and F V token by token, then a score and a mix for each projected key. Nystromformer: all of it for
-    each query, since its landmarks are means of the tokens which that query has read.
+    Feature maps: S += phi(k) v^T and s += phi(k), then phi(q) S and phi(q).s, plus w.q and w.k for random features.
+    Linformer: E K and F V token by token, then a score and a mix for each projected key. Nystromformer: the complete
+    computation for each query, since its landmarks are means over the tokens up to that query.
     """
     m = size_of(way, T, E)
     if way.method in ("performer", "linear"):
@@ -38,7 +41,9 @@ def operations(way: Way, T: int, E: int) -> int:
 
 
 def published_operations(way: Way, T: int, E: int) -> int:
-    """Return the operations of the published, non-causal form, in which every token reads all: one pass over a text."""
+    """Count the operations of the published, non-causal form, in which all tokens attend to all tokens, for one pass
+    over a text.
+    """
     m = size_of(way, T, E)
     if way.method == "nystrom":
         return 8 * T * m * E + 4 * m * m * E + _inverse(m)
@@ -46,25 +51,25 @@ def published_operations(way: Way, T: int, E: int) -> int:
 
 
 def softmax_bytes(T: int, E: int) -> int:
-    """Return the bytes of T tokens' keys and values in float32, which generating the next token reads."""
+    """Return the bytes of T tokens' keys and values in float32, which are read to generate the next token."""
     return ITEM * 2 * T * E
 
 
 def state_bytes(way: Way, T: int, E: int) -> int:
-    """Return the bytes that generating the next token reads instead, in float32; only Nystromformer needs all keys and
-    values.
+    """Return the bytes of float32 state that the method reads to generate the next token; only Nystromformer needs all
+    keys and values.
     """
     m = size_of(way, T, E)
     if way.method in ("performer", "linear"):
         return ITEM * m * (E + 1)
     if way.method == "linformer":
         return ITEM * 2 * m * E
-    return softmax_bytes(T, E) + ITEM * T * E  # queries, too: landmarks are means of them
+    return softmax_bytes(T, E) + ITEM * T * E  # also queries, since landmarks include their means
 
 
 def size_of(way: Way, T: int, E: int) -> int:
-    """Return the number of features, projected keys or landmarks: d_head for linear attention; means cover at least one
-    token.
+    """Return the effective number of features, projected keys or landmarks: d_head for linear attention; at most T for
+    means of tokens.
     """
     if way.method == "linear":
         return E
@@ -72,17 +77,17 @@ def size_of(way: Way, T: int, E: int) -> int:
 
 
 def _inverse(m: int) -> int:
-    """Return the operations of one iteration: four products of m x m matrices."""
+    """Count the operations of the iterative pseudoinverse: four products of m x m matrices per iteration."""
     return ITERATIONS * 8 * m**3
 
 
 def cheaper_from(way: Way, E: int) -> int | None:
-    """Return the shortest prompt length from which the method takes fewer operations than softmax; None if it never
-    does.
+    """Return the shortest prompt length at which the method takes fewer operations than softmax; None
+    if it never does.
     """
     if operations(way, _FAR, E) >= softmax_operations(_FAR, E):
         return None
-    low, high = 0, _FAR  # dearer or equal, cheaper
+    low, high = 0, _FAR  # not cheaper, cheaper
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if operations(way, middle, E) < softmax_operations(middle, E) else (middle, high)

@@ -1,7 +1,7 @@
-"""Attention by feature maps: exp(q.k / sqrt(d_head)) replaced by phi(q).phi(k), so that keys can be summed beforehand.
+"""Attention by feature maps: phi(q).phi(k) replaces exp(q.k / sqrt(d_head)), so that sums over keys can be precomputed.
 
-Every feature map here is positive and stored as its logarithm, to avoid overflow and underflow. A row's own factor
-cancels when the row is divided by its sum, so it is left out.
+All feature maps here are positive and stored as logarithms, to avoid overflow and underflow. A factor common to a row
+cancels when the row is normalized, so it is omitted.
 """
 
 import math
@@ -13,15 +13,15 @@ from torch import Tensor
 # (q [..., R, E], k [..., T, E]) -> ln phi(q) [..., R, m] and ln phi(k) [..., T, m]
 FeatureMap = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
-_TINY = 1e-200  # a sum below it has lost precision
+_TINY = 1e-200  # smaller sums have lost precision
 
 
 def directions(count: int, width: int, *, orthogonal: bool, generator: torch.Generator) -> Tensor:
-    """Return random vectors w, each normal with variance 1 in every dimension. float64 [m, E]
+    """Draw m = `count` random vectors w with independent standard normal entries. float64 [m, E]
 
-    `orthogonal`: every `width` of them are orthogonal, with the lengths of independent ones (Choromanski et al. 2021,
-    "orthogonal random features"). The basis is uniform over all (Mezzadri 2007, section 5), so each single vector stays
-    normal and the estimate unbiased.
+    `orthogonal`: each group of `width` vectors is orthogonal, with the norms of independent ones (Choromanski et al.
+    2021, "orthogonal random features"). The basis is uniformly distributed (Mezzadri 2007, section 5), so that each
+    vector remains normal and the estimate unbiased.
     """
     drawn = torch.randn(count, width, generator=generator, dtype=torch.float64)
     if not orthogonal:
@@ -34,10 +34,10 @@ def directions(count: int, width: int, *, orthogonal: bool, generator: torch.Gen
 
 
 def positive_features(w: Tensor) -> FeatureMap:
-    """Return FAVOR+: phi(x) = exp(w.x - |x|^2 / 2) / sqrt(m) for x = q or k over d_head^(1/4). w [m, E]
+    """Return FAVOR+: phi(x) = exp(w.x - |x|^2 / 2) / sqrt(m), where x is q or k divided by d_head^(1/4). w [m, E]
 
     E[phi(x).phi(y)] = exp(x.y), so the estimate of exp(q.k / sqrt(d_head)) is unbiased: Choromanski et al. 2021, lemma
-    1. Weights, which are quotients of estimates, are not.
+    1. Attention weights, which are ratios of estimates, are biased.
     """
 
     def features(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,10 +49,10 @@ def positive_features(w: Tensor) -> FeatureMap:
 
 
 def elu_features(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the features of linear attention: phi(x) = elu(x) + 1, which is x + 1 above 0 and exp(x) below.
+    """Compute the features of linear attention: phi(x) = elu(x) + 1, which is x + 1 for x > 0 and exp(x) otherwise.
 
-    Katharopoulos et al. 2020, section 3.2.1. It is another kernel, not an estimate of the softmax's: no size makes it
-    closer.
+    Katharopoulos et al. 2020, section 3.2.1. This is a different kernel, not an approximation of the softmax kernel,
+    and it has no size that could reduce the difference.
     """
     return _log_elu(q), _log_elu(k)
 
@@ -67,22 +67,22 @@ def kernel(log_q: Tensor, log_k: Tensor) -> Tensor:
 
 
 def hidden(rows: Tensor, T: int) -> Tensor:
-    """Return a mask, True if a key lies after the query. rows [R] positions of queries -> bool [R, T]"""
+    """Return a mask that is True if the key is after the query. rows [R] positions of queries -> bool [R, T]"""
     return torch.arange(T) > rows[:, None]
 
 
 def parallel(log_q: Tensor, log_k: Tensor, rows: Tensor) -> Tensor:
-    """Return the T x T matrix: phi(q).phi(k) over its sum along the keys read so far. Rows sum to 1.
+    """Compute the T x T matrix of phi(q).phi(k), normalized over the visible keys. Rows sum to 1.
 
     log_q [..., R, m] of the queries at positions `rows` [R], log_k [..., T, m] of all keys -> [..., R, T].
     Katharopoulos et al. 2020, section 3.3.
     """
-    top = log_k.amax(-2, keepdim=True)  # of each feature over the keys: taken from the keys, given to the queries
+    top = log_k.amax(-2, keepdim=True)  # maximum of each feature over the keys, moved from the keys to the queries
     moved = log_q + top
     weights = kernel(moved - moved.amax(-1, keepdim=True), log_k - top)
     weights = weights.masked_fill(hidden(rows, log_k.shape[-2]), 0.0)
     sums = weights.sum(-1, keepdim=True)
-    for at in (sums[..., 0] < _TINY).nonzero().tolist():  # underflow, since later keys are much larger
+    for at in (sums[..., 0] < _TINY).nonzero().tolist():  # underflow, because later keys are much larger
         place, end = tuple(at), int(rows[at[-1]]) + 1
         scores = (log_q[place] + log_k[(*place[:-1], slice(end))]).logsumexp(-1)  # [end]
         weights[place] = 0.0
@@ -92,10 +92,10 @@ def parallel(log_q: Tensor, log_k: Tensor, rows: Tensor) -> Tensor:
 
 
 def recurrent(log_q: Tensor, log_k: Tensor, v: Tensor) -> Tensor:
-    """Compute the outputs of `parallel` by a state of constant size: S = sum phi(k) v^T, s = sum phi(k).
+    """Compute the outputs of `parallel` with a state of constant size: S = sum phi(k) v^T, s = sum phi(k).
 
     z = phi(q) S / phi(q).s, token by token. log_q and log_k [T, m], v [T, E] -> [T, E]. Katharopoulos et al. 2020,
-    section 3.4. Each feature is scaled by its largest value so far, as in the online softmax.
+    section 3.4. Each feature is scaled by its maximum so far, as in online softmax.
     """
     T, m = log_k.shape
     state, total = torch.zeros(m, v.shape[-1], dtype=v.dtype), torch.zeros(m, dtype=v.dtype)

@@ -1,4 +1,4 @@
-"""Attention through fewer keys: Linformer's projected keys and values, and Nystromformer's landmarks, causally."""
+"""Causal attention with fewer keys: Linformer's projected keys and values, and Nystromformer's landmarks."""
 
 import math
 
@@ -7,12 +7,12 @@ from torch import Tensor
 
 from model.attention.approximations.kernels import hidden
 
-ITERATIONS = 6  # of the pseudoinverse, as published
-_CELLS = 1 << 22  # landmark x key weights in memory at once
+ITERATIONS = 6  # number of iterations of the pseudoinverse, as published
+_CELLS = 1 << 22  # maximum landmark x key weights in memory at once
 
 
 def exact(q: Tensor, k: Tensor, rows: Tensor) -> Tensor:
-    """Return softmax attention. q [..., R, E] at positions `rows` [R], k [..., T, E] -> [..., R, T]"""
+    """Compute softmax attention weights. q [..., R, E] at positions `rows` [R], k [..., T, E] -> [..., R, T]"""
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     return scores.masked_fill(hidden(rows, k.shape[-2]), -math.inf).softmax(-1)
 
@@ -21,28 +21,29 @@ def exact(q: Tensor, k: Tensor, rows: Tensor) -> Tensor:
 
 
 def random_projection(count: int, T: int, generator: torch.Generator) -> Tensor:
-    """Draw a Johnson-Lindenstrauss projection of the length T to r, normal with variance 1 / r. float64 [r, T]
+    """Draw a Johnson-Lindenstrauss projection from length T to r = `count`, with entries of variance 1 / r. float64 [r,
+    T]
 
-    Wang et al. 2020, theorem 1; there E and F are learned, here they are random.
+    Wang et al. 2020, theorem 1; their E and F are learned, whereas here they are random.
     """
     return torch.randn(count, T, generator=generator, dtype=torch.float64) / math.sqrt(count)
 
 
 def segments(count: int, T: int) -> Tensor:
-    """Build the 0/1 matrix that assigns tokens to r segments of nearly equal length, at most one per token. [r, T]"""
+    """Build the 0/1 matrix that assigns tokens to r = min(count, T) segments of nearly equal length. [r, T]"""
     count = min(count, T)
     return (torch.arange(T) * count // T == torch.arange(count)[:, None]).double()
 
 
 def linformer(q: Tensor, k: Tensor, rows: Tensor, projection: Tensor, *, mean: bool) -> Tensor:
-    """Return the T x T matrix of softmax(q (E K)^T / sqrt(d_head)) F V with E = F = `projection` over the keys read so
-    far.
+    """Compute the T x T matrix of softmax(q (E K)^T / sqrt(d_head)) F V with E = F = `projection`, restricted to the
+    visible keys.
 
     q [..., R, E] at positions `rows` [R], k [..., T, E], projection [r, T] -> [..., R, T]. Wang et al. 2020, eq. 7, and
-    section 4 for one projection shared by keys and values. As published every projected key mixes all tokens, later
-    ones, too; here query i reads sums over the keys 0 .. i, so that no future token enters. With `mean` each sum is
-    divided by its number of keys, and an empty one is not seen. Under a random projection weights of single tokens may
-    be negative and rows need not sum to 1: only the row over projected keys is divided by its sum.
+    section 4 for one projection shared by keys and values. In the published form, each projected key mixes all tokens,
+    including later ones; here, query i sums over the keys 0 .. i, so that no future token contributes. With `mean`,
+    each sum is divided by its number of keys, and empty ones are masked. With a random projection, the weights of
+    single tokens may be negative and rows need not sum to 1: only the weights of the projected keys are normalized.
     """
     seen = ~hidden(rows, k.shape[-2])  # [R, T]
     dots = (q @ k.transpose(-1, -2)).masked_fill(~seen, 0.0)
@@ -59,10 +60,10 @@ def linformer(q: Tensor, k: Tensor, rows: Tensor, projection: Tensor, *, mean: b
 
 
 def pseudoinverse(a: Tensor, iterations: int = ITERATIONS) -> Tensor:
-    """Approximate the Moore-Penrose inverse by products alone. [..., m, m] -> [..., m, m]
+    """Compute an approximate Moore-Penrose inverse using only matrix products. [..., m, m] -> [..., m, m]
 
-    Xiong et al. 2021: Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4 from A^T / (|A|_1 |A|_inf); 6 times, as
-    published, which is short of the inverse if A is nearly singular.
+    Xiong et al. 2021: Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4, starting from A^T / (|A|_1 |A|_inf). The
+    published 6 iterations do not suffice for convergence if A is nearly singular.
     """
     eye = torch.eye(a.shape[-1], dtype=a.dtype)
     size = a.abs().sum(-2).amax(-1) * a.abs().sum(-1).amax(-1)
@@ -74,12 +75,12 @@ def pseudoinverse(a: Tensor, iterations: int = ITERATIONS) -> Tensor:
 
 
 def nystrom(q: Tensor, k: Tensor, rows: Tensor, count: int, iterations: int = ITERATIONS) -> Tensor:
-    """Return for each row i the row of the matrix that Nystromformer computes for the tokens 0 .. i.
+    """Compute, for each row i, the last row of the matrix that Nystromformer computes for the tokens 0 .. i.
 
-    Xiong et al. 2021. q [..., T, E] of all queries, k [..., T, E] -> [..., R, T] for the positions `rows` [R], in
-    order: softmax(q K~^T) softmax(Q~ K~^T)^+ softmax(Q~ K^T), where the m landmarks Q~ and K~ are means of segments. As
-    published, landmarks mix later tokens into every row; here each query has landmarks of only the tokens that it has
-    read, which is causal and saves nothing. Up to m tokens each is a landmark, and the row is softmax's own.
+    Xiong et al. 2021. q [..., T, E] of all queries, k [..., T, E] -> [..., R, T] for the increasing positions `rows`
+    [R]: softmax(q K~^T) softmax(Q~ K~^T)^+ softmax(Q~ K^T), where the m = `count` landmarks Q~ and K~ are segment
+    means. In the published form, landmarks mix later tokens into each row; here, each query has landmarks of only the
+    tokens up to itself, which is causal but saves no computation. For i < m, the row is exactly that of the softmax.
     """
     T, few = k.shape[-2], rows[rows < count]
     parts = [exact(q[..., few, :], k, few)] if len(few) else []
@@ -94,7 +95,7 @@ def nystrom(q: Tensor, k: Tensor, rows: Tensor, count: int, iterations: int = IT
 
 
 def _nystrom_rows(q: Tensor, k: Tensor, sums: tuple[Tensor, Tensor], at: Tensor, count: int, iterations: int) -> Tensor:
-    """Return the rows at these positions over the keys up to the last of them. -> [..., n, S]"""
+    """Compute the rows at positions `at` [n] over the S keys up to the last of them. -> [..., n, S]"""
     S, root = int(at[-1]) + 1, math.sqrt(q.shape[-1])
     bounds = (at[:, None] + 1) * torch.arange(count + 1) // count  # [n, m + 1]
     lengths = (bounds[:, 1:] - bounds[:, :-1])[..., None]

@@ -1,4 +1,4 @@
-"""The error of an approximation of the softmax: one head, at one size, and over sizes and draws."""
+"""Error of a softmax approximation for one head, at one size, and over sizes and random draws."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,35 +18,37 @@ SIZES = {
     "linformer": (4, 8, 16, 32, 64, 128, 256),
     "nystrom": (2, 4, 8, 16, 32),
 }
-SEEDS = 5
-ROWS = 64  # queries that a sweep evaluates in a longer prompt
+SEEDS = 5  # number of draws of a random method
+ROWS = 64  # maximum number of queries in a sweep
 
 
 @dataclass(frozen=True, eq=False)
 class Approximation:
-    """One head under softmax and under its replacement."""
+    """One head with softmax attention and with its approximation. z are outputs of one row, Z of all rows; ' marks
+    approximate ones.
+    """
 
-    exact: np.ndarray  # float32 [T, T]
-    matrix: np.ndarray  # float32 [T, T]: the approximate weights of the values
-    distance: np.ndarray  # sum over the keys of |matrix - exact| per row, float64 [T]
+    exact: np.ndarray  # softmax weights, float32 [T, T]
+    matrix: np.ndarray  # approximate weights of the values, float32 [T, T]
+    distance: np.ndarray  # L1 distance per row, the sum over keys of |matrix - exact|; float64 [T]
     off: np.ndarray  # |z' - z| / |z| per row, float64 [T]
     error: float  # |Z' - Z| / |Z| over all rows (Frobenius)
-    uniform_error: float  # the same for uniform attention
-    sums: tuple[float, float]  # smallest and largest sum of a row of the matrix
-    least: float  # its smallest weight
+    uniform_error: float  # `error` of uniform attention
+    sums: tuple[float, float]  # smallest and largest row sum of the matrix
+    least: float  # smallest weight of the matrix
     gap: float | None  # largest |recurrent - parallel| over the largest |output|; None without a feature map
 
     @property
     def mean_distance(self) -> float:
-        """The mean L1 distance of the rows: 0 if equal, 2 for two distributions without a common key."""
+        """The mean L1 distance over the rows: 0 if equal, 2 for two distributions with disjoint support."""
         return float(self.distance.mean())
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorCurve:
-    """Errors of one kind of approximation by its size."""
+    """Errors of one kind of approximation as a function of its size."""
 
-    key: str  # of CURVES
+    key: str  # key of CURVES
     sizes: tuple[int, ...]  # a single entry, 0, for a method without a size
     distances: np.ndarray  # mean L1 distance of the rows, float64 [draws, sizes]
     errors: np.ndarray  # |Z' - Z| / |Z|, float64 [draws, sizes]
@@ -54,14 +56,14 @@ class ErrorCurve:
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """All curves of one head, over the same queries."""
+    """Error curves of one head, measured on the same queries."""
 
     curves: tuple[ErrorCurve, ...]
-    queries: int  # evenly spaced if the prompt has more than ROWS
+    queries: int  # number of queries, evenly spaced if the prompt has more than ROWS
     uniform: tuple[float, float]  # mean L1 distance and output error of uniform attention
 
 
-# name: (method, orthogonal, projection)
+# {key: (method, orthogonal, projection)}
 CURVES = {
     "performer": ("performer", False, "random"),
     "performer_orthogonal": ("performer", True, "random"),
@@ -73,7 +75,7 @@ CURVES = {
 
 
 def curve_of(way: Way) -> str:
-    """Return the curve that a method belongs to."""
+    """Return the key of the curve to which a method belongs."""
     used = (way.method, way.orthogonal and way.method == "performer", way.projection)
     kind = used if way.method == "linformer" else (*used[:2], "random")
     return next(key for key, each in CURVES.items() if each == kind)
@@ -82,9 +84,10 @@ def curve_of(way: Way) -> str:
 @public(layer=whole(0))
 @torch.inference_mode()
 def approximate(qkv: HeadQKV, way: Way, layer: int = 0) -> Approximation:
-    """Replace the softmax of one head, in float64. Identity: the matrix times v is the recurrent form's output.
+    """Compare one head's softmax with its approximation, in float64. Identity: the matrix times v is the recurrent
+    form's output.
 
-    `layer` only decides which draws are used.
+    `layer` affects only the random draws.
     """
     q, k, v = doubles(qkv)
     rows = torch.arange(len(q))
@@ -110,19 +113,19 @@ def approximate(qkv: HeadQKV, way: Way, layer: int = 0) -> Approximation:
 
 
 def doubles(qkv: HeadQKV) -> tuple[Tensor, Tensor, Tensor]:
-    """Return q, k and v as float64 tensors. [T, E] each"""
+    """Convert q, k and v to float64 tensors. [T, E] each"""
     q, k, v = (torch.from_numpy(np.asarray(part)).double() for part in (qkv.q, qkv.k, qkv.v))
     return q, k, v
 
 
 def _uniform(rows: Tensor, T: int) -> Tensor:
-    """Return rows that read all keys so far with equal weight. [R, T]"""
+    """Return rows with equal weight on all visible keys. [R, T]"""
     return (torch.arange(T) <= rows[:, None]).double() / (rows[:, None] + 1)
 
 
 def _errors(true: Tensor, approximated: Tensor, v: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Return the L1 distance of each row, the relative error of each row's output, and of all. [R, T]
-    twice, v [T, E]
+    """Compute each row's L1 distance [R], the relative error of each row's output [R], and that of all outputs. `true`,
+    `approximated` [R, T], v [T, E]
     """
     apart = approximated - true
     z, missed = true @ v, apart @ v
@@ -132,8 +135,8 @@ def _errors(true: Tensor, approximated: Tensor, v: Tensor) -> tuple[Tensor, Tens
 @public(layer=whole(0), seeds=whole(1), curves=one_of(CURVES))
 @torch.inference_mode()
 def sweep(qkv: HeadQKV, layer: int = 0, seeds: int = SEEDS, curves: Sequence[str] = tuple(CURVES)) -> Sweep:
-    """Measure the errors of every kind over its sizes, random ones with several draws, on at most ROWS evenly spaced
-    queries.
+    """Measure the errors of the given kinds over their sizes, random ones with several draws, on at most ROWS evenly
+    spaced queries.
     """
     q, k, v = doubles(qkv)
     T = len(q)

@@ -1,4 +1,4 @@
-"""The replacements of a head's softmax, and the T x T matrix that each of them equals."""
+"""Approximations of softmax attention, and the T x T matrix that each of them implies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ _APART = 1_000_003  # offset between the seeds of two layers
 @public(method=one_of(METHODS), size=whole(0), seed=whole(0, MOST_SEED), projection=one_of(PROJECTIONS))
 @dataclass(frozen=True)
 class Way:
-    """A method and its size.
+    """An approximation method with its size and random seed.
 
-    `size`: Performer's random features, Linformer's projected keys, Nystromformer's landmarks; linear attention has no
-    size. `seed` and `orthogonal` apply to random draws. Raises InputError for an unknown method, ValueError for a size
-    of 0 where one is needed.
+    `size`: Performer's random features, Linformer's projected keys, or Nystromformer's landmarks; linear attention has
+    no size. `seed` and `orthogonal` apply to random draws. Raises InputError for an unknown method, ValueError for size
+    0 if the method needs one.
     """
 
     method: str  # of METHODS
     size: int = 0
     seed: int = 0
-    orthogonal: bool = False  # Performer
-    projection: str = "random"  # of PROJECTIONS; Linformer
+    orthogonal: bool = False  # for Performer
+    projection: str = "random"  # of PROJECTIONS, for Linformer
 
     def __post_init__(self) -> None:
         if self.method != "linear" and self.size < 1:
@@ -36,21 +36,21 @@ class Way:
 
     @property
     def drawn(self) -> bool:
-        """True if the method depends on its seed."""
+        """Whether the method depends on its seed."""
         return self.method == "performer" or (self.method == "linformer" and self.projection == "random")
 
 
 def matrix(way: Way, q: Tensor, k: Tensor, rows: Tensor, layer: int = 0) -> Tensor:
-    """Return the matrix by which the method mixes the values: z = matrix @ v. 0 for future keys.
+    """Compute the matrix with which the method mixes the values, z = matrix @ v, with 0 for future keys.
 
-    q and k [..., T, E] float64, `rows` [R] positions of the queries wanted, in order -> [..., R, T]. The heads of a
-    layer share its draws, as in the published programs; `layer` distinguishes the draws of layers.
+    q and k [..., T, E] float64, `rows` [R] increasing query positions -> [..., R, T]. The heads of a layer share its
+    random draws, as in the published implementations; `layer` makes the draws differ between layers.
     """
     return _MATRICES[way.method](way, q, k, rows, layer)
 
 
 def feature_map(way: Way, width: int, layer: int = 0) -> kernels.FeatureMap:
-    """Return the feature map of performer or linear; raises ValueError for the others."""
+    """Return the feature map of `performer` or `linear`; raises ValueError for other methods."""
     if way.method == "linear":
         return kernels.elu_features
     if way.method != "performer":

@@ -1,4 +1,4 @@
-"""Attention of one to four heads on typed vectors (Vaswani et al. 2017, sections 3.2.1 and 3.2.2)."""
+"""Attention with one to four heads on vectors entered by the user (Vaswani et al. 2017, sections 3.2.1 and 3.2.2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,16 +17,16 @@ class AttentionOptions:
     """Variants of the calculation."""
 
     heads: int = 1
-    causal: bool = True  # each token reads itself and the tokens before it
-    scaled: bool = True  # scores are divided by √d of a head
+    causal: bool = True  # each token attends only to itself and earlier tokens
+    scaled: bool = True  # scores are divided by √d, where d is the width of a head
     softmax: Softmax = field(default_factory=Softmax)
 
 
 def attention(inputs: Mapping[str, MatrixStep], options: AttentionOptions) -> tuple[MatrixStep, ...]:
-    """Compute attention step by step from typed matrices; the last step is the output [T × D].
+    """Compute attention, with all intermediate matrices as steps; the last step is the output [T × D].
 
     `inputs`: X [T × D] with W_Q, W_K, W_V [D × E], or Q, K, V [T × E] directly; optionally W_O. Raises InputError if
-    the width cannot be split into the heads.
+    the width is not divisible by the number of heads, or if W_O does not fit.
     """
     steps: list[MatrixStep] = []
     if "X" in inputs:
@@ -61,7 +61,7 @@ def attention(inputs: Mapping[str, MatrixStep], options: AttentionOptions) -> tu
 
 
 def _slice(matrix: MatrixStep, h: int, heads: int) -> MatrixStep:
-    """Return the columns of head `h` as a step."""
+    """Select the columns of head `h`, as a step."""
     width = matrix.shape[1] // heads
     first = h * width
     notation = Notation(

@@ -1,4 +1,4 @@
-"""Calculations for generation: a cache of keys and values step by step, and online softmax in blocks."""
+"""Calculations of generation: attention with a KV cache token by token, and online softmax in blocks."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,7 +10,7 @@ from model.by_hand.steps import MatrixStep, Notation, step
 
 
 def cache(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
-    """Compute attention with a cache, or online softmax if the inputs contain scores s."""
+    """Compute attention with a KV cache, or online softmax if the inputs contain scores s."""
     return online(inputs) if "s" in inputs else cached(inputs)
 
 
@@ -18,8 +18,8 @@ def cached(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
     """Compute causal attention of Q, K, V [T × d] one token at a time: o_t from one query and the first t keys and
     values.
 
-    Only k_t and v_t are new at step t; the others are cached. The last steps are the complete computation at once,
-    whose rows are the same numbers (Pope et al. 2022, section 3.1).
+    Only k_t and v_t are new at step t; the others are cached. The last steps compute all rows at once, with the same
+    results (Pope et al. 2022, section 3.1).
     """
     q, k, v = (inputs[name] for name in "QKV")
     T, width = q.shape
@@ -65,9 +65,9 @@ def cached(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
 
 
 def online(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
-    """Compute the softmax-weighted values of one row of scores s [1 × n] with values v [1 × n], `block` at a time.
+    """Compute the softmax-weighted sum of values v [1 × n] for one row of scores s [1 × n], `block` scores at a time.
 
-    The state consists of a maximum m, a sum l and an output o. When a new block changes the maximum, l and o are scaled
+    The state consists of a maximum m, a sum l and an output o. If a new block changes the maximum, l and o are scaled
     by e^(m_old − m_new) (Milakov & Gimelshein 2018; Dao et al. 2022). The last steps are the softmax of the complete
     row.
     """

@@ -1,4 +1,4 @@
-"""Sheets that only the exercises use: sizes of an MLP, speculative sampling, a scaling law."""
+"""Sheets that are used only in exercises: sizes of an MLP, speculative sampling, and a scaling law."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from model.by_hand.tables import Table
 
 
 def _sizes(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
-    """Compute the width and parameters of a gated MLP: three matrices of d × m, no biases (Shazeer 2020)."""
+    """Compute the width and the number of parameters of a gated MLP: three d × m matrices, no biases (Shazeer 2020)."""
     d, ratio = inputs["d_model"].at(0, 0), inputs["ratio"].at(0, 0)
     width = step(
         Notation("d_mlp", "d_mlp", "mlp_width", "m = r d", "m = r d", "d_mlp = ratio * d_model"), [[ratio * d]]
@@ -22,8 +22,8 @@ def _sizes(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
 
 
 def _speculative(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
-    """Compute the distribution of one token of speculative sampling: p of the large model, q of the draft (Leviathan et
-    al. 2023, theorem 3.5).
+    """Compute the distribution of one token in speculative sampling, with p of the large model and q of the draft model
+    (Leviathan et al. 2023, theorem 3.5).
 
     A draft token is accepted with probability min(1, p / q); after a rejection, the token is drawn from max(0, p − q),
     normalized. The resulting distribution is p.

@@ -1,4 +1,6 @@
-"""From logits to a token: temperature, softmax, top-k, top-p, cross-entropy; and the probability of a complete text."""
+"""From logits to a token: temperature, softmax, top-k, top-p, and cross-entropy; and the probability of a complete
+text.
+"""
 
 from collections.abc import Mapping
 
@@ -10,11 +12,12 @@ from model.errors import InputError, say
 
 
 def logits(inputs: Mapping[str, MatrixStep], how: Softmax) -> tuple[MatrixStep, ...]:
-    """Compute the sampling distribution and the loss from logits z [1 × V], or the probability of a text, see `chain`.
+    """Compute the sampling distribution and the loss from logits z [1 × V], or the probability of a text if P is given
+    (see `chain`).
 
-    Inputs: z, temperature T, k, p, and `target`, the index of the correct token counted from 1 [1 × 1 each]. Top-k
-    keeps the k most likely tokens (Fan et al. 2018); of those, top-p keeps the fewest that together reach p (Holtzman
-    et al. 2020). Raises InputError for a target that is not a token.
+    Inputs: z; temperature T, k, p, and `target`, the index of the correct token counted from 1, all [1 × 1]. Top-k
+    keeps the k most likely tokens (Fan et al. 2018); among those, top-p keeps the smallest set whose total probability
+    reaches p (Holtzman et al. 2020). Raises InputError for a target out of range.
     """
     if "P" in inputs:
         return chain(inputs["P"])
@@ -102,7 +105,7 @@ def logits(inputs: Mapping[str, MatrixStep], how: Softmax) -> tuple[MatrixStep, 
 
 
 def _ranks(shares: list[Number]) -> list[Number]:
-    """Compute the ranks, 1 for the largest; of equal numbers, the first ranks higher."""
+    """Compute the ranks in decreasing order, from 1; of equal numbers, the first ranks higher."""
     result = []
     for i, x in enumerate(shares):
         larger = [holds(y, ">", x) for j, y in enumerate(shares) if j > i]
@@ -112,7 +115,7 @@ def _ranks(shares: list[Number]) -> list[Number]:
 
 
 def _not_below(y: Number, x: Number) -> Number:
-    """Compute [x ≤ y]: 1 if x ≤ y, else 0."""
+    """Compute [x ≤ y]: 1 if x ≤ y, otherwise 0."""
     return holds(x, "≤", y)
 
 
@@ -126,8 +129,8 @@ def chain(tokens: MatrixStep) -> tuple[MatrixStep, ...]:
     """Compute the probability of a text as the product of its tokens' probabilities P [1 × n], each given all previous
     tokens.
 
-    P(x_1 … x_n) = Π_t P(x_t | x_<t). Its logarithm is a sum, so that a long text does not underflow the smallest float.
-    The loss is the mean of −ln P, perplexity e^loss (Jelinek et al. 1977).
+    P(x_1 … x_n) = Π_t P(x_t | x_<t). Its logarithm is a sum, which does not underflow for a long text. The loss is the
+    mean of −ln P, and the perplexity is e^loss (Jelinek et al. 1977).
     """
     shares, n = tokens.row(0), tokens.shape[1]
     names = tokens.columns

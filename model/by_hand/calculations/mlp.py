@@ -1,4 +1,4 @@
-"""A linear layer, and an MLP with its activation and residual connection."""
+"""A linear layer, and an MLP with its activation function and residual connection."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -29,7 +29,9 @@ _LATEX = {
 
 
 def activated(x: Number, kind: str) -> Number:
-    """Apply an activation to one number: GELU, exact or by tanh (Hendrycks & Gimpel 2016), ReLU, or SiLU."""
+    """Apply an activation function to one number: GELU, exact or approximated with tanh (Hendrycks & Gimpel 2016),
+    ReLU, or SiLU.
+    """
     if kind == "relu":
         return largest([x, number(0)])
     if kind == "silu":
@@ -63,10 +65,11 @@ def linear(
 
 
 def mlp(inputs: Mapping[str, MatrixStep], activation: str, residual: bool) -> tuple[MatrixStep, ...]:
-    """Compute a linear layer if the inputs contain W, else an MLP; the last step is the output.
+    """Compute a linear layer if the inputs contain W, otherwise an MLP; the last step is the output.
 
     Inputs: x [T × D], W [D × M], b [1 × M]; or W_1 [D × M], b_1, W_2 [M × D], b_2, and for a gated MLP also W_G [D ×
-    M]. It is SwiGLU, SiLU(x · W_G) ⊙ (x · W_1), regardless of `activation` (Shazeer 2020). `residual`: x is added.
+    M]. The gated MLP is SwiGLU, SiLU(x · W_G) ⊙ (x · W_1), regardless of `activation` (Shazeer 2020). `residual`: x is
+    added to the output.
     """
     x = inputs["x"]
     if "W" in inputs:

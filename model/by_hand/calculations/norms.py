@@ -1,4 +1,4 @@
-"""LayerNorm, RMSNorm and BatchNorm on typed vectors, with the population variance."""
+"""LayerNorm, RMSNorm and BatchNorm on vectors entered by the user, with the population variance."""
 
 from collections.abc import Mapping
 
@@ -11,8 +11,8 @@ KINDS = ("layer", "rms", "batch")
 def norm(inputs: Mapping[str, MatrixStep], kind: str) -> tuple[MatrixStep, ...]:
     """Compute one norm of X [T × D]; the last step is its output [T × D].
 
-    LayerNorm takes mean and variance over a token's own numbers (Ba et al. 2016), BatchNorm over the tokens of a
-    dimension (Ioffe & Szegedy 2015). Both divide by √(σ² + ε), where σ² has n in the denominator, not n − 1. RMSNorm
+    LayerNorm takes mean and variance over the dimensions of each token (Ba et al. 2016), BatchNorm over the tokens for
+    each dimension (Ioffe & Szegedy 2015). Both divide by √(σ² + ε), where σ² has the divisor n, not n − 1. RMSNorm
     divides by √(mean of squares + ε) and has no β (Zhang & Sennrich 2019). γ, β [1 × D], eps [1 × 1].
     """
     x, gain, epsilon = inputs["X"], inputs["gamma"].row(0), inputs["eps"].at(0, 0)
@@ -32,7 +32,7 @@ def norm(inputs: Mapping[str, MatrixStep], kind: str) -> tuple[MatrixStep, ...]:
         return steps[-1]
 
     def lined(values: list[Number]) -> list[list[Number]]:
-        """Arrange one number per group: in a row for BatchNorm, else in a column."""
+        """Place one number per group in a row for BatchNorm, otherwise in a column."""
         return [values] if across else [[each] for each in values]
 
     def of(statistic: MatrixStep, row: int, column: int) -> Number:

@@ -1,4 +1,4 @@
-"""Positions by hand: the sinusoids and the map from one position to another; rotation in two layouts."""
+"""Position encodings by hand: sinusoids and the linear map between positions, and rotation in two layouts."""
 
 from collections.abc import Mapping
 
@@ -8,8 +8,8 @@ from model.errors import InputError
 
 
 def positions(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
-    """Compute the rotation of a vector x if the inputs contain one, else sinusoids. Raises InputError for
-    odd widths.
+    """Compute the rotation of a vector if the inputs contain x, otherwise sinusoids. Raises InputError
+    for odd widths.
     """
     return rotary(inputs) if "x" in inputs else sinusoids(inputs)
 
@@ -40,10 +40,11 @@ def frequencies(inputs: Mapping[str, MatrixStep], half: int, name: str, symbol: 
 
 
 def sinusoids(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
-    """Compute PE [N × d], and the map A [d × d] from the vector of any position to that of the position k later.
+    """Compute PE [N × d], and the matrix A [d × d] that maps the encoding of any position to that of the position k
+    later.
 
-    PE(p)_2i = sin(p ω_i), PE(p)_2i+1 = cos(p ω_i) (Vaswani et al. 2017, section 3.5). By the angle sum identities PE(p
-    + k) = A PE(p), where A rotates every pair by k ω_i and does not depend on p. Inputs: N, d, base, p, k, all [1 × 1];
+    PE(p)_2i = sin(p ω_i), PE(p)_2i+1 = cos(p ω_i) (Vaswani et al. 2017, section 3.5). By the angle sum identities, PE(p
+    + k) = A PE(p), where A rotates each pair by k ω_i and does not depend on p. Inputs: N, d, base, p, k, all [1 × 1];
     p is counted from 0.
     """
     rows, width, p, k = (_integer(inputs, name) for name in ("N", "d", "p", "k"))
@@ -98,8 +99,8 @@ def rotary(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
     """Compute RoPE of x [1 × d] at position m in both layouts, and the permutation that converts one to the other.
 
     The adjacent layout rotates the pairs (x_1, x_2), (x_3, x_4), … (Su et al. 2021, section 3.2.2); the half-split
-    layout rotates (x_i, x_(i + d/2)), as in most code. If x' holds the odd-numbered entries of x followed by the
-    even-numbered ones, half(x') is adjacent(x) in that same order.
+    layout rotates (x_i, x_(i + d/2)), as in most implementations. If x' is x permuted so that odd-numbered entries
+    precede even-numbered ones, half(x') is adjacent(x) with the same permutation.
     """
     x = inputs["x"]
     width = x.shape[1]

@@ -1,4 +1,4 @@
-"""Quantization of a few numbers to integers: scale, zero point, and the error (Jacob et al. 2018, section 2.1)."""
+"""Quantization of a few numbers to integers: scale, zero point, and error (Jacob et al. 2018, section 2.1)."""
 
 from collections.abc import Mapping
 
@@ -12,12 +12,12 @@ SCHEMES = ("symmetric", "affine")
 
 @public(scheme=one_of(SCHEMES))
 def rounding(inputs: Mapping[str, MatrixStep], scheme: str) -> tuple[MatrixStep, ...]:
-    """Quantize x [1 × n] to integers of `bits` bits and restore it, step by step in exact fractions.
+    """Quantize x [1 × n] to integers of `bits` bits and dequantize it, with all steps in exact fractions.
 
-    With scheme "symmetric", s = max |x| / (2^(b−1) − 1), and 0 maps to 0. With "affine", s = (high − low) / (2^b − 1)
-    for a range that includes 0, with the zero point z = round(−low / s), so that 0 is represented exactly. Then q =
-    clamp(round(x / s) + z), and the restored value is s (q − z). The error is at most s / 2. Raises InputError if every
-    number is 0.
+    Scheme `symmetric`: s = max |x| / (2^(b−1) − 1), and 0 maps to 0. Scheme `affine`: s = (high − low) / (2^b − 1) for
+    a range that includes 0, with the zero point z = round(−low / s), so that 0 is represented exactly. Then q =
+    clamp(round(x / s) + z), and the dequantized value is s (q − z). The error is at most s / 2. Raises InputError if
+    all numbers are 0.
     """
     x, bits = inputs["x"], int(inputs["bits"].cells[0][0].value)
     numbers = x.row(0)
@@ -126,5 +126,5 @@ def rounding(inputs: Mapping[str, MatrixStep], scheme: str) -> tuple[MatrixStep,
 
 
 def _clamp(x: Number, low: int, high: int) -> Number:
-    """Clamp x to the bounds."""
+    """Clamp x to [low, high]."""
     return largest([smallest([x, number(high)]), number(low)])

@@ -1,4 +1,4 @@
-"""Row-wise softmax step by step, with or without subtraction of the maximum, in exact numbers or in a float type."""
+"""Row-wise softmax with all steps, with or without subtraction of the maximum, in exact numbers or in a float type."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,18 @@ KINDS = ("exact", *FLOATS)
 class Softmax:
     """Options of the softmax."""
 
-    stable: bool = True  # subtract the largest score of each row first
-    kind: str = "exact"  # or the float type to which every step is rounded
+    stable: bool = True  # subtract the maximum of each row first
+    kind: str = "exact"  # "exact", or the float type to which each step is rounded
 
 
 def softmax(
     scores: MatrixStep, how: Softmax, mark: str = "", out: tuple[str, str] = ("A", "A")
 ) -> tuple[MatrixStep, ...]:
-    """Compute the weights from scores, row by row. The last step is the weights, whose name and symbol are `out`.
+    """Compute attention weights from scores row by row. The last step contains the weights; `out` is its name and
+    symbol.
 
-    A_ij = e^(S_ij − m_i) / Σ_k e^(S_ik − m_i), the same for every m_i; with m_i the row's maximum no exponential
-    exceeds 1 (Goodfellow et al. 2016, section 4.1). `mark` distinguishes the steps of several heads.
+    A_ij = e^(S_ij − m_i) / Σ_k e^(S_ik − m_i), which is the same for all m_i; if m_i is the row's maximum, no
+    exponential exceeds 1 (Goodfellow et al. 2016, section 4.1). `mark` distinguishes the steps of several heads.
     """
     steps: list[MatrixStep] = []
     rows, columns = scores.rows, scores.columns

@@ -1,4 +1,4 @@
-"""Attention as a module: full softmax attention, or attention through a window."""
+"""Attention as a module: full or sliding-window softmax attention."""
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from model.gpt.passes import Pass
 
 
 class Attention(nn.Module):
-    """Causal self-attention with H query heads that share G key/value heads, full or within a `window`."""
+    """Causal self-attention with H query heads that share G KV heads, full or within a sliding `window`."""
 
     def __init__(self, config: ModelConfig, window: int | None = None) -> None:
         super().__init__()
@@ -27,18 +27,18 @@ class Attention(nn.Module):
         self.q_norm = Norm(rms(config), E) if config.qk_norm else None
         self.k_norm = Norm(rms(config), E) if config.qk_norm else None
         self.counts = (config.n_head, config.n_kv_head, config.n_kv_head)
-        self.joint: tuple[Linear, ...] = ()  # q, k and v as one; in a tuple, so that no parameter is registered twice
+        self.joint: tuple[Linear, ...] = ()  # q, k and v as one; a tuple, so that no parameter is registered twice
 
     def project(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
-        """Return q [B, H, T, E], k and v [B, G, T, E], with norm and rotation applied. x [B, T, D]"""
+        """Return q [B, H, T, E], k and v [B, G, T, E], with QK norm and RoPE applied. x [B, T, D]"""
         return project(self, x, layer, run)
 
     def parts(self) -> tuple[Linear, ...]:
-        """Return the parts of `joint`, in order."""
+        """Return the parts of `joint`, in the same order."""
         return self.q, self.k, self.v
 
     def initialize(self) -> None:
-        """Do nothing beyond what every matrix and bias gets."""
+        """Do nothing, since the default initialization of matrices and biases is sufficient."""
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         q, k, v = self.project(x, layer, run)
@@ -48,7 +48,7 @@ class Attention(nn.Module):
         return run.at("attn_out", layer, self.o(merge_heads(run.at("z", layer, z))))
 
     def _recent(self, layer: int, k: Tensor, v: Tensor, cache: KVCache) -> tuple[Tensor, Tensor]:
-        """Return the kept keys and values followed by the new ones, and keep the last W - 1. [B, G, S, E] each"""
+        """Return the stored keys and values followed by the new ones, and store the last W - 1. [B, G, S, E] each"""
         if held := cache.state(layer):
             k, v = torch.cat((held[0], k), 2), torch.cat((held[1], v), 2)
         first = 0 if cache.whole else max(k.shape[2] - self.window + 1, 0)
@@ -56,7 +56,7 @@ class Attention(nn.Module):
         return k, v
 
     def _through_window(self, layer: int, q: Tensor, k: Tensor, v: Tensor, run: Pass) -> Tensor:
-        """Return the heads' outputs with a window; the full pattern is computed only for a tap or `see`."""
+        """Return the heads' outputs within the window. The full pattern is computed only for a tap or `see`."""
         if run.see is None and not run.explicit:
             return window_attention(q, k, v, self.window)
         if run.cache is not None and not run.cache.whole:

@@ -1,13 +1,13 @@
-"""The module of the mixers that keep a matrix a head: linear attention, retention and the delta rule.
+"""The module of the mixers that keep one matrix per head: linear attention, retention and the delta rule.
 
     q, k, v ---- mixing ----> mixed --- norm of each head --- x silu(g) ---> z --- o ---> attn_out
                    |
-            state [E, E] a head
+            state [E, E] per head
 
-Without a softmax a head's output has no fixed size: each is normalized before it is written (an RMSNorm with one gain
-for all heads; Sun et al. 2023, 3.1, use a GroupNorm). Retention and linear attention have a gate g on the output (Sun
-et al. 2023, eq. 8; Yang et al. 2024, 4.4), the delta rule has none (Yang et al. 2024, "Parallelizing ...", 3.3, whose
-short convolutions are left out).
+Without a softmax, the norm of a head's output is unbounded, so each output is normalized before the projection (by an
+RMSNorm with one gain for all heads; Sun et al. 2023, 3.1, use a GroupNorm). Retention and linear attention have an
+output gate g (Sun et al. 2023, eq. 8; Yang et al. 2024, 4.4). The delta rule has none (Yang et al. 2024, "Parallelizing
+...", 3.3, whose short convolutions are omitted here).
 """
 
 import math
@@ -28,7 +28,7 @@ from model.gpt.passes import Pass
 
 
 class LinearAttention(nn.Module):
-    """H heads that each carry a matrix of d_head x d_head numbers from token to token."""
+    """H heads, each with a d_head x d_head matrix as recurrent state."""
 
     def __init__(self, config: ModelConfig, kind: str) -> None:
         super().__init__()
@@ -45,17 +45,17 @@ class LinearAttention(nn.Module):
         self.gate = Linear(D, H * E, bias=False) if kind != "delta" else None
         self.out_norm = Norm(rms(config), E)
         self.counts = (H, config.n_kv_head, config.n_kv_head)
-        self.joint: tuple[Linear, ...] = ()  # q, k and v as one; in a tuple, so that no parameter is registered twice
+        self.joint: tuple[Linear, ...] = ()  # q, k and v as one; a tuple, so that no parameter is registered twice
 
     def parts(self) -> tuple[Linear, ...]:
-        """Return the parts of `joint`, in order."""
+        """Return the parts of `joint`, in the same order."""
         return self.q, self.k, self.v
 
     def initialize(self) -> None:
-        """Do nothing beyond what every matrix and bias gets."""
+        """Do nothing, since the default initialization of matrices and biases is sufficient."""
 
     def inputs(self, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return q, k, v [B, H, T, E] as in the formulas, and the log decay, or beta, of each head [B or 1, H, T]."""
+        """Return q, k, v [B, H, T, E] as in the formulas, and the log decay (or beta) of each head [B or 1, H, T]."""
         q, k, v = project(self, x, layer, run)
         q, k, v = (wide(part) for part in (q, k, v))
         k, v = (part.repeat_interleave(self.n_head // part.shape[1], 1) for part in (k, v))
@@ -68,13 +68,13 @@ class LinearAttention(nn.Module):
         return q / math.sqrt(self.d_head), k, v, log_a
 
     def mixing(self, x: Tensor, layer: int, run: Pass) -> Tensor:
-        """Return the signed matrix that the recurrence equals: mixed = matrix @ v. x [B, T, D] -> [B, H, T, T]"""
+        """Return the signed matrix equivalent to the recurrence: mixed = matrix @ v. x [B, T, D] -> [B, H, T, T]"""
         q, k, _, rates = self.inputs(x, layer, run)
         return (delta if self.kind == "delta" else decay).matrix(q, k, rates)
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         inputs = self.inputs(x, layer, run)
-        with torch.autocast(x.device.type, enabled=False):  # the sums over a text need float32
+        with torch.autocast(x.device.type, enabled=False):  # sums over a text require float32
             mixed = self._mix(*inputs, layer, run)
         z = self.out_norm(run.at("mixed", layer, mixed).to(x.dtype))
         if self.gate is not None:
@@ -82,7 +82,7 @@ class LinearAttention(nn.Module):
         return run.at("attn_out", layer, self.o(merge_heads(run.at("z", layer, z))))
 
     def _mix(self, q: Tensor, k: Tensor, v: Tensor, rates: Tensor, layer: int, run: Pass) -> Tensor:
-        """Return the heads' outputs before the norm, continuing the cache's state and updating it. [B, H, T, E]"""
+        """Return the heads' outputs before the norm, and update the cached state if there is a cache. [B, H, T, E]"""
         rule = delta if self.kind == "delta" else decay
         held = None if run.cache is None else run.cache.state(layer)
         state = q.new_zeros(*q.shape[:2], self.d_head, self.d_head) if held is None else held[0]

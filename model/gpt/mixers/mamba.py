@@ -1,12 +1,13 @@
-"""The module of Mamba's mixer: a convolution over the last few tokens, then the selective state space, then a gate.
+"""The module of the Mamba mixer: a convolution over the last few tokens, the selective state space, and a gate.
 
     x --- in_proj --+-- u --- conv, silu --- scan --- + D u --- x silu(gate) ---> z --- o ---> attn_out
                     +-- gate              |
                                    state [I, N]
 
-Gu & Dao 2023, "Mamba", figure 3 and 3.4. It has channels, I = expand x d_model, and no heads: for everything that is
-shown a head, head h is channels h I / H to (h + 1) I / H - 1. "v" are the channels after the convolution, "mixed" what
-the state gives back of them, which is matrix @ v a channel; D u, a path past the state, is not in the matrix.
+Gu & Dao 2023, "Mamba", figure 3 and 3.4. Mamba has I = expand x d_model channels and no heads; for views of heads, head
+h consists of the channels h I / H to (h + 1) I / H - 1. "v" are the channels after the convolution, and "mixed" is the
+output of the state for them, which is matrix @ v for each channel. D u, a path that bypasses the state, is not part of
+the matrix.
 """
 
 import math
@@ -24,26 +25,28 @@ from model.gpt.mixers.precision import wide
 from model.gpt.mixers.selective import StateSelection
 from model.gpt.passes import Pass
 
-SHORTEST, LONGEST = 1e-3, 1e-1  # step sizes of a new model
+SHORTEST, LONGEST = 1e-3, 1e-1  # minimum and maximum step size at initialization
 
 
 class Convolution(nn.Module):
-    """A convolution per channel: a weighted sum of its last K values, with a bias."""
+    """A causal convolution per channel: a weighted sum of the last K values, with a bias."""
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(channels, width))  # [I, K], the last one for the token itself
+        self.weight = nn.Parameter(torch.empty(channels, width))  # [I, K], the last column for the token itself
         self.bias = nn.Parameter(torch.empty(channels))
 
     def forward(self, u: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sums for u [B, T, I] after the K - 1 values before it, tail [B, K - 1, I], and the next tail."""
+        """Return the weighted sums for u [B, T, I], given the K - 1 preceding values `tail` [B, K - 1, I], and the next
+        tail.
+        """
         T, padded = u.shape[1], torch.cat((tail, u), 1)
         out = self.bias + sum(self.weight[:, n] * padded[:, n : n + T] for n in range(self.weight.shape[1]))
         return out, padded[:, T:]
 
 
 class Mamba(nn.Module):
-    """I channels that each carry N numbers from token to token, in H groups."""
+    """I channels in H groups, each channel with N numbers as recurrent state."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -51,7 +54,7 @@ class Mamba(nn.Module):
         self.n_head, self.width, self.rank = config.n_head, channels // config.n_head, config.dt_rank
         self.in_proj = Linear(D, 2 * channels, bias=False)  # u and the gate
         self.conv = Convolution(channels, config.d_conv)
-        self.x_proj = Linear(channels, self.rank + 2 * N, bias=False)  # the step size, at low rank, B and C
+        self.x_proj = Linear(channels, self.rank + 2 * N, bias=False)  # low-rank step size, B and C
         self.dt_proj = Linear(self.rank, channels, bias=True)
         self.A_log = nn.Parameter(torch.empty(channels, N))  # A = -exp(A_log)
         self.D = nn.Parameter(torch.empty(channels))
@@ -59,11 +62,13 @@ class Mamba(nn.Module):
         self.joint: tuple[Linear, ...] = ()
 
     def parts(self) -> tuple[Linear, ...]:
-        """Return no parts: in_proj is one product already."""
+        """Return no parts, since in_proj is already a single product."""
         return ()
 
     def initialize(self) -> None:
-        """Set rates 1 .. N, step sizes between SHORTEST and LONGEST, and fan-in for inputs. Gu & Dao 2023, 3.6."""
+        """Set rates to 1 .. N, step sizes between SHORTEST and LONGEST, and inputs to uniform by fan-in. Gu & Dao 2023,
+        3.6.
+        """
         channels, N = self.A_log.shape
         self.A_log.copy_(torch.arange(1, N + 1, dtype=torch.float32).log().expand(channels, N))
         self.D.fill_(1)
@@ -71,10 +76,10 @@ class Mamba(nn.Module):
             bound = 1 / math.sqrt(module.weight.shape[1])
             nn.init.uniform_(module.weight, -bound, bound)
         size = torch.exp(torch.rand(channels) * math.log(LONGEST / SHORTEST) + math.log(SHORTEST))
-        self.dt_proj.bias.copy_(size + torch.log(-torch.expm1(-size)))  # softplus of it is `size`
+        self.dt_proj.bias.copy_(size + torch.log(-torch.expm1(-size)))  # softplus of the bias is `size`
 
     def select(self, u: Tensor) -> StateSelection:
-        """Return each token's selection, from the channels after the convolution. u [B, T, I]"""
+        """Return the selection parameters of each token, from the channels after the convolution. u [B, T, I]"""
         low, B, C = self.x_proj(u).split((self.rank, *[self.A_log.shape[1]] * 2), -1)
         delta = F.softplus(F.linear(wide(low), self.dt_proj.weight, self.dt_proj.bias))
         return StateSelection(wide(u), delta, -self.A_log.exp(), wide(B), wide(C))
@@ -82,7 +87,7 @@ class Mamba(nn.Module):
     def inputs(
         self, x: Tensor, layer: int, run: Pass, tail: Tensor | None = None
     ) -> tuple[StateSelection, Tensor, Tensor]:
-        """Return the selection, the gate [B, T, I], and the convolution's next tail. x [B, T, D]"""
+        """Return the selection, the gate [B, T, I], and the next tail of the convolution. x [B, T, D]"""
         u, gate = self.in_proj(x).chunk(2, -1)
         K = self.conv.weight.shape[1]
         u, tail = self.conv(u, u.new_zeros(len(u), K - 1, u.shape[-1]) if tail is None else tail)
@@ -96,8 +101,8 @@ class Mamba(nn.Module):
         return selective.matrix(chosen, slice(channel, channel + 1))[:, 0]
 
     def weights(self, chosen: StateSelection, heads: range) -> Tensor:
-        """Return the map of each head: the mean absolute value of its channels' matrices, rows summing to 1. [B, heads,
-        T, T]
+        """Return the map of each head: the mean absolute matrix of its channels, with normalized rows.
+        [B, heads, T, T]
         """
         spans = [slice(head * self.width, (head + 1) * self.width) for head in heads]
         return torch.stack([row_weights(selective.sizes(chosen, span)) for span in spans], 1)
@@ -107,7 +112,7 @@ class Mamba(nn.Module):
         chosen, gate, tail = self.inputs(x, layer, run, tail)
         if state is None:
             state = chosen.u.new_zeros(len(x), *self.A_log.shape)
-        with torch.autocast(x.device.type, enabled=False):  # the sums over a text need float32
+        with torch.autocast(x.device.type, enabled=False):  # sums over a text require float32
             mixed, state = selective.scan(chosen, state)
         if run.cache is not None:
             run.cache.keep(layer, (tail, state))

@@ -1,4 +1,4 @@
-"""The module of each mixer by name. Every module maps [B, T, D] to [B, T, D] and writes through `o`."""
+"""The module of each mixer by name. Every module maps [B, T, D] to [B, T, D], with `o` as its output projection."""
 
 from torch import nn
 

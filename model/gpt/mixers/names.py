@@ -1,16 +1,16 @@
-"""The names of the mixers, and checks that a config's mixers fit its sizes."""
+"""The names of the mixers, and validation of a config's mixers."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-ATTENTION = ("softmax", "sliding_window")  # have scores, and a softmax over them
-LINEAR = ("linear", "retention", "delta")  # keep a matrix [E, E] per head
-BOUNDED = ("sliding_window", *LINEAR, "mamba")  # keep a state of constant size: a window, or a recurrent state
+ATTENTION = ("softmax", "sliding_window")  # mixers with scores and a softmax over them
+LINEAR = ("linear", "retention", "delta")  # mixers with a state matrix [E, E] per head
+BOUNDED = ("sliding_window", *LINEAR, "mamba")  # mixers with a state of constant size: a window, or a recurrent state
 MIXERS = ("softmax", *BOUNDED)
 
 
 class Shape(Protocol):
-    """The fields of a ModelConfig that are read here."""
+    """The fields of a ModelConfig that this module uses."""
 
     mixer: str | tuple[str, ...]
     n_layer: int
@@ -21,11 +21,10 @@ class Shape(Protocol):
 
 
 def checked_mixer(config: Shape) -> str | tuple[str, ...]:
-    """Return the config's mixer in canonical form: a name if all layers have the same, else a tuple of names (JSON: a
-    list).
+    """Return the config's mixer in canonical form: one name if all layers have the same, otherwise a tuple of names.
 
-    Raises ValueError for an unknown name, a number of names other than that of the layers, a window without a size, and
-    Mamba channels that do not divide into the heads.
+    Raises ValueError for an unknown name, a number of names that differs from the number of layers, a sliding window
+    without a size, and a number of Mamba channels that is not divisible by the number of heads.
     """
     names = (config.mixer,) if isinstance(config.mixer, str) else config.mixer
     if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):

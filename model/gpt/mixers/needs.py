@@ -1,4 +1,4 @@
-"""Errors for functions that are defined for attention only, in a layer with another mixer."""
+"""Errors of functions that require attention, for layers with another mixer."""
 
 from model.arguments import check_layer
 from model.errors import InputError, say
@@ -26,12 +26,12 @@ def need_qkv(config: ModelConfig, layer: int) -> None:
 
 
 def _others(config: ModelConfig) -> str:
-    """Return the layers with attention as text, "" without any."""
+    """Return the indices of the layers with attention as a string, "" for a model without attention."""
     return ", ".join(str(layer) for layer in range(config.n_layer) if config.is_attention(layer))
 
 
 def need_attention(config: ModelConfig) -> None:
-    """Raise InputError unless every layer has full attention: for functions that replace, shorten or share it."""
+    """Raise InputError unless every layer has full attention, for functions that replace, restrict or share it."""
     other = [layer for layer, name in enumerate(config.mixers) if name != "softmax"]
     if other:
         raise InputError(
@@ -42,7 +42,7 @@ def need_attention(config: ModelConfig) -> None:
 
 
 def need_rewinding(config: ModelConfig) -> None:
-    """Raise InputError unless tokens can be taken back: a state or a window does not hold them."""
+    """Raise InputError unless the cache can be rewound, which a recurrent state or a sliding window does not allow."""
     if config.stateful:
         raise InputError(
             "This model's state does not keep every token, so tokens cannot be removed from it again.",

@@ -1,4 +1,4 @@
-"""Precision of sums over a text: at least float32, whatever type the products before them have."""
+"""Precision of sums over a text: at least float32, whatever the type of the preceding products."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""The projection from the stream to queries, keys and values, shared by every mixer that has them."""
+"""The projection of the stream to queries, keys and values, shared by all mixers that have them."""
 
 from typing import Protocol
 
@@ -19,12 +19,12 @@ class Projecting(Protocol):
     v: Linear
     q_norm: nn.Module | None
     k_norm: nn.Module | None
-    counts: tuple[int, int, int]  # heads of q, k and v
+    counts: tuple[int, int, int]  # number of heads of q, k and v
     joint: tuple[Linear, ...]  # the joint layer of q, k and v, if `Transformer.join` has built it
 
 
 def project(mixer: Projecting, x: Tensor, layer: int, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
-    """Return q [B, H, T, E], k and v [B, G, T, E], with norm and rotation applied. x [B, T, D]"""
+    """Return q [B, H, T, E], k and v [B, G, T, E], with QK norm and RoPE applied. x [B, T, D]"""
     if run.tap is None and mixer.q_norm is None and not torch.is_grad_enabled() and (joint := joined(mixer)):
         return _project_joint(mixer, joint(x), run)
     q, k, v = (split_heads(linear(x), mixer.d_head) for linear in (mixer.q, mixer.k, mixer.v))
@@ -37,7 +37,7 @@ def project(mixer: Projecting, x: Tensor, layer: int, run: Pass) -> tuple[Tensor
 
 
 def _project_joint(mixer: Projecting, qkv: Tensor, run: Pass) -> tuple[Tensor, Tensor, Tensor]:
-    """Return q, k and v from one joint product, by one rotation; without taps in between. qkv [B, T, (H + 2 G) E]"""
+    """Return q, k and v from one joint product, with one rotation and without taps. qkv [B, T, (H + 2 G) E]"""
     H, G, _ = mixer.counts
     heads = split_heads(qkv, mixer.d_head)  # [B, H + 2 G, T, E]
     if run.rope is None:

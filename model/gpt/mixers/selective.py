@@ -1,17 +1,19 @@
-"""The selective state space of Mamba: a scalar recurrence a channel and state number, whose speed the token chooses.
+"""The selective state space of Mamba: a scalar recurrence for each channel and state dimension, with token-dependent
+step sizes.
 
     recurrent   h_t = exp(d_t A) h_(t-1) + d_t B_t u_t,     y_t = C_t . h_t         (one channel; h, A, B and C are [N])
     matrix      M[t, s] = sum over n of C_t[n] exp(A[n] (d_(s+1) + ... + d_t)) d_s B_s[n]  for s <= t,     y = M u
 
-u [B, T, I] are the channels, d their step sizes ("delta", above 0), A [I, N] below 0 and the same for every token; B
-and C [B, T, N] are read from the token and shared by the channels. A long step writes the token in and lets the past
-fade, a short one passes the token by. Gu & Dao 2023, "Mamba", 3.2 and algorithm 2; B is discretized as d B (their code,
-and the first order of eq. 4). The matrix is Ali et al. 2024, "The Hidden Attention of Mamba Models", eq. 7 to 10; every
-channel has its own.
+u [B, T, I] are the channels, and d their step sizes ("delta", positive). A [I, N] is negative and the same for all
+tokens; B and C [B, T, N] are computed from the token and shared by the channels. A large step writes the token into the
+state and lets the past decay; a small step ignores the token. Gu & Dao 2023, "Mamba", 3.2 and algorithm 2; B is
+discretized as d B (as in their code, to first order in eq. 4). The matrix is that of Ali et al. 2024, "The Hidden
+Attention of Mamba Models", eq. 7 to 10; every channel has its own.
 
-The recurrence runs over the tokens in plain Python, each step over all sequences, channels and state numbers: on a CPU
-that reads and writes the least (a parallel scan passes over [B, T, I, N] once for every doubling of T). Its gradient is
-the same walk backwards: nothing of size [B, T, I, N] is stored but h at every 16th token, the rest is computed again.
+The recurrence is a Python loop over the tokens, in which each step processes all sequences, channels and state
+dimensions. On a CPU this causes the least memory traffic (a parallel scan traverses [B, T, I, N] once for every
+doubling of T). The gradient is a loop in the reverse direction. Nothing of size [B, T, I, N] is stored: h is stored at
+every 16th token, and recomputed between these.
 """
 
 from collections.abc import Iterator
@@ -21,18 +23,18 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-STORED = 16  # tokens between the states that the forward pass stores for the backward pass
+STORED = 16  # number of tokens between two states that the forward pass stores for the backward pass
 
 
 @dataclass(frozen=True, eq=False)
 class StateSelection:
-    """The tokens' selections, and the channels themselves."""
+    """The inputs of the recurrence: the channels, and the parameters that each token selects."""
 
-    u: Tensor  # channels after the convolution, [B, T, I]
-    delta: Tensor  # step sizes, [B, T, I]
-    A: Tensor  # rates, below 0, [I, N]
-    B: Tensor  # write vectors of the tokens (B), [B, T, N]
-    C: Tensor  # read vectors of the tokens (C), [B, T, N]
+    u: Tensor  # [B, T, I] channels after the convolution
+    delta: Tensor  # [B, T, I] step sizes
+    A: Tensor  # [I, N] negative rates
+    B: Tensor  # [B, T, N] write vectors of the tokens
+    C: Tensor  # [B, T, N] read vectors of the tokens
 
 
 def step(state: Tensor, s: StateSelection, t: int) -> Tensor:
@@ -42,7 +44,7 @@ def step(state: Tensor, s: StateSelection, t: int) -> Tensor:
 
 
 def recurrent(s: StateSelection, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute y [B, T, I] and h after the last token [B, I, N], as in the formula: the reference for `scan`."""
+    """Compute y [B, T, I] and h after the last token [B, I, N] directly by the formula, as a reference for `scan`."""
     out = []
     for t in range(s.u.shape[1]):
         state = step(state, s, t)
@@ -51,12 +53,12 @@ def recurrent(s: StateSelection, state: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def rows(s: StateSelection, channels: slice = slice(None)) -> Iterator[Tensor]:
-    """Yield the matrices of the channels one row at a time, row t being [B, I', t + 1].
+    """Yield the matrices of the channels one row at a time; row t is [B, I', t + 1].
 
-    The remainder of each token is carried along: it starts as d_s B_s and fades with every step.
+    The remaining contribution of each token is carried along: it starts as d_s B_s and decays at every step.
     """
     delta, A = s.delta[:, :, channels], s.A[channels]
-    left = delta.new_zeros(len(delta), A.shape[0], delta.shape[1], A.shape[1])  # of token s, [B, I', s, N]
+    left = delta.new_zeros(len(delta), A.shape[0], delta.shape[1], A.shape[1])  # contributions left, [B, I', s, N]
     for t in range(delta.shape[1]):
         left[:, :, :t] *= torch.exp(delta[:, t, :, None] * A)[:, :, None, :]
         left[:, :, t] = delta[:, t, :, None] * s.B[:, t, None, :]
@@ -64,7 +66,7 @@ def rows(s: StateSelection, channels: slice = slice(None)) -> Iterator[Tensor]:
 
 
 def matrix(s: StateSelection, channels: slice = slice(None)) -> Tensor:
-    """Return M of each of the channels, with M @ u = y from an empty state. [B, I', T, T]"""
+    """Return M of each of the channels, such that M @ u = y from an empty state. [B, I', T, T]"""
     n, T, width = s.delta[:, :, channels].shape
     out = s.delta.new_zeros(n, width, T, T)
     for t, row in enumerate(rows(s, channels)):
@@ -73,7 +75,7 @@ def matrix(s: StateSelection, channels: slice = slice(None)) -> Tensor:
 
 
 def sizes(s: StateSelection, channels: slice = slice(None)) -> Tensor:
-    """Return the mean of |M| over the channels, without storing their matrices. [B, T, T]"""
+    """Return the mean of |M| over the channels, without storing all their matrices. [B, T, T]"""
     n, T, _ = s.delta.shape
     out = s.delta.new_zeros(n, T, T)
     for t, row in enumerate(rows(s, channels)):
@@ -82,15 +84,15 @@ def sizes(s: StateSelection, channels: slice = slice(None)) -> Tensor:
 
 
 def scan(s: StateSelection, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute y [B, T, I] and h after the last token [B, I, N], with a gradient of its own."""
+    """Compute y [B, T, I] and h after the last token [B, I, N], with a custom gradient."""
     return _Scan.apply(s.u, s.delta, s.A, s.B, s.C, state)
 
 
 class _Scan(torch.autograd.Function):
     """The recurrence and its gradient.
 
-    Internally, tokens are on the first axis, and the channels of a state [N, B, I] on the last: a step then works
-    through contiguous rows of memory, with B_t and C_t as factors.
+    Internally, tokens are on the first axis, and the channels of a state [N, B, I] on the last, so that a step
+    processes contiguous rows of memory, with B_t and C_t as factors.
     """
 
     @staticmethod
@@ -137,8 +139,9 @@ class _Scan(torch.autograd.Function):
 
 
 def _advance(state: Tensor, delta: Tensor, A: Tensor, written: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the state after one token, and the decay. state [N, B, I], delta and written [B, I], A [N, 1, I], B [N, B,
-    1]
+    """Return the state after one token, and the decay.
+
+    state [N, B, I], delta and written [B, I], A [N, 1, I], B [N, B, 1]
     """
     decay = torch.mul(delta, A).exp_()
     return (state * decay).addcmul_(written[None], B), decay

@@ -1,4 +1,4 @@
-"""The matrices of a traced layer for any mixer: the map that is drawn, and the matrix that produces the output."""
+"""The matrices of a traced layer with any mixer: the map that is drawn, and the matrix that produces the output."""
 
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from model.gpt.transformer import Transformer
 
 
 class Traced(Protocol):
-    """The part of model.tracing.trace.Trace that is used here."""
+    """The subset of model.tracing.trace.Trace that this module uses."""
 
     model: Transformer
     residuals: Tensor  # [L + 1, T, D]
@@ -25,16 +25,14 @@ class Traced(Protocol):
 
 
 def mixer_input(trace: Traced, layer: int) -> tuple[Tensor, Pass]:
-    """Return the input of the layer's mixer, with the run's edits, and the Pass to run it. [1, T, D]"""
+    """Return the input of the layer's mixer [1, T, D] with the run's edits, and the Pass with which to run it."""
     run, block = trace.prepare(layer, trace.residuals.shape[1]), trace.model.blocks[layer]
     x = run.at("resid_pre", layer, trace.residuals[layer][None])
     return x if block.post_norm else block.norm1.tapped(x, "norm1", layer, run), run
 
 
 def mixing_matrix(trace: Traced, layer: int, index: int) -> Tensor:
-    """Return the signed matrix of a head of linear attention, retention or the delta rule, or of a channel of Mamba.
-    [T, T]
-    """
+    """Return the signed matrix of a Mamba channel, or of a head of another mixer without a softmax. [T, T]"""
     x, run = mixer_input(trace, layer)
     mixer = trace.model.blocks[layer].attn
     if trace.config.mixer_of(layer) == "mamba":
@@ -43,7 +41,7 @@ def mixing_matrix(trace: Traced, layer: int, index: int) -> Tensor:
 
 
 def hidden_weights(trace: Traced, layer: int, head: int) -> Tensor:
-    """Return the map of a head without a softmax: model.gpt.mixers.hidden. [T, T]"""
+    """Return the hidden-attention map of a head without a softmax (model.gpt.mixers.hidden). [T, T]"""
     if trace.config.mixer_of(layer) != "mamba":
         return row_weights(mixing_matrix(trace, layer, head))
     x, run = mixer_input(trace, layer)
@@ -53,6 +51,6 @@ def hidden_weights(trace: Traced, layer: int, head: int) -> Tensor:
 
 @torch.inference_mode()
 def selection(trace: Traced, layer: int) -> StateSelection:
-    """Return the selections of the run's tokens in a layer of Mamba; the batch axis is 1."""
+    """Return the selection parameters of the run's tokens in a Mamba layer; the batch axis has size 1."""
     x, run = mixer_input(trace, layer)
     return trace.model.blocks[layer].attn.inputs(x, layer, run)[0]

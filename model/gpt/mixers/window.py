@@ -1,7 +1,7 @@
-"""Attention through a window: a token sees the last W tokens, itself included, and nothing before them.
+"""Sliding-window attention: the last W tokens, including the query's own, are visible to a query.
 
-Beltagy et al. 2020, "Longformer", 3.1 (one-sided, as in Jiang et al. 2023, "Mistral 7B", 2.1). With W >= S the numbers
-are those of full attention. Through L such layers a token can still hear of one L (W - 1) tokens back.
+Beltagy et al. 2020, "Longformer", 3.1 (one-sided, as in Jiang et al. 2023, "Mistral 7B", 2.1). With W >= S the results
+are those of full attention. The receptive field of L such layers is L (W - 1) tokens before the query.
 """
 
 import math
@@ -11,26 +11,27 @@ from torch import Tensor
 
 from model.gpt.layers import attention_scores, mix
 
-_ROWS = 128  # queries at once; they share few keys, so no [T, S] matrix is needed
+_ROWS = 128  # number of queries per block; few keys are visible to a block, so no [T, S] matrix is needed
 
 
 def outside(T: int, S: int, window: int) -> Tensor:
-    """Return a mask, True if key s lies `window` or more tokens before query t, the T queries being the last of S. [T,
-    S] bool
+    """Return a mask that is True if key s is `window` or more tokens before query t. [T, S] bool
+
+    The T queries are the last of S positions.
     """
     return torch.ones(T, S, dtype=torch.bool).tril_(S - T - window)
 
 
 def window_scores(q: Tensor, k: Tensor, window: int) -> Tensor:
-    """Return the scores of full attention, -inf also where the key lies outside the window. -> [B, H, T, S]"""
+    """Return the scores of full attention, with -inf also for keys outside the window. -> [B, H, T, S]"""
     scores = attention_scores(q, k)
     return scores.masked_fill_(outside(*scores.shape[-2:], window), -math.inf)
 
 
 def window_attention(q: Tensor, k: Tensor, v: Tensor, window: int) -> Tensor:
-    """Compute scores, pattern and mix, one block of queries at a time over the keys that it sees.
+    """Compute attention within the window, one block of queries at a time with only the keys visible to it.
 
-    q [B, H, T, E], k and v [B, G, S, E], the queries being the last T of S positions -> [B, H, T, E]
+    q [B, H, T, E], k and v [B, G, S, E] -> [B, H, T, E]. The queries are the last T of S positions.
     """
     T, S = q.shape[2], k.shape[2]
     out = []

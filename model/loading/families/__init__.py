@@ -1,4 +1,4 @@
-"""The architectures that can be loaded, by the `model_type` of their config.json."""
+"""The supported architectures, by the `model_type` of their config.json."""
 
 from collections.abc import Mapping
 
@@ -18,12 +18,12 @@ FAMILIES: dict[str, Family] = {
     "gpt_neox": GPT_NEOX,
     MODEL_TYPE: NATIVE,
 }
-# Files of 2019 have no model_type, but the class that wrote them.
+# Files from 2019 have no model_type, but name the class that wrote them.
 _CLASSES = {"GPT2LMHeadModel": "gpt2"}
 
 
 def family_of(values: Mapping) -> Family:
-    """Return the family of a config.json by its model_type. Raises UnsupportedModel for an unknown one."""
+    """Return the family for a config.json by its model_type. Raises UnsupportedModel for an unknown one."""
     model_type = values.get("model_type")
     if "model_type" not in values:
         classes = values.get("architectures")

@@ -1,4 +1,4 @@
-"""Strict reading of a config.json: every key is used, known to be irrelevant, or refused by name."""
+"""Strict reading of a config.json: every key is used, known to be irrelevant, or rejected by name."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -22,7 +22,7 @@ class Family:
     layout: Layout
 
 
-# transformers' names for the activations; gelu_fast differs from gelu_tanh by its constant's rounding alone, 3e-7.
+# transformers' names of the activations; gelu_fast differs from gelu_tanh only in the rounding of a constant, 3e-7.
 ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
@@ -51,8 +51,8 @@ LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_po
 def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, tuple]) -> None:
     """Reject unknown keys, and values other than the accepted ones.
 
-    Keys set to null and those of `neutral_keys` are accepted. `accepted` maps further keys to their values without
-    effect. Raises CheckpointError with the names of unknown keys, UnsupportedModel for another value.
+    Keys set to null and those of `neutral_keys` are accepted. `accepted` maps additional keys to the values that have
+    no effect. Raises CheckpointError with the names of unknown keys, and UnsupportedModel for another value.
     """
     accepted = NEUTRAL_VALUES | dict(accepted)
     present = {key for key, value in values.items() if value is not None}
@@ -60,7 +60,7 @@ def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, t
         hint = "They may change what the model computes, so the checkpoint is not loaded."
         raise CheckpointError("The config has unknown keys.", ", ".join(unknown), hint)
     for key, allowed in accepted.items():
-        # An array in the metadata of a GGUF file cannot be compared as a whole.
+        # An array in GGUF metadata has no single truth value when compared.
         if key in present and not (isinstance(values[key], _COMPARED) and values[key] in allowed):
             names = " or ".join(map(repr, allowed))
             raise UnsupportedModel(
@@ -71,21 +71,25 @@ def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, t
 
 
 def integer(values: Mapping, key: str, default: int | None = None) -> int:
-    """Return an integer. Raises CheckpointError if it is missing (or null) without a default, or is something else."""
+    """Return an integer. Raises CheckpointError if it is missing (or null) and there is no default, or if it has
+    another type.
+    """
     return _typed(values, key, default, (int,), "a whole number")
 
 
 def real(values: Mapping, key: str, default: float | None = None) -> float:
-    """Return a number. Raises CheckpointError if it is missing (or null) without a default, or is something else."""
+    """Return a number. Raises CheckpointError if it is missing (or null) and there is no default, or if it is not a
+    finite number.
+    """
     value = _typed(values, key, default, (int, float), "a number")
-    if not abs(value) <= sys.float_info.max:  # an integer may exceed every float, and a float may be NaN
+    if not abs(value) <= sys.float_info.max:  # an integer may exceed the float range, and a float may be NaN
         got = f"{key} = {value}"[:80]
         raise CheckpointError("A number of the config is not finite.", got, "Correct the config.")
     return float(value)
 
 
 def flag(values: Mapping, key: str, default: bool) -> bool:
-    """Return a boolean. Raises CheckpointError for anything else."""
+    """Return a boolean. Raises CheckpointError for a value of another type."""
     return _typed(values, key, default, (bool,), "true or false")
 
 
@@ -104,14 +108,14 @@ def _typed(values: Mapping, key: str, default: T | None, types: tuple[type, ...]
         value = default
     if value is None:
         raise CheckpointError("The config lacks a key.", key, "Fetch the checkpoint again.")
-    # bool is a subclass of int, and `true` layers are not 1 layer.
+    # bool is a subclass of int, but `true` is not a valid number of layers.
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         raise CheckpointError(say("A key of the config must be {}.", kind), f"{key} = {value!r}", "Correct the config.")
     return value
 
 
 def check_layer_types(hf: Mapping) -> None:
-    """Raise UnsupportedModel unless every layer attends to all tokens before it; CheckpointError for a broken list."""
+    """Raise UnsupportedModel unless every layer has full attention, and CheckpointError for an invalid list."""
     kinds, n_layer = hf.get("layer_types"), hf.get("num_hidden_layers")
     if kinds is None:
         return
@@ -125,11 +129,11 @@ def check_layer_types(hf: Mapping) -> None:
 
 
 def rope(hf: Mapping, default_fraction: float = 1.0) -> dict:
-    """Return rope_theta, rotary_fraction and rope_scaling of a ModelConfig.
+    """Return rope_theta, rotary_fraction and rope_scaling for a ModelConfig.
 
-    Older files have rope_theta next to rope_scaling, newer ones have everything in rope_parameters; files with both
-    must agree. Raises UnsupportedModel for a scaling other than Llama 3's, CheckpointError for unknown or missing
-    keys.
+    Older files have rope_theta beside rope_scaling, and newer ones have everything in rope_parameters; the values of
+    files with both must agree. Raises UnsupportedModel for a scaling other than Llama 3's, and CheckpointError for
+    unknown or missing keys.
     """
     values: dict = {}
     for key in ("rope_scaling", "rope_parameters"):
@@ -145,7 +149,7 @@ def rope(hf: Mapping, default_fraction: float = 1.0) -> dict:
         if hf.get(name) is not None:
             aliases = {"rotary_emb_base": "rope_theta", "rotary_pct": "partial_rotary_factor"}
             _put(values, aliases.get(name, name), hf[name])
-    if values.get("rope_type") == "linear" and values.get("factor") == 1:  # positions divided by 1
+    if values.get("rope_type") == "linear" and values.get("factor") == 1:  # no effect
         values = {key: value for key, value in values.items() if key not in ("rope_type", "factor")}
     scaled = choice(values, "rope_type", {"default": False, "llama3": True}, "default")
     known = {"rope_type", "rope_theta", "partial_rotary_factor", *(LLAMA3_KEYS if scaled else ())}

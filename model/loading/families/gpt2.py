@@ -31,7 +31,9 @@ ACCEPTED = {
 
 
 def to_config(hf: dict) -> ModelConfig:
-    """Return a ModelConfig from a GPT-2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from a GPT-2 config.json. Raises CheckpointError or UnsupportedModel with the name of the
+    key.
+    """
     check_keys(hf, KNOWN, ACCEPTED)
     fields = {ours: integer(hf, theirs) for theirs, ours in SIZES.items()}
     if integer(hf, "n_ctx", fields["n_ctx"]) != fields["n_ctx"]:
@@ -54,7 +56,7 @@ def transpose(weight: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
 
 
 def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
-    """Split q, k and v stacked along the outputs. weight [D, 3 D] -> three [D, D]; bias [3 D] -> three [D]"""
+    """Split q, k and v, concatenated along the outputs. weight [D, 3 D] -> three [D, D]; bias [3 D] -> three [D]"""
     return tensor.t().unflatten(0, (3, -1)).unbind(0)
 
 
@@ -82,7 +84,7 @@ LAYOUT = Layout(
         "ln_f.weight": "final_norm.weight",
         "ln_f.bias": "final_norm.bias",
         "lm_head.weight": "unembed.weight",
-        # The causal mask, a buffer in old files.
+        # Buffers of the causal mask in old files.
         "h.{i}.attn.bias": None,
         "h.{i}.attn.masked_bias": None,
     },

@@ -1,4 +1,4 @@
-"""GPT-NeoX, the architecture of Pythia: LayerNorm, RoPE on a part of each head, attention and MLP in parallel."""
+"""GPT-NeoX, the architecture of Pythia: LayerNorm, RoPE on a fraction of each head, attention and MLP in parallel."""
 
 from torch import Tensor
 
@@ -26,7 +26,9 @@ KNOWN = {
 
 
 def to_config(hf: dict) -> ModelConfig:
-    """Return a ModelConfig from a GPT-NeoX config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from a GPT-NeoX config.json. Raises CheckpointError or UnsupportedModel with the name of the
+    key.
+    """
     check_keys(hf, KNOWN, {})
     fields = {ours: integer(hf, theirs) for theirs, ours in SIZES.items()}
     bias = flag(hf, "attention_bias", True)
@@ -71,7 +73,7 @@ LAYOUT = Layout(
         **_both("layers.{i}.mlp.dense_4h_to_h", "blocks.{i}.mlp.down"),
         **_both("final_layer_norm", "final_norm"),
         "embed_out.weight": "unembed.weight",
-        # The causal mask and the frequencies of RoPE, buffers in old files.
+        # Buffers of the causal mask and the RoPE frequencies in old files.
         "layers.{i}.attention.bias": None,
         "layers.{i}.attention.masked_bias": None,
         "layers.{i}.attention.rotary_emb.inv_freq": None,

@@ -1,4 +1,4 @@
-"""Llama and models of its architecture, such as SmolLM2: RMSNorm, RoPE, SwiGLU, grouped-query attention."""
+"""Llama and models with its architecture, such as SmolLM2: RMSNorm, RoPE, SwiGLU, grouped-query attention."""
 
 from model.gpt.config import ModelConfig
 from model.loading.convert import Layout, make_config
@@ -43,7 +43,9 @@ ACCEPTED = {
 
 
 def to_config(hf: dict) -> ModelConfig:
-    """Return a ModelConfig from a Llama config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from a Llama config.json. Raises CheckpointError or UnsupportedModel with the name of the
+    key.
+    """
     check_keys(hf, KNOWN, ACCEPTED)
     attention_bias, mlp_bias = flag(hf, "attention_bias", False), flag(hf, "mlp_bias", False)
     biases = {f"{name}_bias": attention_bias for name in "qkvo"} | {"mlp_bias": mlp_bias}
@@ -51,12 +53,12 @@ def to_config(hf: dict) -> ModelConfig:
 
 
 def swiglu_fields(hf: dict) -> dict:
-    """Return the fields shared by Llama and Qwen configs, without biases."""
+    """Return the fields common to Llama and Qwen configs, without biases."""
     check_layer_types(hf)
     fields = {ours: integer(hf, theirs) for theirs, ours in SIZES.items()}
     head = {"d_head": integer(hf, "head_dim")} if hf.get("head_dim") is not None else {}
     rotary = rope(hf)
-    # The families differ in which part of a head would rotate, so a partial rotation is refused.
+    # The families differ in which part of a head would be rotated, so partial rotation is rejected.
     check_keys({"partial_rotary_factor": rotary["rotary_fraction"]}, (), {"partial_rotary_factor": (1.0,)})
     return (
         fields
@@ -91,7 +93,7 @@ NAMES = {
     **_both("layers.{i}.mlp.down_proj", "blocks.{i}.mlp.down"),
     "norm.weight": "final_norm.weight",
     "lm_head.weight": "unembed.weight",
-    # The frequencies of RoPE, a buffer in old files.
+    # Buffer of the RoPE frequencies in old files.
     "layers.{i}.self_attn.rotary_emb.inv_freq": None,
 }
 

@@ -1,4 +1,4 @@
-"""This project's own checkpoints: config.json has the fields of ModelConfig, the weights keep their names."""
+"""This project's own checkpoints: config.json has the fields of ModelConfig, and the weights keep their names."""
 
 from model.gpt.config import ModelConfig, from_dict
 from model.loading.convert import Layout
@@ -8,7 +8,7 @@ MODEL_TYPE = "attention-playground"
 
 
 def to_config(values: dict) -> ModelConfig:
-    """Return the saved config; raises CheckpointError for unknown or missing keys."""
+    """Return the saved config. Raises CheckpointError for unknown or missing keys."""
     return from_dict({key: value for key, value in values.items() if key != "model_type"})
 
 

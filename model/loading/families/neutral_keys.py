@@ -1,6 +1,7 @@
-"""Keys of a config.json that change no logit, in groups with their reason; other keys are read or refused by name.
+"""Keys of a config.json that do not affect the logits, grouped by reason. All other keys are read, or rejected by name.
 
-"Not read" refers to transformers 5.23; tests/parity/test_neutral_keys_parity.py sets every key to an odd value there.
+"Not read" refers to transformers 5.23; tests/parity/test_neutral_keys_parity.py sets each key to an unusual value
+there.
 """
 
 _Groups = dict[str, tuple[str, ...]]  # reason: keys

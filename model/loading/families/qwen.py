@@ -14,7 +14,7 @@ KNOWN = {
     "rms_norm_eps",
     "tie_word_embeddings",
     "layer_types",
-    # Used only where use_sliding_window is true, which is refused.
+    # Used only if use_sliding_window is true, which is rejected.
     "sliding_window",
     "max_window_layers",
 }
@@ -22,14 +22,18 @@ ACCEPTED = {"use_sliding_window": (False,), "partial_rotary_factor": (1.0,)}
 
 
 def qwen2_config(hf: dict) -> ModelConfig:
-    """Return a ModelConfig from a Qwen2 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from a Qwen2 config.json. Raises CheckpointError or UnsupportedModel with the name of the
+    key.
+    """
     return _config(hf, KNOWN, {"q_bias": True, "k_bias": True, "v_bias": True, "o_bias": False})
 
 
 def qwen3_config(hf: dict) -> ModelConfig:
-    """Return a ModelConfig from a Qwen3 config.json; raises CheckpointError or UnsupportedModel naming the key."""
+    """Return a ModelConfig from a Qwen3 config.json. Raises CheckpointError or UnsupportedModel with the name of the
+    key.
+    """
     bias = flag(hf, "attention_bias", False)
-    if hf.get("head_dim") is None:  # Qwen3 does not derive the head size: a file without it means 128
+    if hf.get("head_dim") is None:  # Qwen3 does not derive the head size; its default is 128
         hf = {**hf, "head_dim": 128}
     return _config(hf, KNOWN | {"attention_bias"}, {f"{name}_bias": bias for name in "qkvo"} | {"qk_norm": True})
 

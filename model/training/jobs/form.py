@@ -1,4 +1,4 @@
-"""The job described by the form of the Training tab: plain values, parsed and validated."""
+"""The job that the form of the Training tab describes: plain values, parsed and validated."""
 
 import contextlib
 
@@ -7,7 +7,8 @@ from model.training.jobs.job import HYBRID, MOST_SEED, RATES, RUN_MIXERS, TEXT, 
 from model.training.loop import Recipe
 
 MOST_DROPOUT = 0.9
-BIASES = ("norm_bias", "q_bias", "k_bias", "v_bias", "o_bias", "mlp_bias")  # of a config, with or without all of them
+# fields of a config that are switched on or off together
+BIASES = ("norm_bias", "q_bias", "k_bias", "v_bias", "o_bias", "mlp_bias")
 
 _CHARACTERS = {
     "task": "shakespeare",
@@ -25,7 +26,8 @@ _CHARACTERS = {
     "warmup": 100,
 }
 PRESETS: dict[str, dict[str, object]] = {
-    # The classic teaching block on noise, as its code often comes; the config is that of `model.gpt.config.PRESETS`.
+    # The classic educational block trained on noise, as its code is often published; config from
+    # `model.gpt.config.PRESETS`.
     "minigpt": {
         "task": "noise",
         "characters": False,
@@ -49,10 +51,10 @@ PRESETS: dict[str, dict[str, object]] = {
         "rate": 1e-3,
         "warmup": 20,
     },
-    # Karpathy's nanoGPT (2022), README: its setting for a laptop's CPU, with a quarter of the steps.
+    # Karpathy's nanoGPT (2022), README: its settings for a laptop CPU, with a quarter of the steps.
     "shakespeare_cpu": _CHARACTERS
     | {"layers": 4, "heads": 4, "width": 128, "mlp_width": 512, "length": 64, "batch": 12, "steps": 500, "dropout": 0},
-    # The same, config/train_shakespeare_char.py; half of its 64 rows a step.
+    # The same, config/train_shakespeare_char.py, with half of its batch size of 64.
     "shakespeare": _CHARACTERS
     | {
         "layers": 6,
@@ -78,7 +80,7 @@ def presets_within(limits: Limits) -> dict[str, dict[str, object]]:
 
 
 def job_of(value: object, limits: Limits) -> Job:
-    """Parse the job described by plain values, as a page sends them; `check` tests the limits.
+    """Parse the job described by plain values, as a page sends them; `check` enforces the limits.
 
     Raises InputError for an invalid setting.
     """
@@ -129,7 +131,7 @@ def job_of(value: object, limits: Limits) -> Job:
     }
     steps, seed = integer("steps", default.steps), integer("seed", 0)
     warmup = min(integer("warmup", default.warmup), steps)
-    # Values that no recipe accepts are reported like the other bounds.
+    # Values that no recipe accepts are reported in the same way as the other bounds.
     for what, number, low, high in (
         ("warm-up steps", warmup, 0, limits.steps),
         ("seed", seed, 0, MOST_SEED),
@@ -166,21 +168,21 @@ def job_of(value: object, limits: Limits) -> Job:
 
 
 def _mixer(name: str, layers: int, limits: Limits) -> str | tuple[str, ...]:
-    """Return the `mixer` of a config with `layers` layers; raises InputError for a name outside RUN_MIXERS."""
+    """Return the `mixer` of a config with `layers` layers. Raises InputError if the name is not in RUN_MIXERS."""
     if name not in RUN_MIXERS:
         known = say("Choose one of: {}.", ", ".join(RUN_MIXERS))
         raise InputError("No mixer has this name.", name[:40], known)
     if name != HYBRID:
         return name
-    check_bounds("layers", layers, 1, limits.layers)  # checked before a name is listed for each
+    check_bounds("layers", layers, 1, limits.layers)  # checked before a mixer is listed for each layer
     return tuple(("mamba", "softmax")[layer % 2] for layer in range(layers))
 
 
 def _is_number(value: object) -> bool:
-    """Return whether a value is a number of usable magnitude: integers of 400 digits overflow."""
+    """Return whether a value is a number of usable magnitude; an integer of 400 digits, for example, would overflow."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
 
 
 def _brief(value: object) -> str:
-    """Return a value for an error message: its beginning, or its type if formatting it could fail."""
+    """Shorten a value for an error message: to its beginning, or to its type if formatting it could fail."""
     return repr(value)[:40] if isinstance(value, str | float) else type(value).__name__

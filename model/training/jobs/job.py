@@ -1,4 +1,4 @@
-"""A small training run for the page: its settings, their limits, and the snapshots taken on the way."""
+"""A small training run started on the page: its settings, their limits, and the snapshots taken during training."""
 
 import functools
 import math
@@ -27,17 +27,18 @@ from model.training.jobs.running_job import RunningJob
 from model.training.loop import Recipe, Report, TrainingRun
 from model.training.tasks import TASKS, task
 
-TEXT = "text"  # the task of training on the visitor's own text
-BUNDLED = {"shakespeare": "shakespeare.txt"}  # tasks of training on a bundled text, in model/texts_data
+TEXT = "text"  # task name for training on the user's own text
+# task names for training on a bundled text -> its file in model/texts_data
+BUNDLED = {"shakespeare": "shakespeare.txt"}
 TEXTS = (*BUNDLED, TEXT)
-PROBE_TOKENS = 32  # longest probe sequence
-SNAPSHOTS = 60  # approximate number of snapshots of a run
+PROBE_TOKENS = 32  # maximum length of the probe in tokens
+SNAPSHOTS = 60  # approximate number of snapshots per run
 HYBRID = (
-    "hybrid"  # Mamba and softmax attention alternate; in Jamba (Lieber et al. 2024) one layer in eight is attention
+    "hybrid"  # alternates Mamba and softmax attention; in Jamba (Lieber et al. 2024), one layer in eight is attention
 )
 RUN_MIXERS = (*MIXERS, HYBRID)
 WINDOW = 8  # default size of a sliding window in tokens
-_TOP = 5  # predictions for each position of the probe
+_TOP = 5  # number of predictions for each position of the probe
 _SAMPLE_TOKENS = 48
 
 RATES = (1e-6, 0.1)  # bounds of the learning rate
@@ -46,31 +47,31 @@ MOST_SEED = 1_000_000_000
 
 @dataclass(frozen=True)
 class Limits:
-    """Upper limits of a job on this machine."""
+    """Upper limits for a job on this machine."""
 
     layers: int = 6
     width: int = 384
     heads: int = 8
-    length: int = 256  # tokens per row
-    batch: int = 64  # rows
-    batch_tokens: int = 8192  # tokens of one step
+    length: int = 256  # maximum sequence length in tokens
+    batch: int = 64  # maximum batch size in sequences
+    batch_tokens: int = 8192  # maximum number of tokens per step
     steps: int = 20_000
     vocabulary: int = 4096
     text_bytes: int = 5_000_000
     minutes: float = 20.0
-    full_parameters: int = 30_000_000  # maximum parameters of a model in full fine-tuning
-    adapted_parameters: int = 200_000_000  # maximum parameters of a model with adapters
-    pause_minutes: float = math.inf  # limit of all pauses of a run together; beyond it the run ends
+    full_parameters: int = 30_000_000  # maximum number of parameters of a model in full fine-tuning
+    adapted_parameters: int = 200_000_000  # maximum number of parameters of a model with adapters
+    pause_minutes: float = math.inf  # maximum total duration of a run's pauses; the run ends when it is exceeded
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Settings of a run. `config` has fields of ModelConfig; the vocabulary comes from the task or text."""
+    """Settings of a run. `config` has fields of ModelConfig; the vocabulary is determined by the task or text."""
 
-    task: str = "induction"  # a key of TASKS, or one of TEXTS
+    task: str = "induction"  # a key of TASKS or one of TEXTS
     text: str = ""
-    vocab_size: int = 512  # of a text's own vocabulary
-    characters: bool = False  # True if a text's tokens are its characters, for any number of them
+    vocab_size: int = 512  # size of the vocabulary trained on a text
+    characters: bool = False  # True if the tokens of a text are its characters, regardless of `vocab_size`
     probe: str = ""  # text of the probe; "" for an example of the task or the beginning of the held-out text
     config: dict[str, object] = field(default_factory=dict)
     recipe: Recipe = field(default_factory=lambda: Recipe(steps=600, batch=32, length=64, warmup=50))
@@ -86,16 +87,16 @@ class Started:
     n_layer: int
     n_head: int
     length: int
-    ids: tuple[int, ...]  # of the probe
-    seconds: float  # to prepare the data
+    ids: tuple[int, ...]  # token ids of the probe
+    seconds: float  # time taken to prepare the data
 
 
 # --- bounds --------------------------------------------------------------------------------------
 
 
 def check(job: Job, limits: Limits) -> ModelConfig:
-    """Return the config of the job's model, without its vocabulary. Raises InputError for settings beyond
-    the limits.
+    """Return the config of the job's model, without its vocabulary. Raises InputError if a setting exceeds the
+    limits.
     """
     recipe = job.recipe
     try:
@@ -136,7 +137,7 @@ def check(job: Job, limits: Limits) -> ModelConfig:
 
 
 def check_bounds(what: str, value: float, low: float, high: float) -> None:
-    """Raise InputError for a value that is out of bounds on this server."""
+    """Raise InputError if a value is outside the bounds of this server."""
     if not low <= value <= high:
         hint = say("Choose a value from {} to {}.", f"{low:g}", f"{high:g}")
         raise InputError("A setting is out of bounds on this server.", f"{what}: {value:g}", hint)
@@ -171,12 +172,12 @@ def _bundled(name: str) -> str:
 
 
 def text_of(job: Job) -> str:
-    """Return the training text, "" for a synthetic task."""
+    """Return the training text, or "" for a synthetic task."""
     return _bundled(job.task) if job.task in BUNDLED else job.text
 
 
 def open_dataset(job: Job) -> Dataset:
-    """Return the training data of the job."""
+    """Build the dataset of the job."""
     if job.task in TEXTS:
         size = None if job.characters else job.vocab_size
         return data.text_dataset(text_of(job), size, seed=job.recipe.seed)
@@ -184,7 +185,7 @@ def open_dataset(job: Job) -> Dataset:
 
 
 def begin(job: Job, limits: Limits) -> tuple[TrainingRun, Dataset, Started, Tensor]:
-    """Return a new run, its data, its facts, and the ids of the probe [T]."""
+    """Create a new run, and return it with its data, its facts, and the ids of the probe [T]."""
     began = time.perf_counter()
     values = vars(check(job, limits))
     dataset = open_dataset(job)
@@ -205,7 +206,7 @@ def begin(job: Job, limits: Limits) -> tuple[TrainingRun, Dataset, Started, Tens
 
 
 def open_job(job: Job, limits: Limits) -> RunningJob:
-    """Open a job in the workshop."""
+    """Open a job in the workshop process."""
     run, dataset, started, probe = begin(job, limits)
     return RunningJob(
         started,
@@ -217,12 +218,12 @@ def open_job(job: Job, limits: Limits) -> RunningJob:
 
 
 def name_of(job: Job) -> str:
-    """Return a name for the task or text."""
+    """Return the display name of the task or text."""
     return TASKS[job.task].label if job.task in TASKS else "Own text"
 
 
 def probe_ids(job: Job, dataset: Dataset) -> Tensor:
-    """Return the ids of the probe. [T], 2 to PROBE_TOKENS"""
+    """Choose the ids of the probe. [T], 2 to PROBE_TOKENS"""
     longest = min(PROBE_TOKENS, job.recipe.length)
     if job.probe:
         ids = dataset.tokenizer.encode_ids(job.probe)[:longest]
@@ -237,7 +238,7 @@ def probe_ids(job: Job, dataset: Dataset) -> Tensor:
 
 
 def messages(run: TrainingRun, dataset: Dataset, job: Job, probe: Tensor) -> Iterator[Report | Snapshot]:
-    """Train to the end of the recipe: yields a report per step and about SNAPSHOTS snapshots, the first before any
+    """Train to the end of the recipe, yielding a report per step and about SNAPSHOTS snapshots, the first before any
     step.
     """
     moments = snapshot_steps(job.recipe.steps)
@@ -249,7 +250,7 @@ def messages(run: TrainingRun, dataset: Dataset, job: Job, probe: Tensor) -> Ite
 
 
 def snapshot_steps(steps: int) -> set[int]:
-    """Return the steps with a snapshot after them: evenly spread, including the last."""
+    """Return the steps that are followed by a snapshot: evenly spaced, including the last."""
     every = max(1, round(steps / SNAPSHOTS))
     return {*range(every, steps + 1, every), steps}
 
@@ -272,7 +273,7 @@ def snapshot(run: TrainingRun, dataset: Dataset, job: Job, probe: Tensor) -> Sna
         name: heads[name].to_numpy().reshape(c.n_layer, c.n_head)
         for name in ("previous_token", "induction", "induction_baseline")
     }
-    bits = scores.bits_per_byte if job.task in TEXTS else math.nan  # a symbol of a task has no bytes of text
+    bits = scores.bits_per_byte if job.task in TEXTS else math.nan  # the symbols of a task have no bytes of text
     prompt, written = sample(model, job, dataset, probe, run.step)
     return Snapshot(
         run.step,
@@ -291,7 +292,7 @@ def snapshot(run: TrainingRun, dataset: Dataset, job: Job, probe: Tensor) -> Sna
 
 
 def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: int) -> tuple[int, tuple[int, ...]]:
-    """Return the number of prompt ids, and these ids followed by the model's continuation.
+    """Generate a sample: return the number of prompt ids, and these ids followed by the model's continuation.
 
     A text is continued by sampling at temperature 0.8; a task is answered greedily.
     """
@@ -309,7 +310,7 @@ def sample(model: Transformer, job: Job, dataset: Dataset, probe: Tensor, step: 
     )
     try:
         written = [token.id for tick in ticks for change in tick.changes for token in change.made]
-    except CheckpointError:  # the training diverged: such a model writes nothing
+    except CheckpointError:  # training diverged, and such a model generates nothing
         written = []
     return len(prompt), (*prompt, *written)
 

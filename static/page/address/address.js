@@ -1,8 +1,8 @@
 // The state of the page as one value, in its address, in a file, and in the browser history.
 //
 // state: { v, model, prompt, tab, heads, tokens, pair, edits, target, distractor, values: { part: value } }. It is stored
-//  after the #, which browsers do not send to servers. The format of links and files is validated here, the meaning by
-//  the server. A state never triggers a download or a long job.
+//  after the #, which browsers do not send to servers. This module validates the format of links and files, the
+//  server their meaning. A state never triggers a download or a long job.
 // payload of "address": { words, usual: { model, prompt, tab }, held: [part] }.
 
 import { el, showBlock } from "../dom.js";
@@ -17,10 +17,10 @@ import { ask } from "../wire/view.js";
 import { checked, fragment, isRecord, parse, same } from "./address_format.js";
 import { arrived as arrivedAt } from "./places.js";
 
-export const LONGEST = 8000; // characters of a link
+export const LONGEST = 8000; // maximum number of characters of a link
 const PAUSE = 300,
   TYPING = 1500,
-  PATIENCE = 20000; // milliseconds
+  PATIENCE = 20000; // milliseconds to wait for the server when restoring a link
 
 // A state too long for an address is stored in the tab's history entry: it cannot be shared, but survives a reload.
 const arrived = () => (history.state?.playground ? checked(history.state.playground).state : parse(location.hash));
@@ -30,11 +30,11 @@ const arrived = () => (history.state?.playground ? checked(history.state.playgro
 let usual = null,
   tab = null,
   held = null;
-let goal = arrived(); // state of the link being restored
+let goal = arrived(); // the state of the link being restored
 let waits = null; // a model that is not available here: { model, was }
 const late = new Map(Object.entries(goal?.values ?? {})); // values of parts that are not mounted yet
 
-// Missing fields have the values of an unchanged page.
+// Fields that are missing take the values of an unchanged page.
 function complete(partial) {
   const { model, prompt, tab } = usual ?? {};
   const nothing = { tokens: [], pair: null, edits: [], target: null, distractor: null, values: {} };
@@ -70,7 +70,7 @@ export function state() {
   };
 }
 const bare = () => `${location.pathname}${location.search}`;
-// Return the link, or null if the state is too long for one.
+// Return the link, or null if the state is too long for a link.
 export function linkTo(of = state()) {
   const whole = `${location.origin}${bare()}${spelled(of)}`;
   return { text: whole.length > LONGEST ? null : whole, length: whole.length };
@@ -136,7 +136,7 @@ const soon = () => {
 
 // --- restoring ---
 
-let way = 0, // number of the newest link being restored
+let way = 0, // number of the most recent restoration
   watchdog = null,
   settled = [];
 function settle() {
@@ -150,9 +150,9 @@ function settle() {
 function hold() {
   pageState.restoring = true;
   clearTimeout(watchdog);
-  watchdog = setTimeout(settle, PATIENCE); // the server is unreachable: do not block the page
+  watchdog = setTimeout(settle, PATIENCE); // if the server is unreachable, do not block the page
 }
-// Draw all parts whose values were restored at once.
+// Draw all parts whose values were restored, in a single update.
 let drawing = null;
 function redrawSoon() {
   hold();
@@ -196,7 +196,7 @@ function setValues(values) {
     entry.redraw();
   }
 }
-// Restore a state; resolves once the server has answered and it is drawn.
+// Restore a state. Resolves once the server has answered and the state is drawn.
 export function restore(sent) {
   clearTimeout(timer);
   goal = checked(sent).state;
@@ -227,7 +227,7 @@ onMount((name, entry) => {
 onDrawn((root) => {
   const { model } = pageState.shown ?? {};
   if (waits && root.dataset.part === "tokens" && model !== waits.was) {
-    // loaded, or another one selected
+    // the model is loaded, or another one was selected
     const there = model === waits.model;
     stay();
     if (there) followGoal();
@@ -245,7 +245,7 @@ define("address", (root) => {
   return (payload) => {
     const first = !usual;
     ({ usual, held } = payload);
-    for (const name of late.keys()) if (!held.includes(name)) late.delete(name); // not a part of this page
+    for (const name of late.keys()) if (!held.includes(name)) late.delete(name); // the page has no part of this name
     if (!first) return;
     last = { text: goal ? spelled(complete(goal)) : "", state: complete(goal ?? {}) };
     followGoal();
@@ -253,7 +253,7 @@ define("address", (root) => {
 });
 
 let stay = () => {};
-// Describe the missing model of a link, with the available actions.
+// Show a notice that the link's model is not available, with the possible actions.
 define("linked", (root) => {
   root.className = "pg-linked pg-notice";
   root.setAttribute("role", "status");

@@ -2,8 +2,8 @@
 // This module does not depend on the page.
 //
 // state: { v, model, prompt, tab, heads, tokens, pair, edits, target, distractor, values: { part: value } }
-const DEEPEST = 12; // nesting levels of a part's value
-export const MOST_ENTRIES = 20000; // in all lists and objects together; a normal page has a few hundred
+const DEEPEST = 12; // maximum nesting depth of a part's value
+export const MOST_ENTRIES = 20000; // maximum total number of list and object entries; normally a few hundred
 
 export const isRecord = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const isPair = (value) =>
@@ -13,7 +13,7 @@ const shallow = (value, left = DEEPEST) =>
   typeof value !== "object" ||
   value === null ||
   (left > 0 && Object.values(value).every((each) => shallow(each, left - 1)));
-// Return whether the lists and objects of a value are small enough for a page; stops counting at the limit.
+// Return whether a value has few enough entries and levels for a page; counting stops at the limit.
 export function isSmall(value) {
   const open = [value];
   let left = MOST_ENTRIES;
@@ -43,7 +43,7 @@ export const FORMS = {
     isRecord(value) &&
     Object.entries(value).every(([name, each]) => /^\w{1,60}$/.test(name) && isRecord(each) && shallow(each)),
 };
-// Return the valid entries, and the names of the others; no entries for a state that is too large.
+// Return a state's valid entries and the names of the invalid ones; a state that is too large has no valid entries.
 export function checked(sent) {
   const state = {},
     wrong = [];
@@ -84,7 +84,7 @@ export function fragment(state, first) {
   if (Object.keys(state.values).length) query.set("values", JSON.stringify(state.values));
   return `#${String(query).replaceAll("%2C", ",").replaceAll("%3A", ":")}`;
 }
-// Parse the state in a fragment; null if it is invalid.
+// Parse the state in a URL fragment; null if it is invalid.
 export function parse(hash) {
   const query = new URLSearchParams(hash.replace(/^#/, ""));
   if (![...query.keys()].some((name) => name in FORMS)) return null;

@@ -3,13 +3,13 @@ import { el } from "../dom.js";
 
 const listeners = new Set();
 let current = null,
-  ways = 0; // counter of navigations
+  ways = 0; // number of navigations so far
 
 const own = (tab) => document.querySelector(`.tab-container button[data-tab-id="${CSS.escape(tab)}"]`);
 export const onTab = (listener) => listeners.add(listener);
 export const currentTab = () => current;
 
-// Handle an opened tab. During startup, Gradio can report the first tab again at any time.
+// Handle the opening of a tab. During startup, Gradio may report the first tab again at any time.
 export function arrived(tab) {
   if (tab === current) return;
   ways++;
@@ -45,7 +45,7 @@ export function go(tab, view = "") {
     late.click();
   });
   watch.observe(document.body, { childList: true, subtree: true });
-  setTimeout(() => watch.disconnect(), 10_000); // the tab does not exist
+  setTimeout(() => watch.disconnect(), 10_000); // give up if the tab does not exist
 }
 
 // Build a button that opens a view.

@@ -8,7 +8,7 @@ import { popup } from "../popup.js";
 import { enter, LONGEST, linkTo, onWritten, state, write } from "./address.js";
 import { checked, isRecord, isSmall, MOST_ENTRIES } from "./address_format.js";
 
-const MOST_BYTES = 1 << 20; // of a state file
+const MOST_BYTES = 1 << 20; // maximum size of a state file
 let words = null;
 onDrawn((root, payload) => {
   if (root.dataset.part === "address" && payload) paint(payload.words);
@@ -73,7 +73,7 @@ async function copyLink() {
     await navigator.clipboard.writeText(address.value);
     say(words.copied);
   } catch {
-    // requires https and permission
+    // the clipboard requires https and permission
     address.focus();
     address.select();
     say(document.execCommand("copy") ? words.copied : words.copy_failed);
@@ -113,7 +113,7 @@ address.onfocus = () => address.select();
 popup(share, box, {
   width: 460,
   opening() {
-    // inside the element to which the page's styles apply
+    // append it inside the element to which the page's styles apply
     if (!box.isConnected) document.getElementById("pg-header").parentElement.append(box);
     say("");
     write();

@@ -4,7 +4,7 @@
 // payload: { offered, system, special, found: [text], roles: [[role, word]], most, words }
 //  offered: the model has a chat template; system: its default system message, null if it accepts none
 //  found: special tokens whose texts occur in the prompt
-// value: see chat_value.js. Without a template it is kept, and the prompt box holds the last user message.
+// value: see chat_value.js. Without a template, the value is kept, and the prompt box holds the last user message.
 
 import { cross } from "../../parts/icons.js";
 import { el, fill } from "../dom.js";
@@ -14,11 +14,11 @@ import { pageState } from "../state.js";
 import { chatState, checkedChat, firstTurns, isOpen, nextRole, ownText, withOwn } from "./chat_value.js";
 
 const PAUSE = 200,
-  LONG = 500; // milliseconds after a key press, if runs are fast and if they are slow
+  LONG = 500; // milliseconds to wait after a key press: if runs are fast, and if they are slow
 
-let current = null; // { value, talking, replace(turns, at, begun), leave(begun), open(turns), close, words } of the mounted part
+let current = null; // mounted part: { value, talking, replace(turns, at, begun), leave(begun), open(turns), close, words }
 const heard = new Set();
-export const onTalk = (listener) => heard.add(listener); // listeners to every change of the conversation
+export const onTalk = (listener) => heard.add(listener); // register a listener for every change of the conversation
 // Return the displayed conversation as text; null for a plain prompt.
 export function talkText() {
   if (!current?.talking()) return null;
@@ -84,7 +84,8 @@ function turnList(now, tell) {
   return { node, draw, replace, name };
 }
 
-// Build the switch for parsing special tokens in a prompt. set(on). Returns { node, found, show, hint }.
+// Build the switch for parsing special tokens in a prompt. `set(on)` is called when it changes. Returns { node, found,
+// show, hint }.
 function specialChoice(set) {
   const node = el("label", "pg-chat-special"),
     box = el("input", "", "", { type: "checkbox" }),
@@ -113,7 +114,7 @@ function specialChoice(set) {
   return { node, found, show, hint };
 }
 
-// Build the two buttons for a prompt or a conversation; choose(chats).
+// Build the two buttons that choose between a prompt and a conversation by calling choose(chats).
 function modeButtons(root, { words, offered }, talks, choose) {
   root.setAttribute("aria-label", words.label);
   root.hidden = !offered;
@@ -190,7 +191,7 @@ define("chat", (root, props, ask) => {
       const { on, turns } = held;
       if (!on || !target.matches?.("#prompt textarea, #prompt input") || ownText(turns) === target.value) return;
       hold({ ...held, turns: withOwn(turns, target.value) });
-      if (!talking()) return; // the prompt's own change event sends the question
+      if (!talking()) return; // the prompt's own change event triggers the question
       tell({});
       body.draw();
     },

@@ -1,5 +1,5 @@
-// Generation below the turns: the model writes the assistant's turn, or continues an unfinished one; the result becomes
-// part of the conversation.
+// Generation of an answer below the turns: the model generates the assistant's turn or continues an unfinished one, and
+// the result becomes part of the conversation.
 //
 // payload of "answer": { tag, state, text, ended, tokens, ahead, error }; value { tag, strategy }
 
@@ -22,8 +22,8 @@ label.append(name, strategy);
 leave.append(begun, said);
 bar.append(button, stop, label, leave, told);
 
-let channel = null, // { props, ask }
-  going = null, // { tag, turns } of the answer being generated
+let channel = null, // the mounted part: { props, ask }
+  going = null, // the answer being generated: { tag, turns }
   number = 0;
 const turns = () => talk().value().turns;
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -53,7 +53,7 @@ button.onclick = () => {
 };
 stop.onclick = () => channel.ask("stop");
 
-// Show the text in its field during generation; a conversation that has been edited since stays untouched.
+// Show the text in its field during generation; a conversation that has since been edited stays unchanged.
 function show(payload) {
   if (!payload || payload.tag !== going?.tag) return;
   const field = document.querySelector(".pg-chat-turn:last-child textarea"),
@@ -65,7 +65,7 @@ function show(payload) {
   if (payload.ended && payload.ended !== "end") told.textContent = fill(talk().words().cut, { n: payload.tokens });
   const [, before] = going.turns.at(-1);
   going = null;
-  // An answer stopped early stays open if it was started by hand.
+  // An answer that ended early stays unfinished if it continued an existing text.
   if (ours && payload.text)
     talk().replace(turns().with(-1, ["assistant", payload.text]), null, before !== "" && payload.ended !== "end");
   else if (ours && field) field.value = before;

@@ -2,7 +2,7 @@
 import { onDrawn } from "../mount.js";
 
 let shown = null;
-// Return the turn of a token in words; "" in a plain prompt.
+// Describe the turn of a token; "" in a plain prompt.
 export function turnOf(payload, at) {
   const turn = payload?.tokens[at]?.turn;
   if (turn === undefined || !payload.words.turns) return "";
@@ -30,7 +30,7 @@ onDrawn((root, payload) => {
   }
   const strip = root.querySelector(".pg-chips");
   if (!strip || heard.has(strip)) return;
-  heard.add(strip); // runs after the row's own listeners, which write the hint
+  heard.add(strip); // registered after the row's own listeners, which write the hint
   strip.addEventListener("mouseover", explain);
   strip.addEventListener("focusin", explain);
 });

@@ -1,13 +1,13 @@
 // A conversation as a value: { on, turns: [[role, text]], special, open }; open: the last turn is an unfinished answer.
-// Values from links, files and the page are validated here. This module does not
-// depend on the page.
+// This module
+// validates values from links, files and the page. It does not depend on the page.
 export const ROLES = ["system", "user", "assistant"];
 const MOST_TURNS = 64,
-  MOST_TEXT = 200000; // characters
+  MOST_TEXT = 200000; // maximum number of characters of a turn
 
 const isTurn = (turn) =>
   Array.isArray(turn) && turn.length === 2 && ROLES.includes(turn[0]) && typeof turn[1] === "string";
-// Return the valid fields of a value; a single invalid turn discards all turns.
+// Return the valid fields of a value; if a turn is invalid, all turns are dropped.
 export function checkedChat(sent) {
   const turns = Array.isArray(sent?.turns) ? sent.turns : [];
   const fits =
@@ -29,7 +29,7 @@ const ownAt = (turns) => {
   const at = turns.findLastIndex(([role]) => role === "user");
   return at < 0 ? turns.length - 1 : at;
 };
-// Return the text for the prompt box when the chat is off: the last user message.
+// Return the text for the prompt box when the conversation is closed: the last user message.
 export const ownText = (turns) => turns[ownAt(turns)]?.[1] ?? "";
 export const withOwn = (turns, text) => turns.map((turn, at) => (at === ownAt(turns) ? [turn[0], text] : turn));
 

@@ -1,5 +1,5 @@
-// Example prompts for the loaded model, each with its effect and its text. A click makes an example the prompt; a
-// second button also opens the view and settings that show the effect.
+// Example prompts for the loaded model, each with its text and a description of what it shows. A click makes an example
+// the prompt; a second button also opens the view and settings that show the effect.
 //
 // payload: { label, title, show, items: [{ name, shows, text, place }] }; place: a state as in a link, or null.
 import { enter, state } from "../address/address.js";
@@ -8,7 +8,7 @@ import { define } from "../mount.js";
 import { popup } from "../popup.js";
 import { focusPrompt, setPrompt } from "./prompt.js";
 
-// Open an example in its view; settings that its state does not specify are unchanged.
+// Open an example in its view; settings that its state does not specify stay unchanged.
 function showAt(text, { values = {}, ...place }) {
   const { values: held, ...now } = state(),
     { chat, ...kept } = held;

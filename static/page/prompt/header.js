@@ -1,4 +1,4 @@
-// The model and prompt of the displayed numbers.
+// The line that names the model and the prompt of the displayed numbers.
 import { el } from "../dom.js";
 import { define } from "../mount.js";
 import { pageState } from "../state.js";

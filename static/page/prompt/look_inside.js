@@ -29,7 +29,7 @@ export function lookInside(text, before, turns = null) {
   return button;
 }
 
-// Return the range of generated tokens: [from, to), or null.
+// Return the range [from, to) of generated tokens, or null.
 export function writtenSpan({ prompt, tokens }) {
   const { written } = pageState;
   if (!written) return null;
@@ -37,7 +37,7 @@ export function writtenSpan({ prompt, tokens }) {
   if (talks !== Boolean(written.turns)) return null;
   return talks ? ofTurn(tokens, written.turns) : prompt === written.prompt ? behind(tokens, written.from) : null;
 }
-// Return the tokens of the last turn, as long as the conversation is unchanged.
+// Return the tokens of the last turn if the conversation is unchanged.
 function ofTurn(tokens, turns) {
   const last = turns.length - 1;
   if (JSON.stringify(talk()?.value().turns) !== JSON.stringify(turns)) return null;

@@ -1,4 +1,4 @@
-// Facts about the available models, and how to add another one. A click runs the prompt on that model.
+// Facts about the available models, and instructions for adding one. A click on a model runs the prompt on it.
 
 import { iconButton } from "../../parts/icons.js";
 import { enter, state } from "../address/address.js";

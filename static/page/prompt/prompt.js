@@ -1,4 +1,4 @@
-// The prompt box: reading it, and setting its text as if it had been typed.
+// Access to the prompt box: reading its text, and setting it as if it had been typed.
 import { pageState } from "../state.js";
 
 const box = () => document.querySelector("#prompt textarea, #prompt input");
@@ -17,7 +17,7 @@ export function focusPrompt() {
   ([...turns].at(-1) ?? box())?.focus();
 }
 
-// Set the prompt with a generated ending: tokens that start after `before` are marked, also earlier generated ones.
+// Set the prompt with a generated ending: all tokens that start after `before` are marked as generated.
 export function writeOn(text, before) {
   const { written } = pageState;
   const from = written && written.prompt === before ? written.from : new TextEncoder().encode(before).length;

@@ -16,7 +16,7 @@ define("tokens", (root) => {
   const note = el("p", "pg-tokens-note", "", { role: "status" });
   let chips = [];
   root.append(label, strip, all, both, told, note);
-  // Show one row, or all rows on demand.
+  // Show one row, or all rows on request.
   const room = () => {
     const open = strip.classList.contains("pg-chips-open");
     all.hidden = !open && strip.scrollWidth <= strip.clientWidth + 1;
@@ -54,7 +54,7 @@ define("tokens", (root) => {
   });
   roving(strip, (key, at, n) => ({ ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   onSelect(paint);
-  // The chips are created once; joining them only moves them.
+  // The chips are created once; joining the tokens of a character only moves them.
   const lay = () => {
     both.hidden = !current?.frames.length;
     both.setAttribute("aria-pressed", areJoined());
@@ -102,7 +102,7 @@ define("tokens", (root) => {
     pageState.tokens = payload.tokens;
     pageState.shown = { model: payload.model, prompt: payload.prompt };
     if (changed) select(payload.run === pageState.tokensOf ? {} : { tokens: [] });
-    if (payload.run === pageState.tokensOf) pageState.tokensOf = null; // used once: a later return to this run selects none
+    if (payload.run === pageState.tokensOf) pageState.tokensOf = null; // used only once: returning to this run selects no tokens
     room();
     paint();
   };

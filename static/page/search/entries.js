@@ -3,9 +3,9 @@
 // target: the name in viz/page/search.py and in the synonym files; also: alternative names; shown: the displayed line
 // if `about` is longer; way: the data needed to open the entry, by kind (finder.js).
 
-const OPTIONS = 5; // options of a setting listed in its line
+const OPTIONS = 5; // maximum number of a setting's options listed in its line
 
-// For each tab: its words, its group, and both as one line.
+// Collect for each tab its words, its group, and a line that names both.
 function placesOf(groups) {
   const places = {};
   for (const { label: group, tabs } of groups)
@@ -42,8 +42,8 @@ const withSynonyms = (entries, synonyms) => {
   });
 };
 
-// groups: those of the navigation; listed: the server's entries; terms: those of the glossary; actions: the available
-// ones; words: those of the search.
+// `groups`: groups of the navigation; `listed`: the server's entries; `terms`: terms of the glossary; `actions`: the
+// available actions; `words`: words of the search.
 export function entriesOf({ groups, listed, terms, actions, words }) {
   const { views, settings, strategies, synonyms } = listed,
     places = placesOf(groups),

@@ -17,9 +17,9 @@ const OPEN = {
   option: openSetting,
 };
 
-// listed: the server's entries; groups: those of the navigation; words: those of the search.
+// `listed`: the server's entries; `groups`: groups of the navigation; `words`: words of the search.
 // Returns { views(), find(query, most), open(entry), lessons() }. lessons() adds the lessons when the server has sent
-// them, and resolves to whether there are any.
+// them, and resolves to whether any were added.
 export function finderOf(listed, groups, words) {
   const entries = entriesOf({ groups, listed, terms: named(), actions: actions(words), words });
   return {
@@ -27,7 +27,7 @@ export function finderOf(listed, groups, words) {
     find: (query, most) => search(entries, query, most),
     open: ({ kind, way }) => OPEN[kind](...way),
     async lessons() {
-      const path = await allLessons().catch(() => null); // the server is unreachable
+      const path = await allLessons().catch(() => null); // null if the server is unreachable
       if (path) entries.push(...lessonEntries(path, listed));
       return Boolean(path);
     },

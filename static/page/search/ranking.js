@@ -1,17 +1,17 @@
 // Selection and ranking of search results: a pure function of the entries and the query.
 //
 // entry: { target, kind, name, term, about, where, also: [text] }; term: technical terms, separated by " · " or ",".
-// A name, a term and a text of `also` count equally: each of them names the entry.
+// A name, a term and a string in `also` count equally, because each of them names the entry.
 
-const KINDS = ["tab", "view", "strategy", "action", "term", "lesson", "setting", "option"]; // ties: in this order
+const KINDS = ["tab", "view", "strategy", "action", "term", "lesson", "setting", "option"]; // this order breaks ties
 const EXACT = 6,
   BEGINS = 5,
   WORD = 4,
   INSIDE = 3,
   WORDS = 2,
   ABOUT = 1;
-const NEAREST = 6, // number of similar entries offered if nothing matches
-  CLOSE = 0.6; // minimum similarity of those
+const NEAREST = 6, // maximum number of similar entries offered if nothing matches
+  CLOSE = 0.6; // minimum similarity of these entries
 const WIDE = /[\u3040-\u30ff\u3400-\u9fff]/; // characters of scripts without spaces between words
 const GAP = /[\s_\-\u2010-\u2015]+/gu;
 
@@ -24,7 +24,7 @@ const wordsOf = (text) =>
     .split(/[^\p{L}\p{N}]+/u)
     .filter(Boolean);
 
-// Prepare a text for comparison: its normalized form, and the normalized suffixes that start at each later word.
+// Prepare a string for comparison: its normalized form, and the normalized suffixes that start at each later word.
 function ready(text) {
   const spaced = text.normalize("NFKC").toLowerCase(),
     ends = [];
@@ -33,7 +33,7 @@ function ready(text) {
   return { text, plain: plain(text), ends };
 }
 
-const known = new WeakMap(); // entry -> its prepared texts
+const known = new WeakMap(); // entry -> its prepared strings
 function textsOf(entry) {
   if (known.has(entry)) return known.get(entry);
   const { name, term = "", about = "", where = "", also = [] } = entry,
@@ -78,7 +78,7 @@ const order = (a, b) =>
 
 // --- similar entries ----------------------------------------------------------------------------------
 
-// Compute the edit distance of two texts: insertions, deletions, substitutions and swaps of adjacent letters.
+// Compute the edit distance between two strings: insertions, deletions, substitutions and swaps of adjacent letters.
 function distance(a, b) {
   let before = [],
     row = Array.from({ length: b.length + 1 }, (_, i) => i);
@@ -95,7 +95,7 @@ function distance(a, b) {
   return row[b.length];
 }
 
-// Compute the share of characters that two texts have in common, for scripts whose characters are nearly words.
+// Compute the fraction of characters that two strings have in common, for scripts whose characters are almost words.
 function common(a, b) {
   const left = [...b];
   let n = 0;
@@ -108,7 +108,7 @@ function common(a, b) {
   return (2 * n) / (a.length + b.length);
 }
 
-// Compute a similarity from 0 to 1; a text that merely starts with or contains the query rates slightly lower.
+// Compute a similarity from 0 to 1; a string that merely starts with or contains the query gets a slightly lower value.
 function likeness(text, query) {
   const alike = WIDE.test(query) ? common : (a, b) => 1 - distance(a, b) / Math.max(a.length, b.length);
   const begins = (each) => alike(each.slice(0, query.length), query);
@@ -127,8 +127,8 @@ function nearest(entries, query) {
     .slice(0, NEAREST);
 }
 
-// Return { found: [{ entry, via }], near }, best first. `via` is the matching name if it is not the displayed one;
-// `near` is true if nothing matches and the results are merely similar.
+// Return { found: [{ entry, via }], near }, with the best entries first. `via` is the matching name if it is not the
+// displayed one; `near` is true if nothing matches and the results are merely similar.
 export function search(entries, typed, most) {
   const query = plain(typed),
     words = wordsOf(typed),

@@ -1,8 +1,8 @@
-// Search over the complete page: views by name and technical term, settings, strategies, lessons, glossary terms and
+// The search over the whole page: views by name and technical term, settings, strategies, lessons, glossary terms and
 // actions. The entries (finder.js) are loaded when the search is first opened.
 import { el, fill } from "../dom.js";
 
-const MOST = 40; // entries shown
+const MOST = 40; // maximum number of entries shown
 let words = null,
   dialog = null,
   payloadOf = null;
@@ -15,7 +15,7 @@ function fetchAll() {
     return answer.json();
   };
   fetched ??= Promise.all([import("./finder.js"), listed()]).catch((error) => {
-    fetched = null; // retried when the search is opened again
+    fetched = null; // retry when the search is opened again
     throw error;
   });
   return fetched;
@@ -84,7 +84,7 @@ function build() {
   box.addEventListener("keydown", (event) => {
     event.stopPropagation();
     const to = { ArrowDown: at + 1, ArrowUp: at - 1 }[event.key];
-    if (event.isComposing) return; // the key belongs to an input method
+    if (event.isComposing) return; // the key press belongs to an input method
     if (event.key === "Escape") box.close();
     else if (event.key === "Enter") {
       if (finder) choose(found[at]);

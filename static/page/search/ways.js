@@ -4,7 +4,7 @@ import { isDark } from "../theme.js";
 
 const PATIENCE = 10_000, // milliseconds to wait for a view to draw its settings
   LOOK = 50,
-  SETTLED = 600, // milliseconds after which content above a setting no longer moves it
+  SETTLED = 600, // milliseconds until content above a setting has stopped moving it
   MARKED = 2000;
 
 // --- the page's own controls ------------------------------------------------------------------------
@@ -13,7 +13,7 @@ const press = (selector) => () => {
   const all = [...document.querySelectorAll(selector)];
   return all.find((each) => each.getClientRects().length) ?? all[0];
 };
-// Each function returns its control, or nothing if this page lacks it. The names match viz/page/search.py.
+// Each function returns its control, or nothing if the page lacks it. The keys match those in viz/page/search.py.
 const CONTROLS = {
   learn: press(".pg-header-items .pg-learn-open"),
   tour: press(".pg-header-items .pg-tour-open"),
@@ -56,9 +56,9 @@ export function act(key) {
 
 // --- a setting --------------------------------------------------------------------------------------
 
-let ways = 0; // counter of navigations: a newer one cancels the previous one
+let ways = 0; // number of navigations so far; a newer one cancels the previous one
 
-// Resolve to the result of find() once there is one, or to nothing after a timeout.
+// Wait until find() returns a result and resolve to it, or to nothing after a timeout.
 async function found(find) {
   const mine = ++ways,
     until = performance.now() + PATIENCE;
@@ -89,8 +89,8 @@ function show(field, input) {
   setTimeout(() => field.classList.remove("pg-sought"), MARKED);
 }
 
-// Open the view of a setting, focus it, and select an option if one is specified. Settings it depends on are changed so
-// that it becomes visible.
+// Open the view of a setting, focus it, and select an option if one is specified. Settings on which its visibility
+// depends are changed to show it.
 export async function openSetting({ tab, view, part, name, when = {} }, option) {
   go(tab, view);
   const form = () => document.querySelector(`[data-part="${CSS.escape(part)}"]`);
@@ -99,7 +99,7 @@ export async function openSetting({ tab, view, part, name, when = {} }, option) 
   if (!drawn) return;
   for (const [other, values] of Object.entries(when)) {
     const field = fieldOf(other);
-    if (!field) continue; // not available in this scene
+    if (!field) continue; // the field does not exist for this model or prompt
     const { type, checked, value } = inputOf(field);
     if (!values.includes(type === "checkbox" ? checked : value)) set(field, values[0]);
   }

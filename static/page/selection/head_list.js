@@ -4,7 +4,7 @@ import { onDrawn } from "../mount.js";
 import { pageState } from "../state.js";
 import { onSelect, select, selection } from "./selection.js";
 
-const MOST_PICKED = 8, // one hue each
+const MOST_PICKED = 8, // maximum number of selected heads, each with its own hue
   MOST_EDITS = 64;
 const same = ([a, b], [c, d]) => a === c && b === d;
 
@@ -22,7 +22,7 @@ const fillNames = (node) => {
   node.hidden = !names.length;
 };
 
-// Return the name of a head, if known.
+// Return the name that a probe run gave to a head, if any.
 export function headNames(layer, head) {
   const node = el("span", "pg-head-names", "", { "data-head-names": `${layer}.${head}` });
   fillNames(node);
@@ -66,7 +66,7 @@ export function headActions() {
     off.disabled = next.length > MOST_EDITS;
     off.title = off.disabled ? fill(words.heads_many, { most: MOST_EDITS }) : words.heads_off_help;
   };
-  pick.onclick = () => select({ heads: heads.slice(0, MOST_PICKED).reverse() }); // the last one is the main one
+  pick.onclick = () => select({ heads: heads.slice(0, MOST_PICKED).reverse() }); // the last head is the main one
   off.onclick = () =>
     select({
       edits: allOff()

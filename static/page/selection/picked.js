@@ -8,7 +8,7 @@ import { headNames } from "./head_list.js";
 import { adds, alwaysAdd, onSelect, select, selection } from "./selection.js";
 import { nameWatched, ROLES, tokenText, watch, watchedText } from "./watched.js";
 
-// Format the name of an edit: the words of its kind with its parameters.
+// Format the name of an edit from the words of its kind and its parameters.
 const named = (kinds, edit) =>
   fill(kinds[edit.kind] ?? edit.kind, {
     ...edit,
@@ -16,7 +16,7 @@ const named = (kinds, edit) =>
     token: tokenText(edit.token),
   });
 
-// Group edits that do the same to several heads: one chip per head would fill the page.
+// Group equal edits of several heads, since one chip per head would fill the page.
 function grouped(edits) {
   const groups = new Map();
   for (const edit of edits) {
@@ -33,7 +33,7 @@ define("selection", (root, props, ask) => {
     many = {},
     hues = [];
   let sent = "",
-    said = ""; // what the server had to drop
+    said = ""; // message about what the server had to drop
   const value = () => ({
     heads: selection.heads,
     tokens: selection.tokens,
@@ -117,7 +117,7 @@ define("selection", (root, props, ask) => {
       for (const [id, text] of payload.directions) nameWatched(id, text);
       said = (payload.dropped ?? []).map((name) => words[`dropped_${name}`]).join(" ");
       if (payload.tokens) {
-        // the chips of the prompt may not be mounted yet
+        // the prompt's chips may not be mounted yet
         const chips = document.querySelector('[data-part="tokens"]')?.dataset.run;
         Object.assign(selection, { tokens: payload.tokens, pair: payload.pair });
         pageState.tokensOf = chips === payload.run ? null : payload.run;

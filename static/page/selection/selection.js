@@ -1,8 +1,8 @@
 // The selection and its listeners.
 
-// heads: the last one is the main one; pair: one cell [query, key]; edits: changes to the run, as read by the server;
-// target and distractor: token ids; of: the model that the edits and ids belong to, as most recently named by the
-// server.
+// heads: the selected heads, with the main one last; pair: a cell [query, key]; edits: changes to the run, as parsed by
+// the server; target and distractor: token ids; of: the model to which the edits and ids belong, as most recently named
+// by the server.
 export const selection = { heads: [], tokens: [], pair: null, edits: [], target: null, distractor: null, of: null };
 const listeners = new Set();
 
@@ -15,7 +15,7 @@ export function select(change) {
   for (const listener of listeners) listener(selection);
 }
 
-// Toggle a head in the selection; without `add` it becomes the only one. There are eight hues, so at most eight heads.
+// Toggle a head in the selection; without `add`, it becomes the only one. There are hues for at most eight heads.
 export function pickHead(layer, head, add) {
   const others = selection.heads.filter((each) => each[0] !== layer || each[1] !== head);
   const was = others.length < selection.heads.length;
@@ -23,8 +23,8 @@ export function pickHead(layer, head, add) {
   select({ heads: next.slice(-8) });
 }
 
-// Return the selection after a click: the clicked item alone, or none if it was the only one; with `add` the item is
-// toggled.
+// Return the selection after a click: the clicked item alone, or nothing if it was the only one; with `add`, the item
+// is toggled.
 export function toggled(places, at, add) {
   const others = places.filter((place) => place !== at);
   const was = others.length < places.length;

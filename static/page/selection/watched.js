@@ -6,7 +6,7 @@ import { pageState } from "../state.js";
 import { onSelect, select, selection } from "./selection.js";
 
 export const ROLES = ["target", "distractor"];
-const texts = new Map(); // token id -> its text, for the current model
+const texts = new Map(); // token id -> its string, for the current model
 
 export const tokenText = (id) => texts.get(id) ?? String(id);
 export const watchedText = (role) => tokenText(selection[role]);

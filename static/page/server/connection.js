@@ -1,4 +1,4 @@
-// Handling of a server that is unreachable or busy: the page shows a notice, keeps its content, and recovers by itself.
+// Handling of an unreachable or busy server: the page shows a notice, keeps its content, and recovers automatically.
 //
 // A request waits until it can be answered. The page reloads only if a different server answers, and then restores the
 // state in its address.
@@ -9,8 +9,8 @@ import { stay } from "./here.js";
 import { identity, words } from "./identity.js";
 
 const PAUSES = [1, 2, 3, 5]; // seconds between attempts to reach the server
-const LOOK = 15_000; // milliseconds between checks that the server is still reachable
-const MOST_TRIES = 24; // attempts while the server is busy
+const LOOK = 15_000; // milliseconds between checks of whether the server is still reachable
+const MOST_TRIES = 24; // maximum number of attempts while the server is busy
 const HEADER = "x-playground-server";
 const never = new Promise(() => {});
 
@@ -92,7 +92,7 @@ export function reopen() {
   try {
     before = JSON.parse(sessionStorage.getItem(key) ?? "[]").filter((at) => now - at < 60_000);
   } catch {
-    /* no valid record */
+    /* there is no valid record */
   }
   if (before.length >= 3) {
     say("lost");
@@ -113,7 +113,7 @@ export function reopen() {
 }
 
 const isOther = (answer) => (answer.headers.get(HEADER) ?? identity.server) !== identity.server;
-const isGone = (answer) => answer.status >= 500 && !answer.headers.has(HEADER); // answered by a proxy
+const isGone = (answer) => answer.status >= 500 && !answer.headers.has(HEADER); // true if a proxy answered
 
 // Repeat a request until the server is reachable and has capacity.
 export async function reached(input, options) {

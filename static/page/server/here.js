@@ -3,7 +3,8 @@ import { holdLock, line, onceFree, opener } from "./line.js";
 
 const said = new Set();
 
-// Register this page as open under `visit`. `lost()` is called when the connection ends, possibly with the server.
+// Register this page as open under the name `visit`. `lost()` is called when the connection ends, possibly because the
+// server has stopped.
 export function stay(visit, lost) {
   if (!visit || said.has(visit)) return;
   said.add(visit);
@@ -15,7 +16,7 @@ export function stay(visit, lost) {
     own.add(visit);
   };
 
-  // The worker may end with the page that started it; then start another one.
+  // The worker may end with the page that started it; if it does, start another one.
   function share() {
     const worker = new SharedWorker(new URL("./line_worker.js", import.meta.url), { type: "module", name: address });
     newest = worker;
@@ -27,7 +28,7 @@ export function stay(visit, lost) {
     worker.port.postMessage(visit);
   }
 
-  // Without shared workers, or without locks to detect that a page has closed, this page holds its own connection.
+  // If the browser lacks shared workers, or locks to detect that a page has closed, this page holds its own connection.
   if (navigator.locks) holdLock(visit, share).catch(alone);
   else alone();
 }

@@ -1,7 +1,7 @@
-// The identity of the server that sent this page, and the notices shown while it is unreachable, loaded in advance.
+// The identity of the server that sent this page, and the notices for when it is unreachable, loaded in advance.
 export const identity = JSON.parse(document.getElementById("pg-connection-words").content); // { server, words: { en, zh } }
 
-// As in viz/words.py:pick_language: "pt-br" if available, else "pt".
+// Select the language as viz/words.py:pick_language does: "pt-br" if available, otherwise "pt".
 const languages = [new URLSearchParams(location.search).get("lang") ?? "", ...navigator.languages]
   .map((tag) => tag.toLowerCase().replaceAll("_", "-"))
   .flatMap((tag) => tag.split("-").map((_, i, parts) => parts.slice(0, parts.length - i).join("-")));

@@ -11,7 +11,7 @@ holdLock(self.name, () => {
   for (const port of ports) port.postMessage("held");
 });
 
-// Each page holds a lock and sends its name; the lock becomes free however the page ends.
+// Each page holds a lock and sends the lock's name; the browser releases it no matter how the page ends.
 self.onconnect = ({ ports: [port] }) => {
   ports.add(port);
   if (held) port.postMessage("held");

@@ -1,4 +1,4 @@
-// The logout button, shown if there is a login. It is a form, like the login page.
+// The logout button, shown if the server requires a login. It is a form, like the login page.
 import { el, fill } from "../dom.js";
 import { headerItem } from "../header_items.js";
 

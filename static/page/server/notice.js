@@ -1,4 +1,4 @@
-// Errors and work in progress, shown below the page's header with buttons to respond.
+// Errors and the progress of work, shown below the page's header with buttons for possible actions.
 import { el, showBlock } from "../dom.js";
 import { define } from "../mount.js";
 import { focusPrompt, setPrompt } from "../prompt/prompt.js";
@@ -12,7 +12,7 @@ function advance({ title, hint, bar }, payload) {
 }
 
 define("notice", (root, props, ask) => {
-  let shown = null; // the current bar, updated in place so that a button under the cursor is not replaced
+  let shown = null; // the current notice, updated in place so that a button under the pointer is not replaced
   return (payload) => {
     const frame = JSON.stringify([payload.kind, payload.actions]);
     if (payload.bar && shown?.frame === frame) advance(shown, payload);

@@ -2,7 +2,7 @@
 import { el, fill } from "../dom.js";
 import { words } from "./identity.js";
 
-const FIRST = 1; // seconds before any progress is shown
+const FIRST = 1; // seconds until progress is shown
 let box = null;
 
 function build() {
@@ -16,7 +16,7 @@ function build() {
 }
 
 export const runBar = {
-  // report: { done, total, seconds }, where done and total count layers
+  // report: { done, total, seconds }, where `done` and `total` count layers
   show({ done, total, seconds }) {
     if (seconds < FIRST) return;
     box ??= build();

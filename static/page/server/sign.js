@@ -1,13 +1,13 @@
 // Gradio's loading indicator requests animation frames forever, even after it is removed from the page. The empty
-// frames cost a twentieth of a CPU core, so its next request is canceled once nothing else is animated.
-const SURE = 10, // frames with exactly one other request, before it counts as the indicator's
-  MOST = 1800; // frames after which we give up
+// frames take 5% of a CPU core, so its next request is canceled once nothing else is animated.
+const SURE = 10, // number of frames with exactly one other request, after which it counts as the indicator's
+  MOST = 1800; // maximum number of frames to observe
 
 // Browsers number animation frame requests, so the request before ours in each frame is the indicator's.
 export function endSign() {
   let last = 0,
-    alone = 0, // consecutive frames with one other request
-    quiet = 0, // consecutive frames without any
+    alone = 0, // number of consecutive frames with one other request
+    quiet = 0, // number of consecutive frames without any
     left = MOST;
   const look = () => {
     const mine = requestAnimationFrame(look);

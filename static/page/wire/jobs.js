@@ -1,11 +1,11 @@
-// Jobs: each is one request whose response lines are its progress; closing the request ends the work.
+// Jobs: each is one request, whose response lines report the progress. Closing the request ends the job.
 import { mounted } from "../mount.js";
 import { reachable } from "../server/connection.js";
 import { post } from "./post.js";
 import { page } from "./question.js";
 import { ask } from "./view.js";
 
-const running = new Map(); // part -> the controller of its request
+const running = new Map(); // part -> the AbortController of its request
 
 async function start(part) {
   running.get(part)?.abort();
@@ -24,7 +24,7 @@ async function start(part) {
     };
     await post("job", { part }, take, signal);
   } catch (error) {
-    if (!signal.aborted) await reachable(); // the server is gone, and the job with it
+    if (!signal.aborted) await reachable(); // the server has stopped, and the job with it
     show(stopped);
     if (!signal.aborted && !stopped) throw error;
   } finally {

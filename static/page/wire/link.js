@@ -1,4 +1,4 @@
-// Opening a link: model, prompt, tab and selection arrive in one answer, so that they are consistent.
+// Opening of a link: the model, prompt, tab and selection arrive in a single answer, so that they are consistent.
 import { go } from "../address/places.js";
 import { mounted } from "../mount.js";
 import { promptText, setPrompt } from "../prompt/prompt.js";
@@ -6,7 +6,7 @@ import { isLoaded, useModel, want } from "./models.js";
 import { postOnce } from "./post.js";
 
 // Apply a link's state if `isNewest()` still holds. Resolves to the message about a missing model, { model, text, hint,
-// load, close }; empty if the model is available.
+// load, close }, which is empty if the model is available.
 export async function followLink(to, isNewest) {
   const answer = await postOnce("link", { to });
   if (!isNewest()) return {};

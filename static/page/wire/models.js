@@ -8,14 +8,14 @@ import { post } from "./post.js";
 import { page } from "./question.js";
 import { ask } from "./view.js";
 
-let picker = {}, // its next update: { label, choices, value }
+let picker = {}, // the picker's next update: { label, choices, value }
   prompt = {}, // the prompt box's next update: { label, placeholder }
-  put = () => {}, // makes Gradio request both updates
+  put = () => {}, // a function that makes Gradio request both updates
   requested = null, // the most recently selected model
-  under = null; // the controller of its request
+  under = null; // the AbortController of its request
 export const isLoaded = (id) => page.model === id;
 
-// Return the updates of picker and prompt when Gradio requests them.
+// Return the updates of the picker and the prompt box when Gradio requests them.
 export const updates = () => [picker, prompt].map((change) => ({ __type__: "update", ...change }));
 export const onPut = (trigger) => {
   put = trigger;
@@ -26,7 +26,7 @@ function show(change) {
 }
 export const choices = (list) => show({ choices: list });
 
-// Set their labels in the user's language.
+// Set the labels of both in the user's language.
 onDrawn((root, payload) => {
   if (root.dataset.part !== "nav" || !payload) return;
   const { model, prompt: label, placeholder } = payload.labels;
@@ -34,18 +34,18 @@ onDrawn((root, payload) => {
   show({ label: model });
 });
 
-// Set the model that the page was loaded with.
+// Store the model with which the page was loaded.
 export function begin(id) {
   page.model = requested = id;
 }
-// Compute with this model from now on.
+// Use this model for all further questions.
 export function useModel(id) {
   begin(id);
   show({ value: id });
 }
 
 export async function choose(id) {
-  if (id === requested && under) return; // Gradio reports a selection twice
+  if (id === requested && under) return; // Gradio reports each selection twice
   under?.abort();
   under = new AbortController();
   const mine = under;

@@ -1,4 +1,4 @@
-// A POST request: the page's question with additional fields, and the lines of the response.
+// A POST request that sends the page's question with additional fields and receives the lines of the response.
 import { reached } from "../server/connection.js";
 import { eachLine } from "./lines.js";
 import { question } from "./question.js";
@@ -9,7 +9,7 @@ function sent(name, more, signal) {
   return reached(`playground/${name}${location.search}`, { method: "POST", body, signal, headers });
 }
 
-// Resolve once the response has ended; `take` receives its lines. Throws if the connection or `signal` ends it.
+// Resolve at the end of the response, whose lines `take` receives. Throws if the connection breaks or `signal` aborts.
 export async function post(name, more, take, signal) {
   const answer = await sent(name, more, signal);
   if (answer.ok) await eachLine(answer.body, take);

@@ -3,9 +3,9 @@ import { mounted } from "../mount.js";
 import { promptText } from "../prompt/prompt.js";
 import { visit } from "./visit.js";
 
-// The content named by the last answer; the last finished job; the id of the current model.
+// The state sent with a question: the content named by the last answer, the last finished job, and the model's id.
 export const page = { shown: {}, done: "", model: null };
-const apart = new Set(["wire", "nav", "selection", "chat"]); // parts whose values have their own field, or none
+const apart = new Set(["wire", "nav", "selection", "chat"]); // parts whose values have a separate field or are not sent
 export const leaveOut = (names) => names.forEach((name) => apart.add(name));
 
 // Return whether all components that a question names are mounted: Gradio adds them one by one.

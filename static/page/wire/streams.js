@@ -1,11 +1,11 @@
-// Stream events: a part's script sends one and draws its handler's responses (viz/page/wire/streams.py).
+// Stream events: a part's script sends an event and draws the responses of its handler (viz/page/wire/streams.py).
 import { mounted } from "../mount.js";
 import { reachable, reopen } from "../server/connection.js";
 import { choices, openModel } from "./models.js";
 import { post } from "./post.js";
 
 const busy = new Set(), // "part event" of the streams in progress
-  next = new Map(); // events to send when those have ended
+  next = new Map(); // events to send once these have ended
 let modes = {}; // { part: { event: "once" | "multiple" | "always_last" } }
 export const setModes = (given) => {
   modes = given;
@@ -22,7 +22,7 @@ export async function stream(part, event, sent) {
   busy.add(key);
   try {
     await post("stream", { part, event, sent }, ({ payload, models, open }) => {
-      if (payload?.error) busy.delete(key); // this is the last line: the event may be retried at once
+      if (payload?.error) busy.delete(key); // an error is the last line, so the event may be retried at once
       if (payload) mounted.get(part)?.show(payload);
       if (models) choices(models);
       if (open) openModel(open);

@@ -1,5 +1,5 @@
 // The page's questions: settings and content are sent by POST, and the answer arrives as lines of JSON
-// (viz/page/wire/view.py). A newer question closes the previous request, which ends its work on the server.
+// (viz/page/wire/view.py). A newer question closes the previous request, which ends the computation on the server.
 import { caughtUp, showEarly, showParts } from "../mount.js";
 import { reachable } from "../server/connection.js";
 import { runBar } from "../server/running.js";
@@ -7,7 +7,7 @@ import { post } from "./post.js";
 import { isWhole, page } from "./question.js";
 
 const LOOK = 20; // milliseconds between checks that the page is complete
-let number = 0, // number of the newest question
+let number = 0, // sequence number of the newest question
   under = null, // its AbortController
   timer = 0,
   due = null; // a promise shared by all callers waiting for the newest answer
@@ -40,7 +40,7 @@ async function send() {
     };
     try {
       await post("view", {}, heard, signal);
-      break; // answered or rejected
+      break; // the question was answered or rejected
     } catch (error) {
       if (signal.aborted) return;
       console.warn(error);
@@ -56,8 +56,8 @@ async function send() {
   due = null;
 }
 
-// Request everything that has changed, as one question per task. Resolves when it or a newer question has been
-// answered.
+// Request everything that has changed, with a single question per event-loop task. Resolves when it or a newer question
+// has been answered.
 export function ask() {
   timer ||= setTimeout(send);
   due ??= Promise.withResolvers();

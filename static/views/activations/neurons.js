@@ -9,12 +9,12 @@ import { mountPlot } from "../../parts/figure.js";
 import { rowOf, tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
-const PAUSE = 250; // milliseconds after the last typed digit
+const PAUSE = 250; // milliseconds to wait after the last typed digit
 
-// --- the first neurons in an order ---
+// --- the top neurons in the selected order ---
 //
 // payload: { title, note, rows: [{ neuron, value, peak, shown: { value, peak }, at, token, toward }], of, last, map, run, words }
-//   map: a figure's payload, and neurons: the rows' numbers. The value is { of, neuron }.
+//   map: a figure's payload with the additional field `neurons`, the number of each row's neuron. value: { of, neuron }
 define("neurontop", (root, props, ask) => {
   const title = el("h2"),
     note = el("p", "pg-about"),
@@ -43,10 +43,10 @@ define("neurontop", (root, props, ask) => {
     props.value = { of: payload.of, neuron };
     paint();
     ask("select");
-    select(tokens ? { tokens } : {}); // the map redraws its frame around the row
+    select(tokens ? { tokens } : {}); // the map then redraws its frame around the row
   };
   const draw = mountPlot(map, {
-    // The window's rows are below 0 (see map_figure): a selected token is a column, the selected neuron a row.
+    // A selected token is a column, the selected neuron a row; window rows have indices below 0 (see map_figure).
     marked: () => [...selection.tokens, ...(place() < 0 ? [] : [place() - payload.map.neurons.length])],
     pick: (row, token) => choose(payload.map.neurons[row + payload.map.neurons.length], [token]),
   });
@@ -117,7 +117,7 @@ define("neurontop", (root, props, ask) => {
 //
 // payload: { title, note, tokens, breaks, at, columns: { pre, post, up }, shown (texts of post), ends, facts: [[label, value]],
 //            pushes: { up: [[token, score, text]], down }, ramps, source, file, run, python, words }
-// Black or white, whichever is more readable on a color; WCAG 2.2, relative luminance.
+// Choose black or white text, whichever is more readable on a color, by the relative luminance of WCAG 2.2.
 function ink(rgb) {
   const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
@@ -204,7 +204,7 @@ define("neuronone", (root) => {
       now = JSON.stringify(tokens);
     facts.replaceChildren(...payload.facts.map(neuronFact));
     text.setAttribute("aria-label", words.text);
-    if (now !== shown) text.replaceChildren(...neuronTokens(payload)); // otherwise the buttons and the focus stay
+    if (now !== shown) text.replaceChildren(...neuronTokens(payload)); // otherwise keep the buttons and the focus
     shown = now;
     for (const token of text.querySelectorAll("button")) {
       const at = +token.dataset.index;

@@ -1,4 +1,4 @@
-// One norm on one token: its steps as strips of all dimensions, and a table of some dimensions in numbers.
+// One norm applied to one token: its steps as strips over all dimensions, and a table of selected dimensions.
 //
 // payload of "normwalk": see viz/views/activations/one_norm
 import { el, fill, onWidth, rests } from "../../page/dom.js";
@@ -9,7 +9,7 @@ import { titled } from "../../parts/titled.js";
 
 const HIGH = 64; // height of a strip in pixels
 
-// Draw a strip: a line per dimension from 0 to its value; dimensions that share a pixel show their extremes.
+// Draw a strip with a line from 0 to the value of each dimension; dimensions that share a pixel show their extremes.
 function paint(canvas, values, top, colors, at) {
   const width = canvas.clientWidth,
     ratio = window.devicePixelRatio || 1,
@@ -60,7 +60,7 @@ function normStep(step, acts) {
   return { item, canvas, values, top: Math.max(...values.map(Math.abs)) || 1 };
 }
 
-// Mark the selected dimension with a line; the arrow keys move it in all strips at once.
+// Mark the selected dimension with a line in all strips; the arrow keys move it.
 function dimensionWalker({ words, steps }, point) {
   const size = steps[0].values.length,
     line = el("p", "pg-why-told", words.dimension_help),
@@ -91,7 +91,7 @@ function dimensionWalker({ words, steps }, point) {
   return { node, show };
 }
 
-// Build the table of some dimensions with every step in numbers.
+// Build the table of the given dimensions, with the value after every step.
 function dimensionTable({ table, words }, acts) {
   const grid = tableOf({
     look: "pg-why-row pg-norm-table",
@@ -113,7 +113,7 @@ define("normwalk", (root) => {
     side = el("div", "pg-norm-side"),
     show = titled(root, list, side);
   let payload = null,
-    at = null, // the selected dimension
+    at = null, // index of the selected dimension
     steps = [],
     walker = null,
     table = null;

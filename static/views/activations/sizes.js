@@ -1,9 +1,9 @@
-// A heat map in which a click selects a token, and a row for the figures beside it.
+// A map in which a click selects a token, and a row that the figures beside it show.
 //
-// payload: the fields of "figure", and rows [[what, layer]], names of the rows, row (the selected one), left (the number
-//  of the first column in the figure's window), cells [[token]] if the columns are not tokens, labels,
-//  opens { part, setting, options }: the form of another view that receives a row with an option
-// value: { what, layer } of the row
+// payload: the fields of "figure", and rows [[what, layer]], names (names of the rows), row (the selected one), left
+//  (the index of the first column in the figure's window), cells [[token]] if the columns are not tokens, labels,
+//  opens { part, setting, options }: the form of another view in which a row is selected as an option
+// value: { what, layer } of the selected row
 import { el, roving } from "../../page/dom.js";
 import { define, mounted } from "../../page/mount.js";
 import { onSelect, select, selection } from "../../page/selection/selection.js";
@@ -37,7 +37,7 @@ define("gridmap", (root, props, ask) => {
     paint();
     handOn();
     props.value = { what, layer };
-    select(change); // also frames the row
+    select(change); // this also frames the row
     ask("select");
   };
   // Open the other view with the current row.
@@ -73,7 +73,7 @@ define("gridmap", (root, props, ask) => {
   return take;
 });
 
-// Two tables: tokens with outlying numbers, and the outlying dimensions; a click on a token selects it.
+// Two tables, of tokens with outliers and of outlier dimensions; a click on a token selects it.
 define("outlierlist", (root) => {
   const none = el("p"),
     attention = el("p", "pg-hint-line"),

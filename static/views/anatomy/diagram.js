@@ -1,9 +1,9 @@
-// A diagram of a model: boxes are buttons, and the connections between them are lines behind.
+// A diagram of a model: its parts are boxes that act as buttons, connected by lines drawn behind them.
 //
 // payload: { title, note, source, file, run, python, words, drawing, labels { part: [name, second line, share] }, formulas, chosen,
 //   heads { groups, size, more, chosen, text }, times, look: { layer, layers, head, heads } of the loaded model or null,
 //   names, lines }
-//   drawing: see viz/views/anatomy/diagram/figures.py; across, places are shares of the width
+//   drawing: see viz/views/anatomy/diagram/figures.py; across, places are fractions of the width
 // value: { part }
 import { el, fill, onWidth, roving, svg } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -12,7 +12,7 @@ import { icon, iconButton } from "../../parts/icons.js";
 import { titled } from "../../parts/titled.js";
 
 const ROUND = 9, // corner radius in pixels
-  SLIM = 140; // a narrower box has no room for its share
+  SLIM = 140; // a narrower box has no room for its share of the parameters
 
 // Build the path of a connection with rounded corners through these points.
 function way(points) {
@@ -51,7 +51,7 @@ function headsOf({ groups, size, more, chosen }) {
   return row;
 }
 
-// Build a part of the model as a button; sums are round.
+// Build a part of the model as a button; additions are circles.
 function partButton({ labels, heads }, box, index, pick) {
   const [name, second, share] = labels[box.key];
   const node = el("button", `pg-dia-box${box.round ? " pg-dia-sum" : ""}`, "", {
@@ -92,7 +92,7 @@ function arrowTip(name) {
   const size = { viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8 };
   return svg("marker", { id: `pg-dia-${name}`, ...size, markerUnits: "userSpaceOnUse", orient: "auto" }, tip);
 }
-// Build the lines behind the boxes. They use the width in pixels, so that corners and arrows are not distorted.
+// Build the lines behind the boxes. Their coordinates are in pixels, so that corners and arrows are not distorted.
 function waysOf(drawing, width) {
   const size = { width, height: drawing.height },
     layer = svg("svg", { ...size, "aria-hidden": "true", class: "pg-dia-lines" }),
@@ -113,7 +113,7 @@ function waysOf(drawing, width) {
   return layer;
 }
 
-// Build two buttons around a number; change(by) adds to it.
+// Build two buttons around a number, which call change(by) to change it.
 function stepper(words, what, value, n, change) {
   const box = el("span", "pg-dia-step"),
     less = iconButton("minus", fill(words.less, { what }), () => change(-1)),
@@ -123,8 +123,8 @@ function stepper(words, what, value, n, change) {
   box.append(el("span", "pg-muted", what), less, el("b", "", String(value), { "aria-live": "polite" }), more);
   return box;
 }
-// Build the fields for the layer and head of the shapes. They start from the currently selected head: a second click
-// may come before the answer to the first one.
+// Build the fields for the layer and head of the shapes. They start from the currently selected head, because a second
+// click may come before the answer to the first one.
 function lookSteppers({ words, look }) {
   if (!look) return [];
   const step = (layers, heads) => {
@@ -137,7 +137,7 @@ function lookSteppers({ words, look }) {
     stepper(words, words.head, look.head, look.heads, (by) => step(0, by)),
   ];
 }
-// Build the frame around the parts that each block has.
+// Build the frame around the parts that are repeated in each block.
 function blockFrame({ drawing, words, times }) {
   const [top, end] = drawing.frame,
     frame = el("div", "pg-dia-frame"),

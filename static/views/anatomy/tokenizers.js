@@ -1,9 +1,9 @@
-// One text in several vocabularies as chips side by side, and the merges of byte-pair encoding step by step.
+// A text split by several tokenizers, as chips side by side, and the sequence of byte-pair encoding merges.
 //
 // payload of "vocabchips": { title, about, rows [{ name, count, chips [[text, id, bytes, broken, part]], frames, more,
 //   problem }], words, file, source, run, python }; of "mergesteps": { title, about, pieces [{ text, bytes [text], merges [[at, rank,
 //   text, pairs]], ids, tokens [text], added, whole }], words, file, source, run, python }; pairs: [[left, right, rank]]
-//  of the adjacent parts that could be merged, lowest rank first
+//  of the adjacent parts that could be merged, in increasing order of rank
 import { exporting } from "../../export/menu.js";
 import { framed, onJoin } from "../../page/characters.js";
 import { el, fill, roving } from "../../page/dom.js";
@@ -68,7 +68,7 @@ function partsAfter({ bytes, merges }, count) {
   return now;
 }
 
-// Build the parts as boxes: the newest one, the pair to merge next, and finally the token ids.
+// Build the parts as boxes; mark the newest one and the pair to merge next, and show the token ids at the end.
 function partBoxes(piece, step) {
   const { merges, ids, whole, added, text } = piece,
     last = merges[step - 1],
@@ -84,7 +84,7 @@ function partBoxes(piece, step) {
   });
 }
 
-// Describe the next merge, or the result.
+// Describe the next merge, or the result after the last one.
 function mergeSentence(piece, step, words) {
   const { merges, ids, bytes, added, whole } = piece,
     n = merges.length,
@@ -103,7 +103,7 @@ function mergeSentence(piece, step, words) {
   });
 }
 
-// List the adjacent parts that could be merged, lowest rank first.
+// List the adjacent parts that could be merged, in increasing order of rank.
 function pairBoxes(next, words) {
   if (!next?.[3].length) return [];
   const pairs = next[3].map(([left, right, rank], at) => {

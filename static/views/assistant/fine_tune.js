@@ -1,4 +1,4 @@
-// Fine-tuning: start, pause and stop a run; its curves; the losses of one example and the answers at every saved step.
+// Fine-tuning: the controls and the curves of a run, and the losses of one example and the answers at every saved step.
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { isDark, onTheme } from "../../page/theme.js";
@@ -9,14 +9,14 @@ import { keepPage } from "../training/runs.js";
 import { chart, HUES, line, smooth, thin } from "../training/training_charts.js";
 import { paintLosses } from "./losses.js";
 
-const runs = new Map(); // id -> run, with everything received from the server
+const runs = new Map(); // id -> run, with all data received from the server
 let told = () => {},
   problem = null,
   current = null;
 
 keepPage(() => [...runs.values()].some(({ reports }) => reports.length));
 
-// Store the pieces in order; if one was missed, request all missing ones.
+// Store the pieces in order; if any were missed, request them.
 function take(piece) {
   problem = piece.error ?? null;
   if (piece.run) {
@@ -68,7 +68,7 @@ function curves(words) {
   return { node, draw };
 }
 
-// Build the example's losses and the answers before training and at the slider's step.
+// Build the losses of the example and the answers, before training and at the step of the slider.
 function moments(words, ramps) {
   const node = el("div", "pg-tune-moments"),
     row = el("div", "pg-replay-controls"),
@@ -91,7 +91,7 @@ function moments(words, ramps) {
     grid,
   );
   let shown = null,
-    at = null; // null: follow the newest
+    at = null; // index of the shown step; null follows the newest
   const draw = (run) => {
     if (run) {
       if (run.id !== shown?.id) at = null;

@@ -1,7 +1,7 @@
-// The tokens of one example: gray if not scored, otherwise colored by their loss in the answer.
+// The tokens of one example: gray if excluded from the loss, otherwise colored by their loss.
 //
 // of { tokens, breaks, prompt, losses, most, ramps }: losses in nats, null for the first token; the first `prompt` tokens
-// are the prompt. words: masked, scored, first.
+// belong to the prompt. words: masked, scored, first.
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { isDark, onTheme } from "../../page/theme.js";

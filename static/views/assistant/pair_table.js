@@ -1,4 +1,4 @@
-// The pairs so far as a table: texts can be edited, swapped or removed; pairs are saved to a file and loaded from one.
+// A table of the pairs so far: texts can be edited, swapped or removed, and pairs saved to a file or loaded from one.
 import { save } from "../../export/files.js";
 import { el, fill } from "../../page/dom.js";
 import { cross, iconButton } from "../../parts/icons.js";
@@ -6,7 +6,7 @@ import { button } from "../../parts/run.js";
 import { rowOf, tableOf } from "../../parts/table.js";
 import { asLines, clear, edit, fromLines, pairs, remove } from "./pairs.js";
 
-const SHOWN = 50; // rows shown initially
+const SHOWN = 50; // number of rows shown initially
 
 function pairRow(index, { words, longest }) {
   const pair = pairs[index],
@@ -34,7 +34,7 @@ function pairRow(index, { words, longest }) {
   ]);
 }
 
-// put(pairs) adds those of a file; say(text) reports the result. Returns { nodes, draw(payload, agreement) }.
+// put(pairs) adds the pairs of a file; say(text) reports the result. Returns { nodes, draw(payload, agreement) }.
 export function pairTable(put, say) {
   const head = el("div", "pg-pairs-head"),
     box = el("div", "pg-lab-scroll"),
@@ -75,7 +75,7 @@ export function pairTable(put, say) {
     const { words } = payload,
       n = Math.min(pairs.length, shown);
     fillHead(agreement);
-    // Newest first: it is the choice most likely to be revised.
+    // The newest pair comes first, since it is the most likely one to be revised.
     const rows = Array.from({ length: n }, (_, i) => pairRow(pairs.length - 1 - i, payload));
     const columns = ["prompt", "chosen", "rejected", "by", "change"].map((key) => words[key]),
       parts = [tableOf({ look: "pg-lab-table pg-pairs-table", columns, rows })];

@@ -1,4 +1,4 @@
-// The preference pairs of this page. They exist only on the page, until they are saved as a file.
+// The preference pairs of this page. They exist only on the page unless they are saved to a file.
 import { feed } from "../../parts/feed.js";
 
 export const pairs = []; // { prompt, chosen, rejected, by: "person" | "rule" }
@@ -27,7 +27,7 @@ export const listed = () => pairs.map(({ prompt, chosen, rejected, by }) => [pro
 export const asLines = () =>
   pairs.map(({ prompt, chosen, rejected, by }) => `${JSON.stringify({ prompt, chosen, rejected, by })}\n`).join("");
 
-// Parse pairs from JSON lines; throws the number of the first invalid line.
+// Parse pairs in the JSON Lines format; throws the number of the first invalid line.
 export function fromLines(text, longest) {
   const found = [];
   text.split("\n").forEach((line, at) => {
@@ -46,5 +46,5 @@ export function fromLines(text, longest) {
   return found;
 }
 
-// The channel to the server, with one question at a time, so that no answer replaces another.
+// The channel to the server, with only one pending question at a time, so that no answer replaces another.
 export const desk = { send: feed("preferences_writer", (answer) => desk.take(answer)), take: () => {} };

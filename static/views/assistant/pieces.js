@@ -1,7 +1,7 @@
-// Messages of a run whose figures arrive complete: merging them into the page's record.
+// Merging of a run's messages, whose figures arrive complete, into the page's record of the run.
 
 // run: the current record, or null; piece: { run, from_report, reports, from_snapshot, snapshots, ... }. Returns the
-// updated run with the number of reports and snapshots received; null if an earlier piece was lost.
+// updated run with the number of reports and snapshots received; null if an earlier piece was missed.
 export function joined(run, piece) {
   const { reports, snapshots } = run?.id === piece.run ? run : { reports: 0, snapshots: 0 };
   if (piece.from_report > reports || piece.from_snapshot > snapshots) return null;

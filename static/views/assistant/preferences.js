@@ -1,4 +1,4 @@
-// Which text is better: two cards to choose from by click or arrow key, and the pairs so far as a table.
+// The view "Which text is better": two cards to choose from by click or arrow key, and a table of the pairs so far.
 //
 // payload of "preferences": { words, most, longest, ruled, model, rules [[name, help]], chosen, start, range | wrong }
 import { el, fill } from "../../page/dom.js";
@@ -7,9 +7,9 @@ import { button } from "../../parts/run.js";
 import { pairTable } from "./pair_table.js";
 import { add, desk, listed, onPairs, pairs } from "./pairs.js";
 
-// Send the questions to the server one at a time. `context(event)`: the data sent along.
+// Send the questions to the server one at a time. `context(event)`: the data to include.
 function questions(context, changed) {
-  let wanted = null, // { tag, event } of the pending question
+  let wanted = null, // the pending question: { tag, event }
     next = [], // queued questions
     asked = 0;
   const line = {
@@ -24,7 +24,7 @@ function questions(context, changed) {
       desk.send(event, { tag: wanted.tag, ...context(event), ...more });
       changed();
     },
-    // The pending question is answered: send the next one.
+    // The pending question has been answered: send the next one.
     over() {
       wanted = null;
       const { event, more } = next.shift() ?? {};
@@ -68,7 +68,7 @@ function pairCards(acts) {
   };
 }
 
-// Process an answer of the server. `now`: the state of the part, see below; acts: put(pairs), paint(), shown().
+// Process an answer from the server. `now`: the state of the part, see below; acts: put(pairs), paint(), shown().
 function takeAnswer(now, line, answer, acts) {
   const wanted = line.current();
   if (!wanted || (answer.tag && answer.tag !== wanted.tag)) return;
@@ -79,14 +79,14 @@ function takeAnswer(now, line, answer, acts) {
     line.forget();
     line.over();
   } else if (answer.texts && line.waits("write")) {
-    line.over(); // the settings have changed since
+    line.over(); // the settings have since changed
   } else if (answer.texts) {
     now.current = answer;
     now.at += 1;
     line.over();
     acts.shown();
   } else if (answer.pairs) {
-    // The pairs of a rule arrive a few at a time.
+    // The pairs that a rule decides arrive a few at a time.
     const fresh = answer.pairs.slice(now.ruled);
     now.ruled = answer.pairs.length;
     now.said = fill(now.payload.words.ruled, { ...answer, n: now.ruled });
@@ -108,12 +108,12 @@ define("preferences", (root) => {
     told = el("p", "pg-about", "", { role: "status" });
   const now = {
     payload: null,
-    current: null, // { prompt, texts, scores }
+    current: null, // the pair to choose from: { prompt, texts, scores }
     at: 0, // index of the next pair of texts
-    from: "", // the settings that the counts belong to
+    from: "", // the settings to which the counts belong
     said: "",
-    asked: false, // true once the user has started to choose: the keys then act on the cards
-    ruled: 0, // number of pairs of the running answer already in the table
+    asked: false, // true once the user has started to choose; the keys then act on the cards
+    ruled: 0, // number of pairs of the pending answer that are already in the table
     agreement: null,
   };
   const line = questions(
@@ -125,7 +125,7 @@ define("preferences", (root) => {
     now.asked = true;
     line.ask("write");
   };
-  // Both discard the current pair and request the next one.
+  // Both buttons discard the current pair and request the next one.
   const choose = (which) => {
     const { current } = now;
     if (!current || line.current()) return;
@@ -184,7 +184,7 @@ define("preferences", (root) => {
       again = now.payload && now.payload.chosen !== fresh.chosen;
     now.payload = fresh;
     if (settings !== now.from) {
-      // Counting restarts for another prompt, seed or model.
+      // Another prompt, seed or model restarts the counts.
       Object.assign(now, { from: settings, at: 0, current: null });
       if (now.asked) line.ask("write");
     }

@@ -1,9 +1,9 @@
-// Reinforcement: the buttons of a run, its progress, and the figures that the server draws of it.
+// Reinforcement learning: the buttons of a run, its progress, and the figures that the server draws.
 //
 // payload of "reinforcement": { words }
 // payload of the channel "practice": { run, state, over, name, done, steps, line [texts], facts, model_id, download,
-//   from_report, reports, from_snapshot, snapshots, error { text, hint }, parts [{ name, kind, payload }] }: the run as
-//  it is now; without parts if none changed. After a missed message, the complete run is requested.
+//   from_report, reports, from_snapshot, snapshots, error { text, hint }, parts [{ name, kind, payload }] }: the
+//  current state of the run, without parts if none changed. After a missed message, the complete run is requested.
 import { el, fill } from "../../page/dom.js";
 import { define, mountPart } from "../../page/mount.js";
 import { noteRun } from "../../page/state.js";
@@ -28,11 +28,11 @@ lab.send = feed("reinforcement_practice", (piece) => {
 
 define("reinforcement", (root) => {
   let words = null,
-    asked = false; // a start was requested and not answered yet
+    asked = false; // true if a start was requested but not answered yet
   const buttons = el("div", "pg-buttons"),
     status = el("div", "pg-train-status", "", { "aria-live": "polite" }),
     pictures = el("div", "pg-practice-parts");
-  const parts = new Map(); // name -> the result of mountPart
+  const parts = new Map(); // name -> result of mountPart
   root.append(buttons, status, pictures);
 
   const begin = () => {
@@ -78,7 +78,7 @@ define("reinforcement", (root) => {
     const names = new Set(shown.map(({ name }) => name));
     for (const [name, { block }] of parts) block.hidden = !names.has(name);
   };
-  // Arrange the blocks in the order of the payload.
+  // Arrange the blocks in the same order as in the payload.
   const ordered = (shown) => {
     pictures.append(...shown.filter(({ name }) => parts.has(name)).map(({ name }) => parts.get(name).block));
   };

@@ -3,7 +3,7 @@ import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { listed, onPairs, pairs } from "./pairs.js";
 
-// payload: { words, least, wanted }; the value is { pairs: [[prompt, chosen, rejected, by]] }
+// payload: { words, least, wanted }; value: { pairs: [[prompt, chosen, rejected, by]] }
 define("pairsused", (root, props, ask) => {
   let payload = null;
   const text = el("p", "pg-about");
@@ -13,7 +13,7 @@ define("pairsused", (root, props, ask) => {
     root.hidden = !payload.wanted;
     text.textContent = fill(payload.words[pairs.length ? "some" : "none"], { n: pairs.length });
   };
-  // The server receives them only for training.
+  // The server receives the pairs only for training.
   const hold = () => {
     const value = { pairs: payload?.wanted ? listed() : [] };
     if (JSON.stringify(value) === JSON.stringify(props.value ?? { pairs: [] })) return;

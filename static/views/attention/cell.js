@@ -1,6 +1,7 @@
-// Derivation of one attention weight: numbered steps, each with its formula in symbols and in numbers.
+// Derivation of one attention weight in numbered steps, each with its formula in symbols and in numbers.
 //
-// payload: see viz/views/attention/cell/figures.py and viz/views/attention/cell/view.py. Every number shown has its full digits as a title.
+// payload: see viz/views/attention/cell/figures.py and viz/views/attention/cell/view.py. The title of every number
+// shown gives all of its digits.
 import { exporting } from "../../export/menu.js";
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -70,7 +71,7 @@ function pickers(go) {
         key.list.replaceChildren();
         query.list.replaceChildren(...texts.map((text, at) => new Option(`${at} ${text}`, at)));
       }
-      // Steps for a newer selection are pending, so keep it.
+      // The steps for a newer selection are pending, so keep that selection.
       const pending = selection.pair && JSON.stringify(selection.pair) !== JSON.stringify(payload.cell) && same;
       show(pending ? cell : payload.cell);
     },
@@ -84,8 +85,8 @@ define("why", (root) => {
     steps = el("ol", "pg-why-steps");
   const foot = el("div");
   root.append(title, picking.row, steps, foot);
-  const choices = { stage: "", order: "dimension" }; // display options, kept from cell to cell
-  const folds = {}; // open code sections, also kept
+  const choices = { stage: "", order: "dimension" }; // display options, which persist across cells
+  const folds = {}; // the open code sections, which also persist
   let payload = null;
   const step = (name, content) => {
     folds[name] ??= {};

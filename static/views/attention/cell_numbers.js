@@ -1,4 +1,4 @@
-// The numbers of one cell as rows and arrays for export. Independent of the page.
+// The numbers of one cell as rows and arrays for export. This module does not depend on the page.
 
 function vectors(payload) {
   const numbers = {};

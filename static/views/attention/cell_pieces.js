@@ -3,7 +3,7 @@ import { isDark } from "../../page/theme.js";
 import { lookup } from "../../parts/colors.js";
 
 export const minus = (text) => text.replace(/-/g, "−");
-// Format with four significant digits; very small and very large numbers in scientific notation.
+// Format a number with four significant digits, in scientific notation if it is very small or very large.
 export function short(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
@@ -15,9 +15,9 @@ export function short(value) {
 export const signed = (value, decimals) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(decimals);
 export const figure = (value, text = short(value)) => el("b", "pg-figure-number", text, { title: String(value) });
 
-// Format "W_O" with a subscript.
+// Format a symbol such as "W_O" with a subscript.
 export const math = (text) => text.split(/_(\w+)/).map((piece, i) => (i % 2 ? el("sub", "", piece) : piece));
-// Fill the gaps of a template with text and elements.
+// Fill the placeholders of a template with text and elements.
 export const pieces = (template, values) =>
   template.split(/(\{\w+\})/).flatMap((piece) => {
     const value = piece.startsWith("{") ? values[piece.slice(1, -1)] : undefined;
@@ -87,7 +87,7 @@ export function bars(name, values, order, paint) {
   return row;
 }
 
-// Highlight one dimension in all strips at once, by pointer or arrow keys; `say` receives its description.
+// Highlight a dimension in all strips, selected by the pointer or the arrow keys; `say` receives its description.
 export function dimensions(root, payload) {
   const lines = [],
     boxes = [];

@@ -1,7 +1,7 @@
-// Find the head: select query and key tokens in two rows, and rank the heads by the attention between them.
+// The view "Find the head": select query and key tokens in two rows, and rank the heads by the attention between them.
 //
 // payload: see viz/views/attention/find/view.py. The value { run, at, from, to, measure } includes the prompt and selection
-// that the rows were chosen for; for any other, the server derives them from the selection.
+// for which the rows were chosen; for any other, the server derives the rows from the selection.
 import { exporting } from "../../export/menu.js";
 import { alongColumn, alongRow, el, fill, hint, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -29,7 +29,7 @@ function chipRow(name, change) {
     painted = new Set(),
     words = null;
   const paint = () => {
-    // update only what changes: a long prompt has a thousand chips
+    // update only what changes, because a long prompt has a thousand chips
     for (const at of new Set([...on, ...painted]))
       if (on.has(at) !== painted.has(at)) strip.children[at]?.setAttribute("aria-pressed", on.has(at));
     painted = on;
@@ -117,7 +117,7 @@ function markFound(list) {
   }
 }
 
-// Build the field for the measure, with its explanation. ask(measure).
+// Build the menu of measures with an explanation of the selected one; a change calls ask(measure).
 function measureField(ask) {
   const field = el("label", "pg-control"),
     label = el("span", "pg-control-label"),
@@ -157,7 +157,7 @@ define("find", (root, props, send) => {
     place = "",
     mine = null,
     timer = null,
-    chosen = false; // chosen by the user or by a link
+    chosen = false; // true if the rows were chosen by the user or by a link
 
   const value = ({ from, to, measure }) => ({ run: payload.prompt, at: payload.at, from, to, measure });
   const ask = (change) => {
@@ -167,7 +167,7 @@ define("find", (root, props, send) => {
     clearTimeout(timer);
     timer = setTimeout(() => send("select"), PAUSE);
   };
-  // Keep chips that were toggled since: their answer is pending.
+  // Keep the chips that have since been toggled, because their answer is pending.
   const waits = (next) =>
     !pageState.restoring &&
     mine &&
@@ -196,8 +196,8 @@ define("find", (root, props, send) => {
     payload = next;
     mine = null;
     if (pageState.restoring)
-      chosen = Boolean(props.value); // rows from a link: their answer is pending
-    else props.value = value(payload); // rows derived from the selection stay while other heads are selected
+      chosen = Boolean(props.value); // the answer for rows from a link is pending
+    else props.value = value(payload); // keep rows derived from the selection while other heads are selected
     title.textContent = w.title;
     told.textContent = hint(w, "pick");
     fillRows();

@@ -30,7 +30,7 @@ function shownLinks(look) {
   visitLinks(settled(look), active(look), (...link) => links.push(link));
   return links;
 }
-// Count the visible links, ignoring isolation.
+// Count the links that are visible when no token is isolated.
 const counted = ({ panels, T, hides }) =>
   panels.reduce((sum, panel) => {
     for (let row = 0; row < T; row++)
@@ -39,7 +39,7 @@ const counted = ({ panels, T, hides }) =>
     return sum;
   }, 0);
 
-// Return the visible content as a list of shapes.
+// Return what is visible as a list of shapes.
 function compose(board, look, root) {
   const now = active(look),
     [from, to] = inView(board, look),
@@ -80,7 +80,7 @@ function footer(root, board, look) {
   });
 }
 
-// Handle pointer, keys and clicks on tokens; `refresh` redraws.
+// Handle the pointer, keys and clicks on tokens; refresh() redraws the part.
 function listen(board, look, refresh) {
   const { grid } = board;
   const out = () => {
@@ -142,11 +142,11 @@ define("lines", (root) => {
   const look = {
     payload: null,
     panels: [],
-    T: 0, // tokens
+    T: 0, // number of tokens
     stale: false, // true if the latest payload is not drawn yet
     hovered: null,
     side: "left", // the column of the selected tokens
-    byUs: false, // true while this part changes the selection
+    byUs: false, // true while this part itself changes the selection
     off: new Set(), // names of hidden heads
     controls,
   };
@@ -196,7 +196,7 @@ define("lines", (root) => {
     fillLegend(legend, look, resift);
     foot.replaceChildren(footer(root, board, look));
     requestAnimationFrame(() => {
-      // in a separate task: a long prompt has thousands of buttons to lay out
+      // draw in a separate task, because a long prompt has thousands of buttons to lay out
       if (building !== look.payload) return;
       look.stale = false;
       building = null;

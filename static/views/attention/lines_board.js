@@ -1,4 +1,4 @@
-// Two columns of the same tokens, the curves between them, and numbers beside the partners of isolated tokens.
+// Two columns with the same tokens, the curves between them, and numbers beside the partners of the isolated tokens.
 //
 // `look`: the state of the part, see lines.js.
 import { el, fill, hint } from "../../page/dom.js";
@@ -8,7 +8,7 @@ import { grouped, partnersOf, visitLinks } from "./lines_links.js";
 import { numbersAt, readoutOf } from "./lines_readout.js";
 import { curve, hue } from "./links.js";
 
-const CURVES = 1500; // maximum number of curves; beyond that, only the strongest are drawn
+const CURVES = 1500; // maximum number of curves; if there are more, only the strongest are drawn
 export const NUMBERS = 12;
 
 export function lineBoard() {
@@ -26,7 +26,7 @@ export function lineBoard() {
 }
 
 export const buttonsOf = (board, side) => board[side].children;
-export const stepOf = ({ T }) => (T <= 20 ? 28 : 24); // pixels per token
+export const stepOf = ({ T }) => (T <= 20 ? 28 : 24); // height of a token in pixels
 export const shownPanels = ({ panels, off }) => panels.filter(({ name }) => !off.has(name));
 export const settled = (look) => ({
   panels: shownPanels(look),
@@ -64,7 +64,7 @@ export function fillColumns(board, { tokens, words }) {
   board.marked = board.pressed = [];
 }
 
-// Return the first visible token, and the one after the last.
+// Return the indices of the first visible token and of the one after the last.
 export function inView({ view }, look) {
   const step = stepOf(look);
   return [
@@ -73,7 +73,7 @@ export function inView({ view }, look) {
   ];
 }
 
-// Compute the visible curves, strongest last, between x = 0 and x = `across`; y is relative to the top of the viewport.
+// Compute the visible curves, from x = 0 to x = `across`, by increasing strength; y starts at the viewport's top.
 export function curvesOf(board, look, across) {
   const all = shownPanels(look),
     alone = active(look),
@@ -86,7 +86,7 @@ export function curvesOf(board, look, across) {
     shares.push(share);
   });
   const edge = shares.length > CURVES ? Float64Array.from(shares).sort()[shares.length - CURVES] : 0;
-  const faint = alone && shares.length <= 60 ? 0.35 : 0.06; // a few lines can all be clearly visible
+  const faint = alone && shares.length <= 60 ? 0.35 : 0.06; // if there are few lines, all can be clearly visible
   const dark = isDark(); // thin lines are hard to see on a dark background
   visit((panel, row, key, weight, share) => {
     if (share < edge || shapes.length === CURVES) return;
@@ -105,7 +105,7 @@ export function curvesOf(board, look, across) {
   return { shapes: shapes.sort((a, b) => a.share - b.share), of: shares.length };
 }
 
-// Draw the curves; returns the number drawn and the total number.
+// Draw the curves, and return the number drawn and the total number.
 export function paintCurves(board, look) {
   const { canvas, middle, view } = board,
     ratio = window.devicePixelRatio || 1,

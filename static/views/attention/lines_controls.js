@@ -1,8 +1,8 @@
-// Settings of the lines: the share of each row, the exclusion of the first token, and the heads.
+// Settings of the lines: the fraction of each row's weight, the exclusion of the first token, and the heads.
 import { el, fill } from "../../page/dom.js";
 import { swatch } from "./links.js";
 
-// Build the setting for the share of each row; `change` is called when it changes.
+// Build the setting for the fraction of each row's weight to draw; `change` is called when it changes.
 export function massControls(change) {
   const node = el("div", "pg-links-set"),
     slider = el("input", "", "", { type: "range", min: 10, max: 100, step: 1, value: 70 }),

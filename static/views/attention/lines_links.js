@@ -1,11 +1,11 @@
-// Selection of the links drawn as lines, and of the tokens they connect. Independent of the page.
+// Selection of the links drawn as lines and of the tokens that they connect. This module does not depend on the page.
 //
-// `settled`: { panels, tokens, share, hide }: the visible heads, the number of tokens, the share of each row's total to
-// reach, and whether the first token is excluded. `now`: the hovered or pinned { left, tokens }, or
+// `settled`: { panels, tokens, share, hide }: the visible heads, the number of tokens, the fraction of each row's total
+// to reach, and whether the first token is excluded. `now`: the hovered or pinned { left, tokens }, or
 // null. A panel has the form decoded by links.js.
 import { eachLink } from "./links.js";
 
-// Count, for each row of all panels, the links needed to reach the share of its total.
+// Count for each row of every panel the links needed to reach the given fraction of the row's total.
 export function sift(panels, { tokens, share, hide }) {
   for (const panel of panels) {
     const { starts, keys, weights, totals } = panel;
@@ -26,7 +26,7 @@ export function sift(panels, { tokens, share, hide }) {
 export const shows = (panel, row, key, weight, link, hide) =>
   link < panel.most[row] && weight > 0 && !(hide && key === 0);
 
-// Visit all visible links of the isolated tokens, or of those from `from` to `to`:
+// Visit all visible links of the isolated tokens, or of the tokens from `from` to `to`:
 // take(panel, row, key, weight, share).
 export function visitLinks({ panels, tokens, hide }, now, take, from = 0, to = tokens) {
   for (const panel of panels) {
@@ -46,7 +46,7 @@ export function visitLinks({ panels, tokens, hide }, now, take, from = 0, to = t
   }
 }
 
-// Return the partners of the isolated tokens, one number per head summed over these tokens, largest first.
+// Return the partners of the isolated tokens in decreasing order, with one number per head, summed over these tokens.
 export const partnersOf = ({ panels, hide }, now) =>
   panels
     .flatMap((panel) => {

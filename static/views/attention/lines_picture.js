@@ -2,8 +2,8 @@
 import { el } from "../../page/dom.js";
 import { digits, hue, MONO, SANS } from "./links.js";
 
-export const ACROSS = 284; // pixels between the columns
-const TOP = 92; // top of the columns
+export const ACROSS = 284; // distance between the columns in pixels
+const TOP = 92; // y coordinate of the top of the columns
 
 function legend(panels, color) {
   const pen = el("canvas").getContext("2d"),

@@ -1,14 +1,14 @@
-// The text about the hovered or pinned tokens: a line above, and numbers beside their partners.
+// The description of the hovered or pinned tokens: a line above the columns, and numbers beside their partners.
 import { el, fill } from "../../page/dom.js";
 import { grouped } from "./lines_links.js";
 import { digits, swatch } from "./links.js";
 
 const MOST = 5; // maximum number of tokens named in the line
-const HEADS = 4; // maximum number of heads named for each
+const HEADS = 4; // maximum number of heads named for each token
 
 const withSwatch = (panel, value, several) => [...(several ? [swatch(panel.index)] : []), digits(value)];
 
-// `partners`: [{ panel, other, value }], largest first; `several`: true if there is more than one head.
+// `partners`: [{ panel, other, value }], in decreasing order of value; `several`: true if there is more than one head.
 export function readoutOf({ words, tokens }, now, partners, several) {
   const [first] = now.tokens,
     who = now.tokens.length > 1 ? fill(words.sum, { n: now.tokens.length }) : `${tokens[first]} (${first})`,

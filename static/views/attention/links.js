@@ -1,7 +1,8 @@
-// Decoding of the server's attention links, and export of pictures of them. Used by the lines and the running text.
+// Decoding of the server's attention links, and export of pictures of them, for the lines and the running text.
 //
 // payload: { tokens, frames, parts: [[token, note]], breaks, kept, panels: [{ name, head, counts, keys, weights, totals }],
-//   title, measure, note, source, run, words }; see links_payload in viz/views/attention/links.py. Within a row, links come by falling weight.
+//   title, measure, note, source, run, words }; see links_payload in viz/views/attention/links.py. Within a row, links
+//   are in decreasing order of weight.
 import { el } from "../../page/dom.js";
 import { pageState } from "../../page/state.js";
 
@@ -15,8 +16,8 @@ function typed(base64, Type) {
   return new Type(bytes.buffer);
 }
 
-// starts[row] .. starts[row + 1] - 1 index a row's links in keys and weights; totals are sums of full rows.
-// starts, links and rows of `readers` are the same index by key: the indices of its links, and their rows.
+// starts[row] .. starts[row + 1] - 1 index a row's links in keys and weights; totals are the sums of complete rows.
+// `readers` is the same index by key: its starts, the indices of the key's links, and the rows of these links.
 export function decode(payload) {
   const T = payload.tokens.length;
   return payload.panels.map(({ name, head, ...coded }, index) => {
@@ -51,7 +52,8 @@ export function decode(payload) {
   });
 }
 
-// Visit every link of a token as (row, key, weight, link): those of its row if `left`, else of the rows that read it.
+// Visit every link of a token as (row, key, weight, link): those of its row if `left`, otherwise those of the rows that
+// attend to it.
 export function eachLink(panel, token, left, visit) {
   const { starts, keys, weights, readers } = panel;
   if (left)

@@ -18,7 +18,7 @@ async function inflate(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Layers run horizontally, heads vertically; the row of layers wraps into bands so that cells are as large as possible.
+// Layers run horizontally, heads vertically. The row of layers wraps into bands, which makes the cells larger.
 export function byPlace({ layers, heads, group }, width, height) {
   let best = null;
   const gaps = group > 1 ? (heads / group - 1) * GROUP_GAP : 0;
@@ -88,7 +88,7 @@ function inOrder(order, width, height) {
   };
 }
 
-// Downsample a picture by whole factors with the maximum of each block, so that single strong links stay visible.
+// Downsample a picture by integer factors to the maximum of each block, so that single strong links stay visible.
 function shrink(codes, side, steps) {
   if (steps === 1) return { codes, side };
   const small = Math.ceil(side / steps);
@@ -111,7 +111,7 @@ function paintHeads(canvas, payload, codes, plan, order) {
   const ctx = canvas.getContext("2d");
   ctx.scale(ratio, ratio);
   ctx.imageSmoothingEnabled = false;
-  const colors = new Uint32Array(256); // in the canvas's byte order; 255, for future keys, stays transparent
+  const colors = new Uint32Array(256); // in the canvas's byte order; 255, which marks future keys, stays transparent
   const bytes = new Uint8Array(colors.buffer);
   lookup(payload.ramps[isDark() ? "dark" : "light"]).forEach((color, code) => bytes.set([...color, 255], code * 4));
   const steps = Math.max(1, Math.floor(payload.side / (plan.cell * ratio)));
@@ -183,7 +183,8 @@ function headReadout({ words, metric_names: names, metrics, heads }, at) {
 }
 const placeOf = (heads, at) => [Math.floor(at / heads), at % heads];
 
-// Build one button per head over the picture. `now()`: { payload, plan }; describe(at) and rest() follow the pointer.
+// Build one button per head over the picture. `now()`: { payload, plan }; describe(at) and rest() are called when the
+// pointer enters or leaves a button.
 function headButtons(now, { describe, rest }) {
   const node = el("div", "pg-head-buttons"),
     at = (event) => event.target.dataset?.index,
@@ -200,7 +201,7 @@ function headButtons(now, { describe, rest }) {
   node.addEventListener("keydown", (event) => {
     if (!at(event)) return;
     if (event.key === "Enter" && adding(event)) {
-      // browsers press the button only on Enter without modifiers
+      // browsers activate a button only on Enter without modifiers
       event.preventDefault();
       return pickHead(...place(event), true);
     }
@@ -239,7 +240,7 @@ function headButtons(now, { describe, rest }) {
       const reachable = node.querySelector('[tabindex="0"]:not([hidden])');
       if (!reachable && order.length) node.children[order[0]].tabIndex = 0;
     },
-    // Frame the selected heads; returns the index of the main one, or null if the model lacks it.
+    // Frame the selected heads; returns the index of the main head, or null if the model lacks it.
     mark({ layers, heads }) {
       for (const button of node.querySelectorAll("[aria-pressed=true]")) button.setAttribute("aria-pressed", "false");
       const index = ([layer, head]) => (layer < layers && head < heads ? layer * heads + head : null);
@@ -258,7 +259,7 @@ define("heads", (root, props, ask) => {
   const title = el("h2"),
     about = el("p", "pg-about"),
     group = el("p", "pg-about"),
-    told = el("p", "pg-about pg-no-export"), // meaningless in a static picture
+    told = el("p", "pg-about pg-no-export"), // not exported, because it has no meaning in a static picture
     board = el("div", "pg-board", "", { role: "group" }),
     canvas = el("canvas", "", "", { "aria-hidden": "true" }),
     readout = el("div", "pg-readout", "", { "aria-live": "polite" }),
@@ -304,7 +305,7 @@ define("heads", (root, props, ask) => {
   const draw = async (next) => {
     const mine = ++ticket,
       fresh = await inflate(next.codes);
-    if (mine !== ticket) return; // a later picture arrived while this one was decoded
+    if (mine !== ticket) return; // a newer picture arrived while this one was being decoded
     const shape = (p) => p && `${p.layers} ${p.heads} ${p.words.button}`,
       rebuild = shape(payload) !== shape(next);
     payload = next;

@@ -1,7 +1,7 @@
 import { el, fill } from "../../page/dom.js";
 
-// The settings that select and order the heads. props.value: { order: key of a metric, layer, least }, only the entries
-// that differ from the defaults.
+// The settings that select and sort the heads. props.value: { order: key of a metric, layer, least }, with only the
+// entries that differ from the defaults.
 export function picker(root, props, ask, changed) {
   const bar = el("div", "pg-bar");
   const order = el("select"),

@@ -11,8 +11,8 @@ import { decode, digits, eachLink, hue, slug, swatch } from "./links.js";
 
 const TOP = 8;
 
-// `look`: { payload, panels, T (tokens), left (true for keys read by the tokens, else queries that read them), only (index
-//  of one head, null: the mean of all), hovered (a token, or null) }
+// `look`: { payload, panels, T (tokens), left (true to show keys that the tokens attend to, false for queries that
+//  attend to them), only (index of one head, or null for the mean of all), hovered (a token, or null) }
 const chosenPanels = ({ panels, only }) => (panels.length > 1 && only === null ? panels : [panels[only ?? 0]]);
 function centerOf({ T }) {
   const picked = selection.tokens.filter((at) => at < T);
@@ -28,7 +28,7 @@ function valuesOf(panel, { T }, tokens, asLeft) {
     });
   return values;
 }
-// Compute the mean over heads. In a short prompt all numbers are known; NaN in any head makes the mean NaN.
+// Compute the mean over heads. In a short prompt, all numbers are known; a NaN in any head makes the mean NaN.
 function meanValues(look, asLeft = look.left) {
   const rows = chosenPanels(look).map((panel) => valuesOf(panel, look, centerOf(look), asLeft));
   return Float64Array.from({ length: look.T }, (_, at) => {
@@ -115,7 +115,7 @@ function readoutOf(look) {
   ];
 }
 
-// Return the largest numbers in one direction, with their tokens.
+// Return the largest numbers in one direction with their tokens.
 function tokenList(look, asLeft, color) {
   const { words, tokens } = look.payload,
     parts = new Map(look.payload.parts),
@@ -162,7 +162,7 @@ function textTokens({ tokens, breaks, words, parts, frames }) {
   return framed(nodes, frames);
 }
 
-// Build the settings for direction and head; `change` is called afterwards. Returns { node, show() }.
+// Build the settings for direction and head, which call `change` after a change. Returns { node, show() }.
 function lookSwitches(look, change) {
   const node = el("div", "pg-links-set"),
     directions = el("span", "pg-tools", "", { role: "group" }),

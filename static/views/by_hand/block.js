@@ -1,6 +1,6 @@
-// Parsing of text pasted from a spreadsheet. Independent of the page.
+// Parsing of text pasted from a spreadsheet. This module does not depend on the page.
 
-// Parse a block from a spreadsheet or text into rows of cells; null for a single number.
+// Parse pasted text into rows of cells; null for a single number.
 export function block(text) {
   const rows = text
     .replace(/\r\n?/g, "\n")

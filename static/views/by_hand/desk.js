@@ -1,9 +1,9 @@
-// Small editable tables of numbers: examples, sizes, cells, blocks pasted from a spreadsheet, and errors in cells.
+// Small editable tables of numbers, with examples, sizes, pasting of blocks from a spreadsheet, and errors in cells.
 //
 // payload: { example, examples [[key, label]], tables [{ name, symbol, about, rows, columns, usual }], names, named,
 //   dimensions [[key, label]], most, problems [[table, row, column, what, hint]], words };
-//   rows, columns: the dimension of each, "1" for a single one; usual: the example's cells; named: a dimension
-// value: { example, tables: { name: [[text]] }, names: [text] }; without tables and names those of the example
+//   rows, columns: the name of the dimension, "1" for a single one; usual: the example's cells; named: a dimension
+// value: { example, tables: { name: [[text]] }, names: [text] }; tables and names default to those of the example
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { iconButton } from "../../parts/icons.js";
@@ -12,7 +12,7 @@ import { fillBoard, inputAt } from "./sheet_tables.js";
 
 const PAUSE = 150; // milliseconds between questions while the user types
 
-// Build two buttons around a size; change(dimension, n) sets it.
+// Build two buttons around a size, which call change(dimension, n) to set it.
 function stepper(sheet, [dimension, text], change) {
   const { words, most } = sheet.payload,
     field = el("span", "pg-hand-size", "", { role: "group", "aria-label": text }),
@@ -121,7 +121,7 @@ define("handdesk", (root, props, ask) => {
       typing = board.contains(document.activeElement) || head.contains(document.activeElement);
     sheet.payload = next;
     const mine = props.value?.example ?? next.examples[0][0];
-    if (before && mine !== next.example) return; // an outdated answer
+    if (before && mine !== next.example) return; // the answer is outdated
     if (
       before?.example === next.example &&
       same(sheetValue(sheet), { example: next.example, ...props.value }) &&

@@ -1,4 +1,4 @@
-// The exercises that a user has solved, stored only in this browser, as a list of names.
+// The exercises that the user has solved, stored only in this browser as a list of names.
 const KEY = "playground-mistakes";
 
 export function foundSoFar() {
@@ -10,7 +10,7 @@ export function foundSoFar() {
   }
 }
 
-// Add a name and return all names: another window of this browser may have added some.
+// Add a name and return all names, including those that another window of this browser has added.
 export function nowFound(exercise, known) {
   const found = new Set([...foundSoFar(), ...known, exercise]);
   try {

@@ -1,8 +1,8 @@
-// Find the mistake: a table with one wrong number, selected by mouse or keyboard; the server checks the answer.
+// The view "Find the mistake": tables with one wrong number, to be selected by mouse or keyboard; the server checks it.
 //
 // payload: { exercise, exercises [[key, label]], task, rows [{ symbol, label, about, texts }], picked [line, column] or null,
 //   answer { found, text, why, formula } or null, words, title }
-// value: { exercise, cell: [line, column] or none }
+// value: { exercise, cell: [line, column], optional }
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { icon } from "../../parts/icons.js";

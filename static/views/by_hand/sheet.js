@@ -1,6 +1,7 @@
-// The numbers typed into the small tables, with their sizes. Independent of the page's elements.
+// The numbers typed into the small tables, and the tables' sizes. This module does not depend on the page's elements.
 //
-// `sheet`: { payload, cells: Map of [[text]] by table, names: [text], spare: cells cut off by a smaller size, by table }
+// `sheet`: { payload, cells: Map of [[text]] by table, names: [text], spare: cells that a smaller size has cut off, by
+// table }
 export const newSheet = () => ({ payload: null, cells: new Map(), names: [], spare: new Map() });
 
 export const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -39,7 +40,7 @@ export function sizeOf({ payload, cells }, dimension) {
   return 0;
 }
 
-// Change the sizes; numbers that no longer fit are restored when the size grows again.
+// Change the sizes; numbers that no longer fit are kept, and restored when the size grows again.
 export function resize({ payload, cells, spare }, dimension, n) {
   const { tables, most } = payload;
   for (const { name, rows, columns } of tables) {

@@ -1,4 +1,4 @@
-// The small tables as input fields: typing, pasting a block, arrow keys, names of rows or columns.
+// The small tables as input fields, with typing, pasting of blocks, arrow keys, and names of rows or columns.
 import { el, fill } from "../../page/dom.js";
 import { tableOf } from "../../parts/table.js";
 import { block } from "./block.js";

@@ -1,4 +1,4 @@
-// A calculation step by step: each step a small table, each cell with its formula, and the effect of the last edit
+// A calculation in steps: each step is a small table, each cell has its formula, and the effect of the last edit is
 // highlighted.
 //
 // payload: { title, steps [{ name, symbol, title, formula, rows, columns, fresh, cells [[[text, exact, made]]] }], example,
@@ -14,10 +14,10 @@ const copyTo = async (text, status, words) => {
     await navigator.clipboard.writeText(text);
     status.textContent = words.copied;
   } catch {
-    status.textContent = words.not_copied; // requires https and permission
+    status.textContent = words.not_copied; // the clipboard requires https and permission
   }
 };
-// Format all steps for a spreadsheet, each with its symbol above.
+// Format all steps for a spreadsheet, each below its symbol.
 const asTable = ({ steps }) =>
   steps
     .map(({ symbol: sign, cells }) =>
@@ -25,7 +25,7 @@ const asTable = ({ steps }) =>
     )
     .join("\n\n");
 
-// Return the step as it was before the last change, if any of its cells had another number.
+// Return the step before the last change if any of its cells had another number.
 const wasIn = (before, step, row, column) => {
   const old = before?.find(({ name }) => name === step.name)?.cells[row]?.[column];
   return old && old[1] !== step.cells[row][column][1] ? old : null;
@@ -102,11 +102,11 @@ function takenOf(payload) {
   };
 }
 
-// Keep the steps before the last change; all edits of one cell in a row count as one change.
+// Keep the steps before the last change; consecutive edits of one cell count as one change.
 function changeKeeper() {
   let before = null,
     typedIn = ""; // the cell whose edit made the last change
-  // Changing the number of digits does not change the numbers: earlier changes stay highlighted.
+  // Another number of digits does not change the numbers, so earlier changes stay highlighted.
   const exact = (of) =>
     JSON.stringify(of?.steps.map(({ name, cells }) => [name, cells.map((row) => row.map((cell) => cell[1]))]));
   return {

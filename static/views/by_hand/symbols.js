@@ -1,4 +1,4 @@
-// Symbols and formulas as elements: W_Q and Q^1 with sub- and superscripts, a cell as its symbol with row and column.
+// Symbols and formulas as elements: W_Q and Q^1 with sub- and superscripts, and cells as symbols with row and column.
 import { el } from "../../page/dom.js";
 
 // "W_Q" -> W with subscript Q; "Q^1" -> Q with superscript (1)
@@ -26,7 +26,7 @@ export function formula(text, node = el("div", "pg-hand-formula")) {
 
 const negative = (text) => text.startsWith("−");
 
-// Format a cell's formula in symbols and in numbers: [elements of the symbols, elements of the numbers, its sources].
+// Format a cell's formula in symbols and in numbers: [elements of the symbols, elements of the numbers, source cells].
 export function formulaOf(made, steps) {
   const signs = [],
     numbers = [],

@@ -1,4 +1,5 @@
-// One check as two table rows: its verdict and its numbers against the bound; and, expanded, its explanation and code.
+// One check as two table rows: its verdict and its numbers compared with the bound, and an expandable row with its
+// explanation and code.
 import { el, fill } from "../../page/dom.js";
 import { select } from "../../page/selection/selection.js";
 import { icon } from "../../parts/icons.js";
@@ -6,7 +7,7 @@ import { rowOf } from "../../parts/table.js";
 
 export const SIGNS = { agrees: "tick", differs: "cross", unable: "minus", broken: "bang", waiting: "dots" };
 const BOUND = 6 / 7; // position of the bound on the scale of `place`
-export const WIDE = 7; // columns
+export const WIDE = 7; // number of columns
 
 export function sign(state, look = "") {
   const node = el("b", look, "", { "aria-hidden": "true" });
@@ -35,7 +36,7 @@ function scale({ share, place, state }) {
   both.append(el("span", "", share), track);
   return both;
 }
-// Build the location of the largest difference as a button that selects it.
+// Build a button that names the location of the largest difference and selects it.
 function whereOf({ at, where }, words) {
   if (!at) return where;
   const button = el("button", "pg-check-go", where, { type: "button", title: fill(words.pick, { where }) });

@@ -1,4 +1,4 @@
-// Is this right? The table of checks: the compared quantities, their difference against its bound, and the verdict.
+// The view "Is this right?": a table of checks with the compared quantities, their difference, its bound, a verdict.
 //
 // payload: { title, verdict [sentences], state, note, rows, groups [[name, keys]], of { model, dtype, device, torch, threads }, seed, source,
 //   python, file, words, run }; a row: { key, name, says, formula, state, difference, unit, bound, share, place 0 .. 1,
@@ -21,7 +21,7 @@ const counts = (rows, words) =>
     .map(([word, n]) => `${word}: ${n}`)
     .join(" · ");
 
-// Build a collapsible group; on narrow screens it is collapsed if nothing in it failed. `folded`: the user's choices.
+// Build a collapsible group; on narrow screens, it is collapsed if no check in it failed. `folded`: the user's choices.
 function groupOf(name, rows, { payload, opened, folded }) {
   const [{ key }] = rows,
     head = el("tbody"),

@@ -1,4 +1,4 @@
-// The compare tab: two token rows, one above the other.
+// The Compare tab: two token rows, one above the other.
 import { exporting } from "../../export/menu.js";
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -71,7 +71,7 @@ define("alignment", (root) => {
 document.addEventListener("focusin", ({ target }) => {
   if (!target.matches?.("#pg-run_b textarea") || target.value !== "") return;
   target.value = target.placeholder;
-  target.select(); // as when reached by Tab; a click still sets the caret
+  target.select(); // the same as when the field is reached by Tab; a click still sets the caret
 });
 document.addEventListener("focusout", ({ target }) => {
   if (target.matches?.("#pg-run_b textarea") && target.value === target.placeholder) target.value = "";

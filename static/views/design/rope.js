@@ -1,17 +1,17 @@
-// A query and a key as rotating pairs: a circle for each pair of dimensions, rotated by the two positions.
+// A query and a key as pairs of dimensions that RoPE rotates: a circle for each pair, rotated by the two positions.
 //
 // payload of "ropepairs": { title, note, derived, q, k, q_angle, k_angle, theta, wavelength, rest, root, query, key, first,
 //   shown, farthest, most, words, source, file, python, run }
-//  q, k: lengths of the pairs; angles in radians before rotation; rest: contribution of the unrotated dimensions; root: the
-//  square root of d_head; first: the pairs shown initially; farthest: the longest distance; most: the largest shift
+//  q, k: norms of the pairs; angles in radians before rotation; rest: contribution of the unrotated dimensions; root:
+//  the square root of d_head; first: the pairs shown initially; farthest: the largest distance; most: the largest shift
 // Moving a slider sends no request: the page computes the rotation itself.
 import { el, fill, svg } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { titled } from "../../parts/titled.js";
 
 const R = 42,
-  HALF = 50; // radius of a circle's picture
-const STEPS = 400; // steps of the logarithmic slider of shifts
+  HALF = 50; // half the width of a circle's picture
+const STEPS = 400; // number of steps of the logarithmic slider of shifts
 
 const minus = (text) => String(text).replace("-", "−");
 const signed = (value) =>
@@ -36,7 +36,7 @@ function hand(length, angle, head) {
 // --- computation ---
 
 const positionsOf = ({ payload, shift, distance }) => {
-  const m = Math.max(payload.query + shift, distance); // there is no key before the text: both positions move up
+  const m = Math.max(payload.query + shift, distance); // no key precedes the text, so both positions move up
   return { m, n: m - distance };
 };
 // Compute the angle of each arrow and the pair's contribution from the positions.
@@ -47,13 +47,13 @@ const turned = ({ theta, q_angle, k_angle, q, k, root }, { m, n }) =>
     return { q: a, k: b, adds: (q[i] * k[i] * Math.cos(a - b)) / root };
   });
 const total = (pairs, rest) => pairs.reduce((sum, { adds }) => sum + adds, rest);
-// Map a slider step to a shift, from 0 to the largest: first in single steps, then growing.
+// Map a slider step to a shift from 0 to the largest one; the increments are 1 at first, then grow.
 const shiftOf = (step, most) => Math.round((most + 1) ** (step / STEPS) - 1);
 const stepOf = (shift, most) => Math.round((STEPS * Math.log(shift + 1)) / Math.log(most + 1));
 
 // --- display ---
 
-// Build a slider with its displayed value; `read()` returns the value, change(value) sets it.
+// Build a slider with its displayed value; read() returns the value, change(value) sets it.
 function slider(name, max, value, read, change) {
   const label = el("label", "pg-control pg-control-range"),
     both = el("span", "pg-slider"),

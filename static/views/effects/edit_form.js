@@ -1,4 +1,4 @@
-// The form of a new edit: its target, its kind, the parameters of that kind, and the attention link to block.
+// The form for a new edit: its target, its kind, the parameters of that kind, and the attention link to block.
 //
 // `desk`: { payload, form: { kind, factor, everywhere, block, neuron, value, token, pair } }; see edits.js.
 import { el } from "../../page/dom.js";
@@ -30,12 +30,12 @@ function offered({ roles, vocabulary }) {
 
 const typed = (limits) => el("input", "", "", { type: "number", ...limits });
 
-// Build the fields that only some kinds need, by name; changed() is called after each change.
+// Build the fields that only some kinds of edits need, by name; changed() is called after each change.
 function neededFields({ payload, form }, changed) {
   const { words, layers, neurons, value, factor } = payload,
     tokens = offered(payload);
   if (!tokens.some(([id]) => id === form.token)) form.token = tokens[0][0];
-  // `read` converts the input's text to the form's value.
+  // `read` converts the input's text to a value of the form.
   const field = (name, text, input, read) => {
     input.value = form[name];
     input.oninput = () => {
@@ -81,7 +81,7 @@ function linkFields(desk, changed) {
   ];
 }
 
-// Return { fields, help, link, draw, drawLink }: three elements and the functions that draw them.
+// Build the form. Returns { fields, help, link, draw, drawLink }: three elements and the functions that draw them.
 export function editForm(desk, changed) {
   const fields = el("div", "pg-controls"),
     help = el("p", "pg-about"),

@@ -1,8 +1,8 @@
-// Validation of the edit form: the resulting edits, or the reason why they are invalid. Independent of the page.
+// Validation of the edit form: the resulting edits, or why they are invalid. This module does not depend on the page.
 import { fill } from "../../page/dom.js";
 import { same } from "./widgets.js";
 
-// Count the blocked keys of a query in the head with the most of them, given these edits.
+// Return the largest number of keys that these edits block for a query in any single head.
 export function mostBlocked(edits, query) {
   const blocks = edits.filter((edit) => edit.kind === "block_edge" && edit.query === query);
   const heads = blocks.filter((edit) => edit.layer !== undefined).map((edit) => `${edit.layer} ${edit.head}`);
@@ -17,8 +17,8 @@ export function mostBlocked(edits, query) {
 
 const FIELDS = ["kind", "layer", "head", "factor", "query", "key", "neuron", "value", "token"];
 
-// Return the identity of an edit: at most one per head output, head pattern, MLP, neuron, direction after a layer, and
-// link. `kinds`: [{ key, site }].
+// Return the identity of an edit. There is at most one edit per head output, head pattern, MLP, neuron, direction after
+// a layer, and link. `kinds`: [{ key, site }].
 export function withEdit(edits, edit, kinds) {
   const values = (each) => FIELDS.map((name) => each[name] ?? null);
   if (edits.some((other) => same(values(other), values(edit)))) return edits;
@@ -35,7 +35,7 @@ export function withEdit(edits, edit, kinds) {
 
 const number = (text) => (text === "" ? NaN : Number(text));
 
-// Return the fields of an edit that does not apply to heads: { place }, or the problem with them: { problem }.
+// Return the fields of an edit that does not apply to heads, { place }, or the problem with them, { problem }.
 function placeOf({ words, neurons, value: maxValue }, needs, form) {
   const place = { layer: form.block };
   if (needs.includes("neuron")) {
@@ -52,7 +52,7 @@ function placeOf({ words, neurons, value: maxValue }, needs, form) {
   return { place };
 }
 
-// Return the edits after Apply: { next }, or the reason it cannot be applied: { problem } or { note }.
+// Return the edits after Apply, { next }, or the reason why the edit cannot be applied, { problem } or { note }.
 // `limits`: { words, kinds, factor, value, neurons, most }; `form`: { kind, factor, everywhere, block, neuron, value,
 // token }; `pair`: the link [query, key] to block.
 export function wantedEdits(limits, form, [query, key], { heads, edits }) {

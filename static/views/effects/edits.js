@@ -1,4 +1,4 @@
-// The edits of the run: a form for a new one, the current edits, and undo.
+// The edits of the run: a form for a new edit, the list of current edits, and undo.
 import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onSelect, pickHead, select, selection } from "../../page/selection/selection.js";
@@ -61,7 +61,7 @@ function activeEdits({ words }) {
   return [el("span", "pg-label", words.active), edits.length ? list : el("span", "pg-muted", words.none)];
 }
 
-// Keep the history of the edits. take() records a change; back() undoes the last one.
+// Keep the history of the edits: take() records a change, back() undoes the last one.
 function editHistory() {
   let last = "[]",
     before = [];
@@ -109,7 +109,7 @@ define("edits", (root) => {
     if (known && tokenText(token) === String(token)) nameWatched(...known);
     select({ edits: next });
   };
-  // Buttons are kept in place so that the focus is not lost.
+  // Buttons are not replaced, so that the focus is not lost.
   const actions = {
     apply: button("", apply, "pg-primary"),
     undo: button("", history.back),

@@ -5,7 +5,7 @@ import { adding, onSelect, pickHead, selection } from "../../page/selection/sele
 import { mountPlot } from "../../parts/figure.js";
 import { button, same } from "./widgets.js";
 
-// The map of each head's effect, with the strongest heads; { absent: true } shows nothing.
+// The map of each head's effect, and a list of the strongest heads; { absent: true } shows nothing.
 define("effectmap", (root) => {
   const plot = el("div"),
     side = el("div", "pg-effect-ranked");

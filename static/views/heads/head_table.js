@@ -14,14 +14,14 @@ import { titled } from "../../parts/titled.js";
 
 const DIGITS = { share: 3, size: 1, signed: 2 };
 const NAMES = -2,
-  HEAD = -1; // index of the column of head names, which is not in `columns`
+  HEAD = -1; // index for the column of head names, which is not in `columns`
 
 const number = (value, kind) => {
   const text = value.toFixed(DIGITS[kind]);
   return (kind === "signed" && value > 0 ? `+${text}` : text).replace("-", "−");
 };
 
-// Build one cell: the number, its spread, and for a bounded quantity a bar.
+// Build one cell: the number, its spread and, for a bounded quantity, a bar.
 function numberCell(value, spread, column) {
   const cell = el("td", "pg-number");
   if (!Number.isFinite(value)) {
@@ -32,7 +32,7 @@ function numberCell(value, spread, column) {
   if (Number.isFinite(spread)) cell.append(el("small", "", `±${spread.toFixed(DIGITS[column.kind])}`));
   if (column.kind === "share") cell.style.setProperty("--pg-share", `${100 * value}%`);
   if (column.kind === "signed") {
-    const wide = 50 * Math.abs(value); // from the middle, which represents 0
+    const wide = 50 * Math.abs(value); // measured from the middle, which represents 0
     cell.classList.add(value < 0 ? "pg-below" : "pg-above");
     cell.style.setProperty("--pg-share", `${wide}%`);
     cell.style.setProperty("--pg-from", `${(100 * (value < 0 ? 50 - wide : 50)) / (100 - wide)}%`);
@@ -52,7 +52,7 @@ function nameCell(names, about, words) {
   return cell;
 }
 
-// Return the export with every digit: one row per head for CSV, one array per column for NPZ.
+// Return the export at full precision: one row per head for CSV, one array per column for NPZ.
 function lines({ payload, values, spread }) {
   const { columns, index, names } = payload,
     C = columns.length;
@@ -93,7 +93,7 @@ function arrays({ payload, values, spread }) {
   return out;
 }
 
-// Sort indices by their keys; NaN comes last in either direction, and the sort is stable.
+// Sort indices by their keys with a stable sort; NaN comes last in both directions.
 export function sorted(places, keys, down) {
   const last = (at) => (Number.isNaN(keys[at]) ? 1 : 0);
   const by = (a, b) => (last(a) ? 0 : (keys[a] - keys[b]) * (down ? -1 : 1));
@@ -108,7 +108,7 @@ function fits({ index, names }, at, { layer, name }) {
   if (name === "any") return labels.length > 0;
   return name === "none" ? !labels.length : labels.some(([each]) => each === name);
 }
-// Return the sort key of a row; NaN comes last in either direction.
+// Return the sort key of a row; NaN comes last in both directions.
 function rankOf({ payload, values }, at, by) {
   if (by === HEAD) return at;
   if (by !== NAMES) return values.data[at * payload.columns.length + by];
@@ -117,7 +117,7 @@ function rankOf({ payload, values }, at, by) {
   return payload.names_of.findIndex(([key]) => key === name) + 1 - score;
 }
 
-// Build the column headers; sortBy(column, up) sorts, `up` being the initial direction.
+// Build the column headers; a click calls sortBy(column, up), where `up` is the initial direction.
 function headings({ words, names, columns }, sortBy) {
   const column = (by, text, help, unit, up) => ({
     text,
@@ -160,7 +160,7 @@ function headFilter(change) {
     const field = el("label", "pg-control"),
       select = el("select", "", "", { name });
     for (const [value, text] of options) select.append(new Option(text, value, false, value === chosen[name]));
-    chosen[name] = select.value; // resets a layer that the model lacks
+    chosen[name] = select.value; // this resets a layer that the model lacks
     select.onchange = () => {
       chosen[name] = select.value;
       change();
@@ -232,7 +232,7 @@ define("headtable", (root) => {
     body.replaceChildren(...order.map((at) => rows[at]));
     markSorted(head.querySelectorAll("th"), (cell) => +cell.dataset.by === sort.by, sort.down, "none");
     count.textContent = fill(payload.words.shown, { shown: order.length, all: rows.length });
-    // With all heads shown, "select all" makes no sense.
+    // If all heads are shown, selecting all of them has no use.
     actions.show(order.length < rows.length ? order.map((at) => payload.index[at]) : []);
     reach(order.find((at) => rows[at].classList.contains("pg-main")) ?? order[0]);
   };
@@ -249,7 +249,7 @@ define("headtable", (root) => {
   const sortBy = (by, up) => {
     sort = { by, down: sort.by === by ? !sort.down : !up };
     arrange();
-    box.scrollTop = 0; // the top of the sorted list
+    box.scrollTop = 0; // scroll to the top of the sorted list
   };
   body.addEventListener("click", (event) => {
     const place = event.target.closest("tr")?.dataset.at;
@@ -260,7 +260,7 @@ define("headtable", (root) => {
   });
   body.addEventListener("mousedown", (event) => {
     if (event.shiftKey) event.preventDefault();
-  }); // prevents text selection
+  }); // prevent text selection
   roving(body, alongColumn);
   onSelect(mark);
 
@@ -274,10 +274,10 @@ define("headtable", (root) => {
     box.setAttribute("aria-label", words.title);
     rows = headRows(now);
     head.replaceChildren(headOf(headings(payload, sortBy)));
-    grid.classList.toggle("pg-named", Boolean(names)); // determines its width
+    grid.classList.toggle("pg-named", Boolean(names)); // this class determines the width of the grid
     grid.style.setProperty("--pg-numbers", columns.length);
     bar.replaceChildren(...filter.fields(payload), count, actions.root);
-    clicked = true; // a new payload does not scroll
+    clicked = true; // a new payload then does not scroll the table
     mark();
     arrange();
     box.scrollTop = scrolled;

@@ -1,4 +1,5 @@
-// Guess first: the text up to a token, an input field, and the answer after a guess. The score stays on the page.
+// The view "Guess first": the text up to a token, an input field, and the answer after a guess. The score stays on the
+// page.
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -65,7 +66,7 @@ function guessForm(acts) {
 
 const verdictOf = (right, yes, no) => (right === null ? "" : right ? ` ${yes}` : ` ${no}`);
 
-// Build the text up to the token, with guessed tokens marked, followed by the answer or a gap.
+// Build the text up to the token, with guessed tokens marked, followed by the answer or a blank.
 function textOf({ before, breaks, words, answer }, rounds) {
   const ends = new Map(breaks);
   const tokens = before.flatMap((token, at) => {
@@ -82,7 +83,7 @@ function textOf({ before, breaks, words, answer }, rounds) {
   return [...tokens, piece(el("span", look), answer.text)];
 }
 
-// Count how often the user and the model were right so far.
+// Count how often the user and the model have been right so far.
 function scoreOf(words, rounds) {
   const all = [...rounds.values()],
     n = all.length,
@@ -138,7 +139,7 @@ define("guessing", (root, props, send) => {
   let payload = null,
     run = null,
     focusNext = false;
-  const rounds = new Map(); // position -> { right, model, bits } of the guesses
+  const rounds = new Map(); // position -> result of the guess: { right, model, bits }
   const form = guessForm({
     guess(typed) {
       if (payload.answer) {
@@ -168,10 +169,10 @@ define("guessing", (root, props, send) => {
       draw(payload);
       form.field.focus();
       return;
-    } // already on the page
+    } // the round is already on the page
     send("select");
   }
-  // The prompt and its tokens above would reveal the answer: they are hidden on request while this view is open.
+  // The prompt and its tokens above would reveal the answer, so they are hidden on request while this view is open.
   const cover = () => {
     const on = form.hides() && root.clientWidth > 0 && Boolean(payload);
     document.body.classList.toggle("pg-hide-prompt", on);

@@ -1,4 +1,4 @@
-// The lens: a table of finished blocks x positions, each cell the top token there; and the same for a complete prompt.
+// The logit lens: a table of blocks x positions with the top token in each cell, and a map for the complete prompt.
 //
 // lenstable: { layers [K], positions [P], columns [{ text, next }], ids [K P k], names { id: text }, final [P],
 //   probabilities [K, P, k], entropy (bits) and kl (nats) [K, P] (arrays as Plotly sends them), ranks [K P], color, top, curve,
@@ -13,17 +13,17 @@ import { icon } from "../../parts/icons.js";
 import { tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
-const SHORT = 8; // characters that fit into every cell
+const SHORT = 8; // number of characters that fit into every cell
 const percent = (p) => (p < 5e-5 ? "< 0.01%" : `${(100 * p).toFixed(p < 0.0995 ? 2 : 1)}%`);
 const looked = (last) => (selection.tokens.length ? Math.max(...selection.tokens) : last);
-// Return the position of a number on the ramp, 0 to 1.
+// Return the position of a number on the ramp, from 0 to 1.
 const PLACES = {
   sqrt: (value, top) => Math.sqrt(value / top),
   linear: (value, top) => value / top,
   log1p: (value, top) => Math.log1p(value) / Math.log1p(top),
   rank: (value, top) => 1 - Math.log(value) / Math.log(Math.max(top, 2)),
 };
-// Choose dark or light text, whichever has more contrast with the background: relative luminance of WCAG 2.1.
+// Choose dark or light text, whichever has more contrast with the background, by the relative luminance of WCAG 2.1.
 const ink = (rgb) => {
   const [r, g, b] = rgb.map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
@@ -60,7 +60,7 @@ function read(payload) {
 const number = (cell, color) =>
   ({ probability: cell.top[0].p, entropy: cell.entropy, kl: cell.kl, rank: cell.rank })[color];
 
-// Return the export of the table with every digit, one row per cell.
+// Return the export of the table at full precision, one row per cell.
 function lines({ payload, P, K, k, at }) {
   const { words, columns } = payload,
     each = Array.from({ length: k }, (_, n) => n + 1);
@@ -173,7 +173,7 @@ function lensGrid({ payload, P, K, at }) {
   });
 }
 
-// Build the ramp with its ends and, if not half of the largest value, the value in its middle.
+// Build the ramp with the values at its ends and, if that is not half of the largest value, in its middle.
 function legendOf({ words, color, top, curve, ramps, legend }) {
   const bar = el("span", "pg-reading-ramp");
   bar.style.background = `linear-gradient(90deg, ${ramps[isDark() ? "dark" : "light"].join(", ")})`;
@@ -191,7 +191,7 @@ function legendOf({ words, color, top, curve, ramps, legend }) {
   frame.append(el("span", "pg-lens-sample"), el("span", "", words.mark));
   return [scale, frame];
 }
-// Build buttons that move to the tokens before and after those of the table.
+// Build the buttons that show the tokens before and after those of the table.
 function pagesOf({ words, positions, last }) {
   const [first, end] = [positions[0], positions.at(-1)];
   if (first === 0 && end === last) return [];
@@ -230,7 +230,7 @@ define("lenstable", (root) => {
   let now = null,
     buttons = [],
     heads = [],
-    pinned = null; // the row described while the pointer is elsewhere
+    pinned = null; // the row that is described while the pointer is outside the table
 
   const paint = () => {
     const { color, curve, top, ramps } = now.payload,
@@ -248,7 +248,7 @@ define("lenstable", (root) => {
     const column = now.payload.positions.indexOf(looked(now.payload.last));
     return column < 0 ? null : (pinned ?? 0) * now.P + column;
   };
-  // Frame the column of the selected position; it contains the cell in the Tab order.
+  // Frame the column of the selected position; it contains the only cell in the Tab order.
   const mark = () => {
     if (!now) return;
     const index = here(),

@@ -1,4 +1,4 @@
-// Which part wrote it: the map of all parts with the strongest ones beside it.
+// The view "Which part wrote it": a map of the contributions of all components, with the strongest ones beside it.
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { headActions, headNames } from "../../page/selection/head_list.js";
@@ -6,7 +6,7 @@ import { adding, onSelect, pickHead, selection } from "../../page/selection/sele
 import { pageState } from "../../page/state.js";
 import { mountPlot } from "../../parts/figure.js";
 
-const partOf = ({ kind, layer, head }) => [kind, layer, head].join(); // identity, independent of its current value
+const partOf = ({ kind, layer, head }) => [kind, layer, head].join(); // identity, independent of the current value
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 const signed = (value) => {
   const size = Math.abs(value),
@@ -25,7 +25,7 @@ const lane = (value, top, hues) => {
   return lane;
 };
 
-// value: { mlp, head }: the layer of the expanded MLP, as long as `head` is the selected one; or nothing.
+// value: { mlp, head }: the layer of the expanded MLP, valid while `head` is the selected head. Optional.
 define("wrotemap", (root, props, ask) => {
   const plot = el("div"),
     side = el("div", "pg-wrote-side"),
@@ -68,7 +68,7 @@ define("wrotemap", (root, props, ask) => {
   onSelect(() => {
     const now = JSON.stringify(main());
     if (now !== seen) {
-      // selecting another head closes an MLP
+      // selecting another head collapses the MLP
       if (seen && mlp !== null && !pageState.restoring) {
         mlp = null;
         props.value = {};
@@ -110,7 +110,7 @@ define("wrotemap", (root, props, ask) => {
       new Option("", ""),
       ...Array.from({ length: payload.layers }, (_, layer) => new Option(fill(words.inside_mlp, { layer }), layer)),
     );
-    const held = lists.contains(document.activeElement) ? document.activeElement.dataset.of : null; // keyboard focus
+    const held = lists.contains(document.activeElement) ? document.activeElement.dataset.of : null; // the row with the keyboard focus
     lists.replaceChildren(
       ...["up", "down"].map((name) => {
         const group = el("div", "pg-effect-list", "", { role: "group", "aria-label": words[name] });

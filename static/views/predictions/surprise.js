@@ -1,4 +1,4 @@
-// The selected token, and the model's prediction at that position.
+// The selected token, and the model's next-token prediction at its position.
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { chances, facts, likely } from "../../parts/next_tokens.js";

@@ -1,4 +1,4 @@
-// The distribution at one position in numbers, and as a table of the complete vocabulary.
+// The distribution at one position: facts about it, and a table of the complete vocabulary.
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { watchRow } from "../../page/selection/watched.js";
@@ -9,7 +9,7 @@ import { titled } from "../../parts/titled.js";
 
 const PAUSE = 200; // milliseconds between searches while the user types
 
-// Facts [name, before, after, meaning]: one number if both are equal.
+// Build facts from [name, before, after, meaning], with a single number if both are equal.
 const pairs = (list, words) =>
   list.map(([name, before, after, help]) => {
     const item = el("span", "pg-shape-fact", "", { title: help }),
@@ -43,7 +43,7 @@ define("shapefacts", (root) => {
 });
 
 // payload: { title, note, columns [[key, name]], rows [{ id, text, out, rank, numbers, shares }], total, page, pages,
-//   by, down, following, source, python, words, run, and after a request for all rows all, csv, file }
+//   by, down, following, source, python, words, run, and, after a request for all rows: all, csv, file }
 // value: { query, page, by, down ("yes"/"no"), all }
 // Build the search field and page buttons of a long table. ask(change) is called with { query } or { page }.
 function searchBar(ask) {
@@ -91,7 +91,7 @@ function searchBar(ask) {
   };
 }
 
-// Build the row of a token: its numbers, the steps that it survives, and its shares.
+// Build the row of a token: its numbers, the steps that keep it, and its probabilities.
 function vocabularyRow(row, { words, following }) {
   const token = piece(el("span", "pg-shape-token", "", { title: row.text }), row.text),
     number = (text) => ({ look: "pg-number", text: text || "–" }),
@@ -127,13 +127,13 @@ define("shapetable", (root, props, send) => {
     props.value = { ...props.value, ...change };
     send("select");
   };
-  // Request every row of the vocabulary from the server; exported files contain all of them.
+  // Request all rows of the vocabulary from the server, because exported files contain them all.
   const everything = () =>
     new Promise((resolve) => {
       requested = { number: Date.now() % 1e9, resolve };
       ask({ all: requested.number });
     });
-  // A first click sorts in descending order; names, ranks and ids in ascending order.
+  // The first click sorts in decreasing order, or in increasing order for names, ranks and ids.
   const upward = new Set(["rank", "token", "id", "out"]);
   const sort = (key) =>
     ask({ by: key, down: (payload.by === key ? !payload.down : !upward.has(key)) ? "yes" : "no", page: 0 });

@@ -1,4 +1,4 @@
-// The bar of a draw: parts as wide as their shares, the number as a line over it, and marks of many other numbers.
+// The bar of a draw: parts as wide as their probabilities, a line at the random number, and marks at many others.
 import { el, fill } from "../../page/dom.js";
 
 const HIGH = 30; // height of the rug plot in pixels
@@ -8,7 +8,7 @@ export const percent = (share) => {
 };
 export const digits = (value) => value.toFixed(6);
 
-// Draw a line at each of many numbers.
+// Draw a rug plot: a line at each of many random numbers.
 function paintRug(rug, counts) {
   const width = rug.clientWidth,
     ratio = window.devicePixelRatio || 1,
@@ -26,8 +26,8 @@ function paintRug(rug, counts) {
   });
 }
 
-// Return the parts of the bar as { text, share, from, label, rank }; the last one, of rank 0, combines all that are too
-// small to see.
+// Return the parts of the bar as { text, share, from, label, rank }; the last one, of rank 0, combines all parts that
+// are too narrow to see.
 function partsOf({ texts, shares, edges, ids, total, count, words }) {
   const parts = texts.map((text, at) => {
     const from = at ? edges[at - 1] : 0,
@@ -45,10 +45,10 @@ function partsOf({ texts, shares, edges, ids, total, count, words }) {
   return parts;
 }
 
-// Return the index of the part that contains u: the first one that ends beyond it; undefined if only the server knows.
+// Return the index of the part that contains u, the first that ends beyond it; undefined if only the server knows it.
 export function placed(u, { edges, texts, shares, ids, total, count, found }) {
   let at = edges.findIndex((edge) => edge > u * total);
-  if (at < 0 && edges.length === count) at = count - 1; // rounding
+  if (at < 0 && edges.length === count) at = count - 1; // rounding may leave u beyond the last edge
   if (at < 0) return found.find((each) => each.u === u);
   return { rank: at + 1, text: texts[at], id: ids[at], share: shares[at], from: at ? edges[at - 1] : 0, to: edges[at] };
 }
@@ -96,7 +96,7 @@ export function drawStage({ choose, slide, point }) {
         labels.push(el("span", rank ? "pg-draw-text" : "pg-draw-more", text));
         if (label.length * 6.6 <= room) labels.push(el("span", "pg-draw-share", label));
       }
-      part.style.borderRightWidth = room > -4 ? "" : 0; // parts hardly wider than their border
+      part.style.borderRightWidth = room > -4 ? "" : 0; // no border for parts that are hardly wider than it
       part.replaceChildren(...labels);
     }
     paint();

@@ -1,9 +1,9 @@
-// One random number on a distribution: a bar divided into tokens, the number as a marker, and the token it selects.
+// A random number on a distribution: a bar divided into tokens, the number as a marker, and the token that it selects.
 //
 // payload of "drawbar": { title, note, ids, texts, shares, edges, total, count, seed, first, numbers, most, found, rug,
-//   source, file, python, words, run }; value { seed, step, u }, u a number by hand or null.
-//  The edges of the visible parts and the next random numbers are included in full digits, so that the page determines
-//  the token itself. Only a number in the tail, or one beyond those, needs a request.
+//   source, file, python, words, run }; value: { seed, step, u }, where u is a number set by hand, or null.
+//  The edges of the visible parts and the next random numbers are included at full precision, so that the page itself
+//  determines the token. Only a number in the tail, or a step beyond these numbers, needs a request.
 import { el, fill, onWidth } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onTheme } from "../../page/theme.js";
@@ -12,7 +12,7 @@ import { digits, drawStage, percent, placed } from "./draw_stage.js";
 
 const PAUSE = 120; // milliseconds between questions while a slider moves
 
-// Build the fields for the random number: seed, step, and Next. change(changed, pause, tell) receives the choice.
+// Build the fields for the random number: seed, step, and Next. change(changed, pause, tell) receives a new choice.
 function numberForm(change, next) {
   const node = el("div", "pg-controls"),
     again = el("button", "pg-button pg-primary", "", { type: "button" });
@@ -45,7 +45,7 @@ function numberForm(change, next) {
   };
 }
 
-// Put a sentence into a node with the token highlighted; a token's text is never treated as a template.
+// Put a sentence into a node with the token highlighted; a token's string is never treated as a template.
 function sentence(node, template, values) {
   const [before, after = ""] = template.split("{token}");
   node.replaceChildren(

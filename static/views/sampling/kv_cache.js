@@ -1,4 +1,4 @@
-// The KV cache: its bytes as a product with every factor named.
+// The KV cache: its bytes as a product of labeled factors.
 //
 // payload of "cacheformula": { title, about, factors [{ letter, value, label }], result, brief, real, same, items, run }
 import { exporting } from "../../export/menu.js";

@@ -1,4 +1,4 @@
-// Many samples: a table of statistics of each strategy's texts, and the texts themselves.
+// Many samples: a table of statistics over each strategy's texts, and the texts themselves.
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -6,7 +6,7 @@ import { lookInside } from "../../page/prompt/look_inside.js";
 import { tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
-// The selected measure, chosen in the table; the list of texts is sorted by it.
+// The metric selected in the table, by which the list of texts is sorted.
 let chosen = null;
 const listeners = new Set(),
   readers = new Set();
@@ -35,7 +35,7 @@ const choice = (label, options, value, change) => {
 //
 // payload: { title, note, rows [{ name, about, hue, texts, once, ended, different, together, spread: { measure: [mean,
 //   sd, low, median, high] } }], measures [{ key, label, unit, help, digits }], words, file, source, run }
-// Draw the interval from the first to the third quartile on the column's scale, and the mean.
+// Draw the interquartile range and the mean on the column's scale.
 function spreadGlyph([mean, , low, , high], [from, to], hue) {
   const track = el("span", "pg-many-track", "", { "aria-hidden": "true" });
   if (mean === null) return track;
@@ -66,9 +66,9 @@ function scaleOf(rows, key) {
   return [Math.min(...all), Math.max(...all)];
 }
 
-// Build the table of all strategies; pick(key) selects a measure.
+// Build the table of all strategies; pick(key) selects a metric.
 function samplesTable({ words, measures, rows }, shown, pick) {
-  const unbroken = (name) => name.replaceAll("-", "\u2011"), // prevents a line break
+  const unbroken = (name) => name.replaceAll("-", "\u2011"), // non-breaking hyphens prevent a line break
     scales = measures.map(({ key }) => scaleOf(rows, key));
   const heading = ({ key, label, unit, help }) => {
     const button = el("button", "", unbroken(label), { type: "button", title: help });
@@ -102,7 +102,7 @@ function samplesTable({ words, measures, rows }, shown, pick) {
   return tableOf({ columns: [unbroken(words.strategy), ...facts, ...measures.map(heading)], rows: rows.map(line) });
 }
 
-// Return the export of the table with every digit.
+// Return the export of the table at full precision.
 function takenOf({ words, measures, rows }) {
   const names = ["mean", "sd", "low", "median", "high"].map((name) => words[name]),
     columns = measures.flatMap(({ label }) => names.map((name) => `${label}, ${name}`));
@@ -183,7 +183,7 @@ define("manytable", (root, props, ask) => {
   return draw;
 });
 
-// Every text is a dot in the figure: a click shows it in the list.
+// Each text is a dot in the figure; a click on it shows the text in the list.
 document.addEventListener("pg-part", ({ target, detail }) => {
   if (target.dataset.part === "many_samples_plot") readers.forEach((read) => read(detail));
 });

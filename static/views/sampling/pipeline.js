@@ -2,18 +2,18 @@
 //
 // spec: { warps [{ key, label, help, kind, source, tokens, parameters [{ name, label, low, high, default, step, whole }] }],
 //   groups [[kind, text]], presets [{ key, label, steps }], default, most, words }
-// steps: [{ warp, values { name: number }, text?, off? }]; onChange(steps, settled), settled is false during a movement
+// steps: [{ warp, values { name: number }, text?, off? }]; onChange(steps, settled): settled is false during a drag
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { iconButton } from "../../parts/icons.js";
 import { tableOf } from "../../parts/table.js";
 
-const PAUSE = 120; // milliseconds after the last movement of a slider
-const PLACES = 1000; // positions of a logarithmic slider
+const PAUSE = 120; // milliseconds to wait after the last movement of a slider
+const PLACES = 1000; // number of positions of a logarithmic slider
 
 const copy = (steps) => steps.map((step) => ({ ...step, values: { ...step.values } }));
-// Return the smallest positive number of a slider, and whether the slider is logarithmic. A logarithmic slider from 0
-// has 0 as its first position.
+// Return the smallest positive number of a slider, and whether the slider is logarithmic. The first position of a
+// logarithmic slider that starts at 0 is 0.
 const least = ({ low, step }) => low || step;
 const logarithmic = (parameter) =>
   parameter.low >= 0 && parameter.high / least(parameter) >= (parameter.whole ? 100 : 1000) - 1e-6;
@@ -35,7 +35,7 @@ export function valueAt(parameter, place) {
   return neat(parameter, low * (parameter.high / low) ** ((place - first) / (PLACES - first)));
 }
 
-// Build a parameter as a slider with a number field. tell(settled) is called after its number in `step` has changed.
+// Build a parameter as a slider with a number field. tell(settled) is called after a change of its number in `step`.
 function numberField(warp, step, parameter, words, tell) {
   const field = el("label", "pg-pipe-field"),
     track = el("span", "pg-pipe-track"),
@@ -69,7 +69,7 @@ function numberField(warp, step, parameter, words, tell) {
     if (fits) set(+box.value, box, false);
     else box.setAttribute("aria-invalid", "true");
   };
-  box.onchange = () => paint(null); // an invalid number is reset
+  box.onchange = () => paint(null); // this resets an invalid number
   paint(null);
   track.append(usual, slider);
   field.append(el("span", "pg-pipe-name", parameter.label), track, box);
@@ -93,7 +93,7 @@ function textField(warp, step, words, tell) {
   return text;
 }
 
-// Build a step as a line. `place`: { at, last }; acts: tell(settled), move(at, by), remove(at), explain(warp).
+// Build the line of a step. `place`: { at, last }; acts: tell(settled), move(at, by), remove(at), explain(warp).
 function stepLine(step, place, warp, words, acts) {
   const { at, last } = place,
     line = el("li", `pg-pipe-step pg-pipe-${warp.kind}`, "", { "data-warp": step.warp }),
@@ -143,7 +143,7 @@ function pipelineHead({ words, presets, default: usual }, take) {
   reset.onclick = () => take(usual);
   from.append(el("span", "pg-muted", words.presets), select);
   node.append(el("span", "pg-label", words.label), from, reset);
-  // Return the preset that these steps correspond to.
+  // Return the preset to which these steps correspond.
   const mark = (same) => {
     select.value = presets.find((preset) => same(preset.steps))?.key ?? "";
     select.options[0].hidden = select.value !== "";
@@ -152,7 +152,7 @@ function pipelineHead({ words, presets, default: usual }, take) {
   return { node, mark };
 }
 
-// Build the list of warps that can be added, by group; add(warp).
+// Build the list of warps that can be added, by group; a selection calls add(warp).
 function addList({ words, groups, warps, most }, add) {
   const node = el("select", "pg-pipe-add", "", { "aria-label": words.add });
   node.append(new Option(words.add, "", true, true));
@@ -207,7 +207,7 @@ export function pipelineEditor(spec, start, onChange) {
     mark();
     onChange(copy(steps), settled);
   };
-  // Update the preset, the enabled buttons, and the numbering of the steps: disabled steps have no number.
+  // Update the preset, the state of the buttons, and the numbers of the steps; disabled steps have no number.
   const mark = () => {
     head.mark(same);
     more.mark(steps.length);
@@ -257,7 +257,7 @@ export function pipelineEditor(spec, start, onChange) {
   return root;
 }
 
-// Settings by use case; a click applies one.
+// Recommended settings by use case; a click applies them.
 function usesTable({ uses, words }, fold, use) {
   const box = el("details", "pg-pipe-uses"),
     scroll = el("div", "pg-pipe-uses-scroll");
@@ -279,7 +279,7 @@ function usesTable({ uses, words }, fold, use) {
   return box;
 }
 
-// The pipeline shared by several views of a tab: payload is the spec, value { steps }.
+// The pipeline shared by several views of a tab. payload: the spec; value: { steps }.
 define("pipeline", (root, props, ask) => {
   let timer = null,
     sent = "";

@@ -1,4 +1,4 @@
-// Prompts as programs: every question of a variant; it expands to the prompt and the transcript.
+// Prompts as programs: the questions of a variant, which expand to the prompt and the transcript.
 //
 // payload of "promptlist": { title, note, variants [[key, name]], shown, rows [{ question, answer, said, right, tied, prompt,
 //   parts [[who, text]] }], words, file, source, run }
@@ -33,7 +33,7 @@ define("promptlist", (root, props, ask) => {
     if (!row.right) summary.append(el("span", "pg-muted", fill(words.expected, { answer: row.answer })));
     if (row.tied) summary.append(el("span", "pg-muted", row.tied));
     details.append(summary);
-    // The transcript is built when it is first opened.
+    // The transcript is built only when it is first opened.
     details.ontoggle = () => {
       if (!details.open || details.children.length > 1) return;
       details.append(passage(words.prompt, row.prompt), ...row.parts.map(([who, text]) => passage(who, text)));

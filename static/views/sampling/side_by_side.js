@@ -1,5 +1,5 @@
-// Side by side: the bar and the rows. side_by_side_state.js holds the state, side_by_side_bar.js draws the bar,
-// side_by_side_row.js a row, side_by_side_token.js one token, and side_by_side_tree.js everything below.
+// Side by side: the bar and the rows. side_by_side_state.js holds the state; side_by_side_bar.js draws the bar,
+// side_by_side_row.js a row, side_by_side_token.js a token, and side_by_side_tree.js everything below the rows.
 import { el, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onTheme } from "../../page/theme.js";
@@ -75,7 +75,7 @@ function rowList(stage) {
   };
 }
 
-// The texts are below the settings, which may fill the screen: scroll to the texts once there are some.
+// The settings above the texts may fill the screen, so scroll to the texts once there are any.
 function revealing(rows, bar) {
   let wanted = false;
   new ResizeObserver(() => {
@@ -88,7 +88,7 @@ function revealing(rows, bar) {
   };
 }
 
-// On a narrow screen the panel covers the bottom of the window: keep the selected token visible.
+// On a narrow screen, the panel covers the bottom of the window, so keep the selected token visible.
 function uncover(chip, side) {
   const over = side.getBoundingClientRect(),
     chipBox = chip.getBoundingClientRect();
@@ -123,7 +123,7 @@ function listenToTokens(root, rows, side, { describe, update }) {
     Object.assign(state, { pinned: again ? null : place, hovered: place });
     update();
     if (!again) uncover(event.target.closest(".pg-reading-token"), side);
-    if (!again && event.detail === 0) side.querySelector("button:not(:disabled)")?.focus(); // by keyboard
+    if (!again && event.detail === 0) side.querySelector("button:not(:disabled)")?.focus(); // selected by keyboard
   });
   root.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !state.pinned) return;

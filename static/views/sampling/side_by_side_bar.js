@@ -1,4 +1,4 @@
-// Side by side: the buttons and progress of a run, and the coloring of the texts.
+// Side by side: the buttons and the progress of a run, and the coloring of the texts.
 import { el, fill } from "../../page/dom.js";
 import { rampLegend } from "../../parts/tinted.js";
 import { stops } from "./side_by_side_row.js";
@@ -9,7 +9,7 @@ const clock = (seconds) => {
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
 };
 
-// Build the Start, Stop and Continue buttons. started() runs after a request. Returns { node, paint() }.
+// Build the Start, Stop and Continue buttons. started() is called after a request. Returns { node, paint() }.
 export function runBar(started) {
   const node = el("div", "pg-buttons");
   let looks = "";
@@ -128,7 +128,7 @@ export function colorChoices(acts) {
   return { node, paint, paintLegend };
 }
 
-// Build the prompt as the chat template renders it, collapsed.
+// Build the prompt as rendered by the chat template, initially collapsed.
 export function paintChatPrompt(chat) {
   const row = roots()[0];
   chat.hidden = !row?.settings.chat;

@@ -1,4 +1,4 @@
-// One row: its text as selectable tokens, its colors, and the explanation of how it differs from another.
+// One row: its text as selectable tokens, its colors, and an explanation of how it differs from another row.
 import { alongRow, el, fill, roving } from "../../page/dom.js";
 import { lookInside } from "../../page/prompt/look_inside.js";
 import { isDark } from "../../page/theme.js";
@@ -23,9 +23,9 @@ import {
   whose,
 } from "./side_by_side_state.js";
 
-const TAIL = 8; // tokens of the prompt shown before each text
+const TAIL = 8; // maximum number of prompt tokens shown before each text
 const CHIP = 44,
-  LINE = 29; // approximate width and height of a token, to reserve space for rows before they are generated
+  LINE = 29; // approximate width and height of a token in pixels, to reserve space for rows before they are generated
 
 // --- colors --------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ const place = (record) => {
   }[state.color];
   return Math.min(1, Math.max(0, value));
 };
-// Color stops of the ramp without its last quarter, on which text would be hard to read.
+// The color stops of the ramp without its last quarter, on which text would be hard to read.
 export const stops = () => {
   const all = state.payload.scales.ramps[isDark() ? "dark" : "light"];
   return all.slice(0, Math.ceil(all.length * 0.8));
@@ -102,7 +102,7 @@ function rowHead(row, words) {
   return { node, show };
 }
 
-// Build its tokens after the end of the prompt; only changes are redrawn.
+// Build the tokens of a row after the end of the prompt; only changes are redrawn.
 function rowText(row, words, stage) {
   const node = el("div", "pg-race-text", "", { role: "group", "aria-label": fill(words.text_of, { name: row.name }) }),
     before = el("span", "pg-race-prompt", "", { title: words.prompt_end });
@@ -195,14 +195,14 @@ export function rowView(row, stage) {
   return { node, row, update, color: line.color, chip: line.at, reserve: line.reserve };
 }
 
-// Return the name of a branch without its strategy.
+// Return the name of a branch without that of its strategy.
 export const forked = (row) =>
   fill(state.payload.words.tree_branch, {
     n: row.at + 1,
     token: row.records[row.at] ? text(row, row.records[row.at][0]) : "",
   });
 
-// Explain how a row came to differ.
+// Explain why a row differs from another.
 function sentence(row, from, at) {
   const { words } = state.payload;
   if (row.parent !== null) {

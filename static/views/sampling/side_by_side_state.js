@@ -1,10 +1,11 @@
 // The state of several strategies' texts: rows, runs, branches, and the channel to the server.
 //
-// A record is [id, ln p, rank, entropy (nats), p after the warps, tokens left, random number, [id, p, p after, ...]].
+// A record is [id, ln p, rank, entropy (nats), p after the warps, remaining tokens, random number,
+// [id, p, p after the warps, ...]].
 
 import { feed } from "../../parts/feed.js";
 
-export const NAT = Math.LN2; // nats in a bit
+export const NAT = Math.LN2; // number of nats per bit
 export const state = {
   rows: new Map(),
   runs: new Map(),
@@ -22,7 +23,7 @@ export const state = {
 };
 const listeners = new Set();
 let count = 0;
-const send = feed("side_by_side_feed", (piece) => take(piece)); // a stop does not affect the pending question
+const send = feed("side_by_side_feed", (piece) => take(piece)); // stopping a run does not affect the pending question
 export const tell = (what) => listeners.forEach((listener) => listener(what));
 
 // --- facts about a row ----------------------------------------------------------------------------
@@ -48,7 +49,7 @@ export const percent = (share) =>
           ? "0%"
           : `${share.toExponential(1)}`;
 export const ended = (row) => row.ended && row.ended !== "length";
-// Name the prompt of a text if it is not the page's current one: a word, or "".
+// Return a word for the prompt of a text if it is not the page's current prompt, otherwise "".
 export const whose = (row, shown) =>
   row.model !== shown.model ? "other_model" : row.key !== shown.key ? "other_prompt" : "";
 export const stale = (row) => whose(row, state.payload) !== "";
@@ -71,7 +72,7 @@ export const leaves = (row, other) => {
   for (let at = 0; at < n; at++) if (row.records[at][0] !== other.records[at][0]) return at;
   return null;
 };
-// Return the token's interval on the bar from 0 to 1 in the draw: [low, high], or null if unknown.
+// Return the interval that selects the token on the bar from 0 to 1: [low, high], or null if it is unknown.
 export const share = (row, record) => {
   if (!row.ordered || record[6] === null) return null;
   const [id, , rank, , after] = record,
@@ -151,15 +152,15 @@ function open(piece) {
   }
   state.runs.set(run.id, run);
   state.current = run;
-  if (state.stopping) send("stop"); // pressed before the server had started
+  if (state.stopping) send("stop"); // Stop was pressed before the server had started
   tell("rows");
   return run;
 }
 
-// Store the pieces in order; if one was missed, request all missing ones.
+// Store the pieces in order; if any were missed, request them.
 function take(piece) {
   if (piece.ahead) {
-    // other users' runs come first
+    // the run is queued behind those of other users
     if (piece.tag === state.waiting) state.ahead = piece.ahead;
     return tell("data");
   }

@@ -1,8 +1,8 @@
-// Side by side: one token, its alternatives, and branching with another one.
+// Side by side: one token, its alternatives, and branches that replace it by another token.
 import { el, fill } from "../../page/dom.js";
 import { facts } from "../../parts/next_tokens.js";
 
-// Build the bar from 0 to 1 on which the random number falls: the remaining tokens, most likely first.
+// Build the bar from 0 to 1 on which the random number falls: the remaining tokens in decreasing order of probability.
 function paintLuck(luck, { row, record }, words, { text, share }) {
   const u = record[6],
     top = record[7];
@@ -27,7 +27,7 @@ function paintLuck(luck, { row, record }, words, { text, share }) {
   luck.replaceChildren(track, el("p", "pg-muted", told));
 }
 
-// Build the most likely tokens as buttons, with probabilities before and after the warps; a click branches.
+// Build the most likely tokens as buttons, with probabilities before and after the warps; a click starts a branch.
 function choicesOf({ row, record, at }, usable, words, { text, percent, branch }) {
   const top = record[7],
     rows = [];
@@ -59,7 +59,7 @@ function choicesOf({ row, record, at }, usable, words, { text, percent, branch }
   });
 }
 
-// Build a field for any other text in place of the token; branch(text).
+// Build a field for any other text to replace the token; it calls branch(text).
 function typedForm(words, branch) {
   const form = el("form", "pg-race-typed"),
     typed = el("input", "", "", {

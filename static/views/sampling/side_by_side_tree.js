@@ -1,4 +1,4 @@
-// Side by side: the tree of branches, the numbers of each text, the entropy by token, and the export.
+// Side by side: the tree of branches, the statistics of each text, the entropy by token, and the export.
 
 import { exporting } from "../../export/menu.js";
 import { el, fill, svg } from "../../page/dom.js";
@@ -42,7 +42,7 @@ function treeNames(names, rows, words, api) {
   if (focused) names.querySelector(`[data-branch="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
-// Draw the lines beside the names, each from its fork to its end, below its parent row.
+// Draw the lines beside the names, each below its parent row and from its fork to its end.
 function treeLines(rows, width, words, api) {
   const longest = Math.max(1, ...rows.map((row) => Math.max(row.limit, row.records.length))),
     high = HEIGHT * rows.length,
@@ -76,7 +76,7 @@ function treeLines(rows, width, words, api) {
     const line = { x1: begin, x2: tip, y1: y(i), y2: y(i), "stroke-width": 3, "stroke-linecap": "round" };
     picture.append(svg("line", { ...line, ...pen }), text(end, tip + 7, y(i) + 4));
     if (row.ended && row.ended !== "length") {
-      const after = tip + 11 + 7 * String(end).length; // a square: the text ended by itself
+      const after = tip + 11 + 7 * String(end).length; // a square marks a text that ended by itself
       picture.append(svg("rect", { x: after, y: y(i) - 3, width: 7, height: 7, class: "pg-race-end" }));
     }
   });
@@ -288,7 +288,7 @@ export function partsBeside(side, below, payload, api) {
       footer();
       draw.tree();
       draw.table();
-      // Lines are drawn less often than tokens arrive.
+      // The lines are redrawn less often than tokens arrive.
       if (!running) line();
       else if (due === null)
         due = setTimeout(() => {

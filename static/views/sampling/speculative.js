@@ -1,4 +1,4 @@
-// Speculative decoding: the text call by call with every proposal, and measured beside predicted values.
+// Speculative decoding: the text, call by call, with every proposal, and measured values beside predicted ones.
 //
 // payload of "drafttext": { title, note, prompt, turns, typed, before [text], cut, rounds [{ proposals, token, milliseconds }], same, plain,
 //   source, file, run, python, words }; a proposal is [text, id, p, q, sum min(p, q), u, fate], a token
@@ -21,10 +21,10 @@ const short = (value) =>
         : value.toPrecision(3);
 const ratio = ([, , p, q]) => Math.min(1, p / q);
 
-// Return the kind of a forward pass's own token: "alone" if nothing was proposed.
+// Return the kind of a forward pass's own token; it is "alone" if nothing was proposed.
 const kindOf = ({ proposals, token }) => (proposals.length ? token?.[4] : token && "alone");
 
-// Build a bar from 0 to 1: filled up to the acceptance probability, with a tick at the random number.
+// Build a bar from 0 to 1 that is filled to the acceptance probability and has a tick at the random number.
 function gauge(share, u) {
   const bar = el("span", "pg-draft-gauge", "", { "aria-hidden": "true" });
   const filled = el("span", "pg-draft-filled"),
@@ -85,7 +85,7 @@ function explained({ words, rounds }, cell) {
   ];
 }
 
-// Build the legend of the token styles that occur.
+// Build the legend for the token styles that occur.
 function keyOf({ words, rounds }) {
   const shown = Object.keys(SIGNS).filter((fate) =>
     rounds.some((round) => kindOf(round) === fate || round.proposals.some((one) => one[6] === fate)),

@@ -1,8 +1,8 @@
-// The compared strategies: one line each, one of them open at a time, and the settings they share.
+// The compared strategies, each on a line, at most one of them open, and the settings that they share.
 //
 // payload: { presets { key: strategy }, default [keys], methods [{ key, label, help, source, parameters }], pipeline,
 //   settings, bounds, chat, hues, names, words, memories [[kind, label]], memory_short { kind: text } };
-//   strategy: { name, method, options { name: number }, steps, memory: { kind, budget } or none }
+//   strategy: { name, method, options { name: number }, steps, memory: { kind, budget }, optional }
 // value: { strategies: [strategy], settings: { tokens, seed, shared, stop, chat, eight } }
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -11,7 +11,7 @@ import { MEMORY, strategyEditor } from "./strategy_editor.js";
 import { sharedSettings } from "./strategy_settings.js";
 import { copy, core, labels, summary } from "./strategy_text.js";
 
-// Build a line for each strategy; acts: toggle(i), add(i, strategy), remove(i).
+// Build a line for each strategy. acts: toggle(i), add(i, strategy), remove(i).
 function strategyLine({ payload, strategies, open }, i, label, acts) {
   const { words, bounds, hues } = payload,
     item = el("li", i === open ? "pg-strat pg-strat-opened" : "pg-strat"),
@@ -38,7 +38,7 @@ function strategyLine({ payload, strategies, open }, i, label, acts) {
   return item;
 }
 
-// Build the buttons above the list: add a strategy, or compare four memories.
+// Build the buttons above the list, which add a strategy or compare four eviction policies.
 function strategyHead({ payload, strategies }, acts) {
   const { words, bounds, presets } = payload;
   const button = (text, title, disabled, act) => {
@@ -79,7 +79,7 @@ define("strategies", (root, props, send) => {
     if (pause) timer = setTimeout(ask, pause);
     else ask();
   };
-  // Update only the texts, so that the focus stays while the user types or moves a slider.
+  // Update only the texts, so that the focus is kept while the user types or moves a slider.
   const relabel = () => {
     const { strategies, payload, open } = desk,
       names = labels(strategies, payload),
@@ -135,7 +135,7 @@ define("strategies", (root, props, send) => {
       tell();
     },
   };
-  // Called by the search: open the strategy of a preset, adding it or replacing the last one.
+  // Open the strategy of a preset for the search: add it, or replace the last strategy by it.
   root.addEventListener("pg-choose", ({ detail: key }) => {
     const { payload, strategies } = desk,
       wanted = core(payload.presets[key], payload),

@@ -1,10 +1,10 @@
-// The editor of the open strategy: its name, preset, method with parameters, memory and steps.
+// The editor of the open strategy: its name, preset, method with parameters, eviction policy and steps.
 import { el } from "../../page/dom.js";
 import { pipelineEditor } from "./pipeline.js";
 import { field, PAUSE, whole } from "./strategy_settings.js";
 import { copy, core, labels, method, short } from "./strategy_text.js";
 
-export const MEMORY = 32; // default number of keys of a bounded memory
+export const MEMORY = 32; // default number of keys in a bounded cache
 
 function slider(strategy, { name, label, low, high, step, default: usual }, changed) {
   const both = el("span", "pg-slider"),
@@ -28,7 +28,7 @@ function choice(options, value, change) {
   return select;
 }
 
-// Build the setting for the cache policy and its budget; redraw(2) redraws the editor and restores the focus.
+// Build the setting for the eviction policy and its budget; redraw(2) redraws the editor and restores the focus.
 function remembering(strategy, { words, bounds, memories }, { changed, redraw }) {
   const what = choice([["", words.memory_all], ...memories], strategy.memory?.kind ?? "", (kind) => {
     const budget = strategy.memory?.budget ?? MEMORY;

@@ -1,4 +1,4 @@
-// Settings shared by all strategies: tokens, seed, stop texts; and the fields of a strategy.
+// The settings shared by all strategies (tokens, seed, stop strings), and the fields of a strategy.
 import { el, fill } from "../../page/dom.js";
 
 export const PAUSE = 300; // milliseconds between questions while a slider moves or the user types
@@ -38,7 +38,7 @@ const inline = (text, ...inputs) => {
   return label;
 };
 
-// Build the field for stop texts, one per line, collapsed if empty.
+// Build the field for stop strings, one per line, collapsed if empty.
 function stopTexts(settings, { words, bounds }, change) {
   const stop = el("textarea", "", "", { rows: 2, "aria-label": words.stop });
   stop.value = settings.stop.join("\n");

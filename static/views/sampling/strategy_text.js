@@ -3,8 +3,8 @@ import { fill } from "../../page/dom.js";
 
 export const short = (value) => String(+(+value).toPrecision(6));
 export const copy = (strategy) => structuredClone(strategy);
-// Name the strategies. A preset's key is replaced by its word; duplicates are distinguished by numbers, so that all
-// labels are unique, as in viz/views/sampling/strategies.py.
+// Name the strategies. A preset's key is replaced by its label. Duplicates are numbered, so that all labels are unique,
+// as in viz/views/sampling/strategies.py.
 export function labels(strategies, payload) {
   const own = ({ name }) => (payload.names[name] ? "" : name.trim());
   const usual = ({ name, method }) =>
@@ -28,7 +28,7 @@ const warp = (payload, key) =>
   payload.pipeline.warps.find((each) => each.key === key) ?? { label: key, parameters: [] };
 export const method = (payload, key) => payload.methods.find((each) => each.key === key) ?? payload.methods[0];
 
-// Format a summary: "T 0.8 · top-k 40 · top-p 0.9"
+// Format a summary such as "T 0.8 · top-k 40 · top-p 0.9".
 export function summary(strategy, payload) {
   const parts = strategy.steps
     .filter(({ off }) => !off)
@@ -51,7 +51,7 @@ export function summary(strategy, payload) {
   return parts.join(" · ") || payload.words.plain;
 }
 
-// Return everything that affects the next token in a canonical form, without the name.
+// Return a canonical form of everything that affects the next token; this excludes the name.
 export const core = (strategy, payload) =>
   JSON.stringify([
     strategy.method,

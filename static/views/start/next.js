@@ -1,15 +1,16 @@
 // What comes next: the most likely tokens as bars at any temperature, and buttons that append one of them.
 //
 // payload of "startnext": { title, about, tokens: [{ id, text, logit, prompt }], temperatures, sums, drawn: [{ id, text,
-//   prompt, ends }], u, usual, before, chat, last, room, words, file, source, python, run }. A share is exp(logit / T - sum of T): the
-//  page computes it itself. `prompt`: the prompt with that token appended, "" if no text is tokenized like that.
-// value: { temperature }, which the server does not use
+//   prompt, ends }], u, usual, before, chat, last, room, words, file, source, python, run }
+//  The page itself computes a probability, as exp(logit / T - sum of T). `prompt`: the prompt with that token appended,
+//  "" if no string is tokenized like that.
+// value: { temperature }, which the server ignores
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { promptText, writeOn } from "../../page/prompt/prompt.js";
 import { titled } from "../../parts/titled.js";
 
-const PAUSE = 350; // milliseconds between two tokens, so that each change is visible
+const PAUSE = 350; // milliseconds between two generated tokens, so that each change is visible
 
 const percent = (share) => {
   const points = 100 * share;
@@ -23,7 +24,7 @@ export const shareAt = (logit, T, sum) => (T ? Math.exp(logit / T - sum) : logit
 const shareOf = ({ tokens, temperatures, sums }, at, n) =>
   temperatures[at] ? shareAt(tokens[n].logit, temperatures[at], sums[at]) : +!n;
 
-// Build the most likely tokens as buttons with bars; each appends itself. Returns rows { id, line, bar, number }.
+// Build the most likely tokens as buttons with bars; a click appends the token. Returns rows { id, line, bar, number }.
 function tokenBars({ tokens, words, chat, room, before }) {
   return tokens.map(({ id, text, prompt }) => {
     const line = el("li"),
@@ -48,8 +49,8 @@ function reason({ words, chat, room, u }, pick, T) {
   return T ? fill(words.falls, { u: u.toFixed(4) }) : words.first_choice;
 }
 
-// Build a button that generates token after token, each once the page shows the previous one. Any edit of the prompt
-// stops it. `now()`: { payload, pick }.
+// Build a button that generates tokens one after the other, each once the page shows the previous one. Any edit of the
+// prompt stops the generation. `now()`: { payload, pick }.
 function writer(now) {
   const node = el("button", "pg-button pg-start-keep", "", { type: "button", "aria-pressed": "false" });
   let writing = null;
@@ -80,7 +81,7 @@ function writer(now) {
   };
   return {
     node,
-    // Enable or disable the button; during generation it stops it.
+    // Enable or disable the button, which stops the generation while it is running.
     allow(may) {
       node.disabled = !writing && !may;
     },
@@ -105,7 +106,7 @@ define("startnext", (root, props, ask) => {
     show = titled(root, list, rest, control, buttons, why);
   let payload = null,
     rows = [],
-    at = null; // index of the shown temperature; props.value keeps it across prompts and in links
+    at = null; // index of the displayed temperature; props.value stores it across prompts and in links
   control.append(name, slider, shown);
   buttons.append(write, keep.node);
   const paint = () => {

@@ -1,4 +1,4 @@
-// The model as a picture with this prompt's numbers: the path of one token through the blocks, and one head in detail.
+// A picture of the model with this prompt's numbers: the path of one token through the blocks, and one head in detail.
 //
 // payload of "startway": { title, about, head: [layer, head], head_name, read: [{ index, text, share, percent }], left,
 //   position, embedding, blocks: [{ layer, heads: [{ value, strength, text }], mlp, guess, share, percent, length }],
@@ -24,7 +24,7 @@ function normOf(norm) {
   enter({ ...rest, tab: "activations", values: shown });
 }
 
-// Build a labeled cell, tinted by its strength: hues [lowers, raises].
+// Build a labeled cell, tinted by its strength. hues: [lowers, raises].
 function partCell(part, kind, hues, act) {
   const node = el("button", `pg-way-cell ${kind}`, "", {
       type: "button",
@@ -67,7 +67,7 @@ function tokensRead({ words, read, left, position, head_name: name }) {
   return node;
 }
 
-// Build a block: its norms, its heads, its MLP, and the model's prediction after it.
+// Build a block: its norms, heads and MLP, and the model's prediction after it.
 function blockRow({ layer, norm, heads, mlp, guess, share, percent }, { words, head, hues }) {
   const strip = el("span", "pg-way-heads");
   strip.append(

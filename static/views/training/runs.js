@@ -1,8 +1,8 @@
-// The training runs of this page: their data so far, and the displayed ones.
+// The training runs of this page: their data so far, and the selection of displayed runs.
 import { noteRun, pageState } from "../../page/state.js";
 import { feed } from "../../parts/feed.js";
 
-export const runs = new Map(); // id -> run, with everything received from the server
+export const runs = new Map(); // id -> run, with all data received from the server
 const listeners = new Set();
 export const lab = { runs, current: null, other: null, head: null, error: null, words: null, send: null };
 const tell = (what) => listeners.forEach((listener) => listener(what));
@@ -18,7 +18,7 @@ const reasons = [() => [...runs.values()].some(({ reports }) => reports.length)]
 export const keepPage = (reason) => reasons.push(reason);
 
 // Training results exist only on this page, so leaving asks for confirmation, unless the page reloads itself. Gradio
-// closes its connection at this event, which must not happen if the user stays.
+// closes its connection on this event, which must not happen if the user stays.
 window.addEventListener(
   "beforeunload",
   (event) => {
@@ -33,7 +33,7 @@ export function decode(base64, type) {
   return new type(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer);
 }
 
-// Store the pieces in order; if one was missed, request all missing ones.
+// Store the pieces in order; if any were missed, request them.
 export function take(piece) {
   lab.error = piece.error ?? null;
   if (piece.run) {
@@ -44,7 +44,7 @@ export function take(piece) {
     }
     run.reports.push(...piece.reports.slice(run.reports.length - piece.from_report));
     for (const snapshot of piece.snapshots.slice(run.snapshots.length - piece.from_snapshot)) {
-      snapshot.weights = decode(snapshot.patterns, Uint16Array); // [L, H, T, T], 65535 is 1
+      snapshot.weights = decode(snapshot.patterns, Uint16Array); // [L, H, T, T], where 65535 stands for 1
       delete snapshot.patterns;
       run.snapshots.push(snapshot);
     }

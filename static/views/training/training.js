@@ -15,7 +15,7 @@ function field(words, name, control) {
   control.name = name;
   return label;
 }
-// Click a button as soon as it is visible; give up after a minute.
+// Click a button as soon as it is visible, but give up after a minute.
 function onceShown(selector, then) {
   const until = Date.now() + 60_000;
   const timer = setInterval(() => {
@@ -131,7 +131,7 @@ function form(payload) {
     put(node, chosen ? chosen.settings : defaults);
     describe();
   };
-  // Changing a field manually deselects the preset.
+  // A manual change of a field deselects the preset.
   node.addEventListener("input", ({ target }) => {
     if (target === preset || !preset.value) return;
     preset.value = "";
@@ -160,7 +160,7 @@ const values = (node) =>
       .filter((control) => control.value !== "" || !control.dataset.optional)
       .map((control) => [control.name, held(control)]),
   );
-// Fill in fields; fields without a value are unchanged, except for those that may be empty.
+// Fill in fields; those without a value stay unchanged, except for fields that may be empty.
 function put(node, filled) {
   for (const control of node.querySelectorAll("[name]")) {
     const value = filled[control.name] ?? (control.dataset.optional && filled.task ? "" : null);
@@ -227,7 +227,7 @@ define("training", (root) => {
     const row = offers(words, run, () => open(run));
     if (row) status.append(row);
   };
-  // Opens the trained model in the attention tab, above the replay.
+  // Open the trained model in the Attention tab.
   const open = (run) => {
     const head = lab.current === run.id ? lab.head : null;
     lab.send("open", { run: run.id });
@@ -257,8 +257,8 @@ define("training", (root) => {
     paintButtons(payload.words, active());
     draw(what);
   };
-  // Updates are drawn once per second, or less often on a slow machine: the page stays idle for four times the duration
-  // of a drawing, because the training usually runs on the same processor.
+  // Updates are drawn once per second, or less often on a slow machine: after each drawing, the page stays idle for
+  // four times its duration, because the training usually runs on the same processor.
   let due = null,
     rest = 0;
   changed((what) => {
@@ -270,7 +270,7 @@ define("training", (root) => {
         paint(what);
         setTimeout(() => {
           rest = Math.max(1000, Math.min(3000, 4 * (performance.now() - began)));
-        }); // Plotly draws before this
+        }); // runs after Plotly has drawn
       }, rest);
   });
   const show = (next) => {
@@ -286,7 +286,7 @@ define("training", (root) => {
     draw = (what) => parts.forEach((part) => part(what));
     paint("choice");
   };
-  // Apply a lesson's settings; all others get their defaults.
+  // Apply a lesson's settings; all others take their defaults.
   show.take = (filled) => {
     put(settings, { ...payload.defaults, ...filled });
     settings.dispatchEvent(new Event("restored"));

@@ -6,7 +6,7 @@ import { plotly } from "../../parts/plotly.js";
 import { formed } from "./forming.js";
 import { lab } from "./runs.js";
 
-const MOST = 1200; // points per curve; longer curves are averaged in groups
+const MOST = 1200; // maximum number of points per curve; longer curves are averaged in groups
 export const HUES = {
   light: ["#0b7285", "#b4530b", "#6741d9", "#2b8a3e", "#a61e4d", "#5c4b00"],
   dark: ["#5ccfe6", "#ffad66", "#b197fc", "#8ce99a", "#faa2c1", "#e0c860"],
@@ -22,7 +22,7 @@ export function thin(points) {
   }
   return out;
 }
-// Smooth a curve. `keep`: the weight of the running mean at each step.
+// Smooth a curve by an exponential moving average. `keep`: the weight of the previous average.
 export function smooth(points, keep = 0.9) {
   let mean = null;
   return points.map(([x, y]) => {
@@ -128,7 +128,7 @@ export function chart(words, title, about, file) {
 
 const hues = () => HUES[isDark() ? "dark" : "light"];
 const GRAY = "#888888";
-// With two runs, name the run in each curve and dash the second one's.
+// If there are two runs, add the run's name to each curve and dash the curves of the second one.
 const tailOf = (run, named) => (named ? ` · ${run.label}` : "");
 
 function lossTraces(run, at, named, words) {
@@ -145,7 +145,7 @@ function lossTraces(run, at, named, words) {
     line(held, words.held_out + tail, color, { line: { width: 1, dash: "dot" }, trace: dots }),
   ];
 }
-// Draw the lower bound of the loss on new examples, as long as the run.
+// Draw the lower bound on the loss on new examples over all steps of the run.
 function floorTraces(runs) {
   const floors = runs.filter(({ floor }) => floor).map(({ floor, steps }) => [floor.text, { ...floor, steps }]);
   return [...new Map(floors).values()].map(({ loss, text, steps }) =>
@@ -160,7 +160,7 @@ function floorTraces(runs) {
     ),
   );
 }
-// Draw a line at the step where heads formed, labeled if there is room.
+// Draw a line at the step at which heads formed, with a label if there is room.
 function formedTrace(run, mark, named, words) {
   const text = fill(words.forms, mark),
     upright = [
@@ -217,7 +217,7 @@ export function trainingCharts(root, { words }) {
   pick.append(el("span", "", words.metric), metric);
   heads.node.querySelector(".pg-curve-head").after(pick);
   root.replaceChildren(loss.node, heads.node, more);
-  let drawn = ""; // the drawn run and snapshot count: head scores change only with snapshots
+  let drawn = ""; // run and number of snapshots that are drawn, because head scores change only with snapshots
   const drawHeads = (shown, named, of) => {
     const { snapshots } = shown.find((run) => run.snapshots.length),
       few = snapshots[0].induction.flat().every((value) => value === null);

@@ -1,4 +1,5 @@
-// One sequence at every saved step of a run: a map per head, the selected head in full, and the predictions.
+// A replay of one sequence at every saved step of a run: a map per head, the full map of the selected head, and the
+// predictions.
 
 import { el, fill, roving } from "../../page/dom.js";
 import { isDark, onTheme } from "../../page/theme.js";
@@ -9,7 +10,7 @@ import { lab } from "./runs.js";
 
 const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}%`;
 
-// Return the weights of one head at a saved step, [T, T] in units of 1/65,535.
+// Return the weights of one head at a saved step, [T, T], in units of 1/65535.
 function weightsOf({ heads, probe }, snapshot, layer, number) {
   const size = probe.length ** 2,
     start = (layer * heads + number) * size;
@@ -26,7 +27,7 @@ function paintCell(canvas, values, T, ramps) {
   canvas.width = canvas.height = T;
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
-// Select the initial head: the strongest induction head, or else the strongest previous-token head.
+// Select the initial head: the strongest induction head if any, otherwise the strongest previous-token head.
 function bestHead({ snapshots }) {
   const last = snapshots.at(-1),
     scores = last.induction.flat().some((value) => value > 0.3) ? last.induction : last.previous_token;
@@ -40,7 +41,8 @@ function bestHead({ snapshots }) {
 }
 const headAt = (run, i) => [i % run.layers, Math.floor(i / run.layers)]; // layers x heads, as in all maps
 
-// Build the maps of all heads as buttons; choose(head) selects one. Returns { node, build(run), paint(run, snapshot, chosen) }.
+// Build the maps of all heads as buttons; a click calls choose(head). Returns { node, build(run), paint(run, snapshot,
+// chosen) }.
 function headBoard({ words, ramps }, choose) {
   const node = el("div", "pg-replay-board", "", { role: "group", "aria-label": words.replay_title });
   let across = 1;
@@ -75,7 +77,7 @@ function headBoard({ words, ramps }, choose) {
   };
 }
 
-// Build the figure payload of one head in full.
+// Build the figure payload for the full map of one head.
 function headFigure(run, snapshot, [layer, number], words) {
   const { figure, probe, source, id } = run,
     T = probe.length,
@@ -120,13 +122,14 @@ function sampleOf({ given, written }, words) {
   return [el("h3", "", words.sample_title), text];
 }
 
-// Build a slider over the saved steps with a play button; change() is called on each move. `last()`: the newest index.
+// Build a slider over the saved steps with a play button; change() is called whenever the slider moves. `last()`: the
+// newest index.
 function stepPlayer(words, last, change) {
   const node = el("div", "pg-replay-controls"),
     play = el("button", "pg-button", words.play, { type: "button" }),
     slider = el("input", "", "", { type: "range", min: 0, max: 0, step: 1, "aria-label": words.saved_step }),
     now = el("output", "pg-train-line");
-  let at = null, // null: follow the newest
+  let at = null, // index of the shown step; null follows the newest
     timer = null;
   node.append(play, slider, now);
   const place = () => Math.min(at ?? Infinity, last());
@@ -212,7 +215,7 @@ export function trainingReplay(root, payload) {
     const snapshot = shown.snapshots[player.place()],
       moment = `${shape} ${player.place()}`;
     player.show(snapshot);
-    if (what === "data" && moment === drawn) return; // a saved step does not change
+    if (what === "data" && moment === drawn) return; // skip: a saved step does not change
     drawn = moment;
     const chosen = head ?? bestHead(shown);
     lab.head = chosen;

@@ -115,7 +115,7 @@ def test_layers_heads_and_positions_are_whole_numbers_that_exist(lm, run, wrong)
         "compare": lambda: compare(model, wrong, "v", Rounding("x", 4, True, "channel"), [[1, 2], [3, 4]]),
     }
     for name, call in calls.items():
-        with pytest.raises(InputError, match="does not exist|has this name|no token with this id|no such") as error:
+        with pytest.raises(InputError, match=r"does not exist|has this name|no token with this id|no such") as error:
             call()
         assert error.value.got, name
 

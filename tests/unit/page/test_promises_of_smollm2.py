@@ -99,8 +99,8 @@ LARGER: dict[str, Stated] = {
     ),
     "active neurons": Stated(
         "neurons.howto.try",
-        "enormous state of the first token",
-        "第一个词元的巨大状态",
+        "massive activations of the first token",
+        "第一个词元的巨大激活",
         lambda b: [float(100 <= each < 10_000) for each in sizes_of_two_neurons(b)],
         [1.0, 1.0],
     ),

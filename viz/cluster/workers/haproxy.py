@@ -1,8 +1,8 @@
 """The configuration of HAProxy (2.4 or later) in front of several page processes.
 
-A cookie keeps a page at the process that opened it, which has its visit. A new page goes to the process with the fewest
-connections. If a process is gone, another one answers its pages, which notice the new server and reload. Programs,
-which keep no cookies, and logins, whose attempts are counted, are assigned by client address.
+A cookie keeps a page at the process that opened it, which has its visit. A new page goes to the process with the
+fewest connections. If a process is gone, another one answers its pages, which notice the new server and reload.
+Programs, which keep no cookies, and logins, whose attempts are counted, are assigned by client address.
 """
 
 import os
@@ -18,22 +18,22 @@ WINDOW = 10  # seconds over which the proxy counts requests
 
 @dataclass(frozen=True)
 class Front:
-    """The proxy's address, and which clients and proxies it trusts."""
+    """The proxy's address, and the clients and proxies that it trusts."""
 
     host: str
     port: int
-    proxies: int = 0  # trusted proxies in front of this one, as in --behind-proxy
+    proxies: int = 0  # number of trusted proxies in front of this one, as in --behind-proxy
     public: bool = False  # whether requests are rate-limited by address, across all processes
     framed: bool = False  # whether other websites may embed the page, so that its cookie must be sent cross-site
 
 
 def config(front: Front, ports: Sequence[int]) -> str:
-    """Return the configuration file for processes on these ports of this machine."""
+    """Build the configuration file for processes on these ports of this machine."""
     return "\n".join([*_common(front), *_frontend(front), *_backends(front, ports), ""])
 
 
 def name_of(number: int) -> str:
-    """Return the name of a process, numbered from 0, in the proxy and in the cookie."""
+    """Return the name of a process, numbered from 0, as used by the proxy and in the cookie."""
     return f"page{number + 1}"
 
 
@@ -60,10 +60,10 @@ def _common(front: Front) -> list[str]:
 
 
 def _frontend(front: Front) -> list[str]:
-    """Return HAProxy's listening section. Its rules match decoded paths, as the processes do."""
+    """Build HAProxy's listening section. Its rules match decoded paths, as the processes do."""
     host = f"[{front.host}]" if ":" in front.host else front.host
     lines = ["frontend page", f"    bind {host}:{front.port}"]
-    if not front.proxies:  # a visitor's own headers are not trusted
+    if not front.proxies:  # a client's own headers are not trusted
         untrusted = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "X-Real-IP")
         lines += [f"    http-request del-header {name}" for name in untrusted]
         lines.append("    http-request set-header X-Forwarded-Proto http")
@@ -89,7 +89,7 @@ def _frontend(front: Front) -> list[str]:
 
 
 def _backends(front: Front, ports: Sequence[int]) -> list[str]:
-    frame = "None attr Secure" if front.framed else "Lax"  # browsers accept the first one on secure connections only
+    frame = "None attr Secure" if front.framed else "Lax"  # browsers accept the former only on secure connections
     named = [(name_of(number), port) for number, port in enumerate(ports)]
     lines = [
         "backend places",
@@ -118,12 +118,12 @@ def _backends(front: Front, ports: Sequence[int]) -> list[str]:
 
 
 def _who(front: Front) -> str:
-    """Return the expression for a client's address, as the processes count it."""
+    """Build the expression for a client's address, as the processes count it."""
     return f"req.hdr_ip(x-forwarded-for,-{front.proxies})" if front.proxies else "src"
 
 
 def _refused(rate: Rate, count: str) -> list[str]:
-    """Return the answer to a request over the limit, in the same form as the processes' own."""
+    """Build the answer to a request over the limit, in the same form as the processes' own."""
     most = int(rate.burst + rate.per_second * WINDOW)
     body = 'string "{\\"detail\\": \\"busy\\"}"'
     answer = f"http-request return status 429 content-type application/json {body} hdr Retry-After {WINDOW}"

@@ -1,4 +1,4 @@
-"""Several page processes and the proxy in front of them: started, watched, restarted, and drained one by one."""
+"""Several page processes and the proxy in front of them: started, monitored, restarted, and drained one by one."""
 
 import argparse
 import contextlib
@@ -26,8 +26,8 @@ log = logging.getLogger("playground")
 
 # Environment variables that the pool sets for its processes.
 PORT, PLACE, KEY = "PLAYGROUND_PORT", "PLAYGROUND_PLACE", "PLAYGROUND_KEY"
-START = 300.0  # time limit for a process to become ready; models may have to be downloaded
-PROXY = 10.0  # time limit for the proxy to listen
+START = 300.0  # seconds to wait for a process to become ready; models may have to be downloaded
+PROXY = 10.0  # seconds to wait for the proxy to listen
 DRAIN = 600.0  # seconds to wait for open pages before their process is ended
 LOOK = 0.5  # seconds between two checks of the processes
 CALM = 5.0  # minimum seconds between two starts of a process
@@ -49,7 +49,7 @@ def is_worker() -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return unused ports of this machine."""
+    """Find unused ports of this machine."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -71,7 +71,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def health_of(port: int) -> dict | None:
-    """Return the health report of a process, None if it does not answer."""
+    """Return the health report of a process, or None if it does not answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
     try:
         connection.request("GET", HEALTH)
@@ -83,8 +83,8 @@ def health_of(port: int) -> dict | None:
 
 
 class Pool:
-    """`command` in several processes, each with a port of its own, behind one proxy. Call `start`, then `watch` until
-    `stop`.
+    """A pool that runs `command` in several processes, each with its own port, behind one proxy. Call `start`, then
+    `watch` until `stop`.
     """
 
     def __init__(self, command: Sequence[str], front: Front, count: int, say: Callable[[str], None] = print) -> None:
@@ -102,9 +102,9 @@ class Pool:
         self._replacing = threading.Lock()  # keeps `look` from restarting what `roll` has ended
 
     def start(self) -> None:
-        """Start all processes, and the proxy once one of them is ready.
+        """Start all processes, and the proxy when one of them is ready.
 
-        Raises InputError if no process becomes ready, or, before any is started, if the address is taken.
+        Raises InputError if no process becomes ready or, before any is started, if the address is taken.
         """
         if not is_free(self.front.host, self.front.port):
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -140,7 +140,9 @@ class Pool:
             self._start_proxy()
 
     def roll(self, drain: float = DRAIN) -> None:
-        """Replace the processes one by one: each accepts no new page, waits for its open ones, and is restarted."""
+        """Replace the processes one by one: each stops accepting new pages, waits for its open ones, and is
+        restarted.
+        """
         for at, worker in enumerate(list(self.workers)):
             worker.process.send_signal(signal.SIGUSR1)
             until = time.monotonic() + drain
@@ -169,7 +171,7 @@ class Pool:
         return Worker(number, port, subprocess.Popen(self.command, env=environment, stdout=subprocess.DEVNULL))
 
     def _start_proxy(self) -> None:
-        bound = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []  # it ends with this process
+        bound = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []  # makes it end with this process
         command = [*bound, self._haproxy, "-db", "-f", str(self.folder / "haproxy.cfg")]
         self.proxy = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # `look` restarts it if it ends
 
@@ -186,7 +188,7 @@ def _end(process: subprocess.Popen, patience: float = 8.0) -> None:
 
 
 def command_of(options: argparse.Namespace, arguments: Sequence[str], program: Path) -> list[str]:
-    """Return the command of one process: the pool's own, without `--workers`, behind one more proxy, with its share of
+    """Build the command of one process: the pool's own, without `--workers`, behind one more proxy, with its share of
     the cores.
     """
     cores = options.threads or os.cpu_count() or 1
@@ -195,7 +197,7 @@ def command_of(options: argparse.Namespace, arguments: Sequence[str], program: P
 
 
 def serve(options: argparse.Namespace, arguments: Sequence[str], program: Path) -> None:
-    """Serve the page by `--workers` processes until interrupted; SIGHUP replaces them one by one."""
+    """Serve the page with `--workers` processes until interrupted; SIGHUP replaces them one by one."""
     port = options.port or 7860
     front = Front(options.host, port, options.behind_proxy, options.public, bool(options.embed))
     pool = Pool(command_of(options, arguments, program), front, options.workers)

@@ -20,7 +20,7 @@ PLANS: dict[str, Plan] = {name: plan for tab in TABS for name, plan in tab.jobs.
 async def job_lines(
     playground: Playground, question: PageRequest, part: str, limiter: anyio.CapacityLimiter
 ) -> AsyncIterator[str]:
-    """Run the job of a part's button; yields the lines of the answer. Closing the iterator ends the work at its next
+    """Run the job of a part's button and yield the lines of the answer. Closing the iterator ends the job at its next
     step.
     """
     language = question.language
@@ -37,5 +37,5 @@ async def job_lines(
 
 
 def _planned(playground: Playground, question: PageRequest, part: str) -> BackgroundJob:
-    """Return the job that a part's button starts; raises PlaygroundError."""
+    """Build the job that a part's button starts; raises PlaygroundError."""
     return PLANS[part](scene_of(playground, question), question.values)

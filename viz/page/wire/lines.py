@@ -1,4 +1,4 @@
-"""The lines of an answer, each a JSON object, and blocking generators run in threads."""
+"""The lines of an answer, each a JSON object, and the execution of blocking generators in threads."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
 from typing import Any
@@ -16,14 +16,14 @@ def line(**fields: Any) -> str:
 
 
 def sent(lines: AsyncIterator[str]) -> Response:
-    """Return the response that streams the lines; a page that closes it cancels the iterator."""
+    """Build the response that streams the lines; a page that closes it cancels the iterator."""
     return StreamingResponse(lines, media_type="application/x-ndjson", headers={"cache-control": "no-store"})
 
 
 async def in_threads(steps: Generator[Any, None, Any], limiter: anyio.CapacityLimiter) -> AsyncGenerator[Any, None]:
     """Iterate over a blocking generator, running each step in a thread.
 
-    Closing the iterator closes the generator once its present step has ended.
+    Closing the iterator closes the generator after its current step has ended.
     """
     end = object()
     try:

@@ -1,4 +1,4 @@
-"""Choosing a model, and following a link."""
+"""Requests that select a model or open a link."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
@@ -19,10 +19,10 @@ from viz.work.playground import Playground
 async def model_lines(
     playground: Playground, visitor: str, model_id: str, language: str, limiter: anyio.CapacityLimiter
 ) -> AsyncIterator[str]:
-    """Load a model; yields {"cancelled": notice}, which the page shows if it closes the request, then {"notice"} as
-    loading goes on, and last, if the model was loaded, {"loaded": its id, "models": [[label, id]]}.
+    """Load a model; yields {"cancelled": notice}, which the page shows if it closes the request, then {"notice"}
+    during loading, and finally, if the model was loaded, {"loaded": its id, "models": [[label, id]]}.
 
-    Closing the iterator stops the work.
+    Closing the iterator stops loading.
     """
     text = words(language)["notice.cancelled"].format(model=model_id[:80])
     yield line(cancelled={"kind": "info", "text": text})
@@ -37,9 +37,9 @@ async def model_lines(
 
 
 def restored(playground: Playground, sent: Mapping[str, Any], present: str, language: str) -> dict:
-    """Return the answer to a link: {"linked", "prompt", "tab", "model", "selection"}.
+    """Build the answer to a link: {"linked", "prompt", "tab", "model", "selection"}.
 
-    "model" is the model to show; "selection" may be missing (null).
+    "model" is the model to show; "selection" may be null.
     """
     link = address.link_of(sent, tuple(tab.key for tab in TABS))
     state = address.answer(playground, link, present, (FIRST, TABS[0].key))

@@ -1,4 +1,4 @@
-"""The question that a page sends: its settings and its state. Untrusted until it is parsed here."""
+"""The body of a page's request: its settings and its state, untrusted until parsed here."""
 
 import json
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from viz.page.pipeline import ASKS, PageRequest
 from viz.views.tabs import TABS
 from viz.work.playground import MOST_NAME
 
-MOST_ID = 64  # characters in the name of a visit or a part
+MOST_ID = 64  # maximum length of the name of a visit or a part in characters
 
 
 def read(body: bytes) -> Mapping[str, Any]:
-    """Parse a question as JSON. Raises ValueError unless it is an object."""
+    """Parse a request body as JSON. Raises ValueError unless it is an object."""
     try:
         sent = json.loads(body)
     except RecursionError as error:
@@ -23,7 +23,7 @@ def read(body: bytes) -> Mapping[str, Any]:
 
 
 def page_request(sent: Mapping[str, Any], language: str) -> PageRequest:
-    """Parse the request in a question; malformed fields count as absent."""
+    """Parse the page request in a body; malformed fields count as absent."""
     values = sent.get("values")
     named = {name: values[name] for name in ASKS & values.keys()} if isinstance(values, Mapping) else {}
     return PageRequest(
@@ -51,5 +51,5 @@ def shown_of(sent: Any) -> dict:
 
 
 def text_of(sent: Any, limit: int | None = None) -> str:
-    """Return a text, cut to `limit` characters if there is a limit; "" for any other value."""
+    """Return a string, cut to `limit` characters if there is a limit; "" for any other value."""
     return sent[:limit] if isinstance(sent, str) else ""

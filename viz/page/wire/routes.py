@@ -1,11 +1,11 @@
-"""The page's own wire: questions by POST, answers as lines of JSON; closing the request cancels the work.
+"""The page's own protocol: requests by POST, answers as lines of JSON; closing the request cancels the work.
 
-A question carries the page's state, so the server keeps none. The lines of an answer, in order:
+A request contains the page's state, so the server stores none. The lines of an answer, in order:
 
 * VIEW: {"running": {done, total, seconds}} during a long run; {"early": {part: payload}} for pictures that are drawn
-  before the run has ended; last {"parts": {part: payload}, "shown": the page's state afterwards}.
-* JOB: {"stopped": payload}, which the part shows if the page closes the request; {"bar": payload} as it goes on; last,
-  if there is a result, {"done": a name for it}.
+  before the run has ended; finally {"parts": {part: payload}, "shown": the page's state afterwards}.
+* JOB: {"stopped": payload}, which the part shows if the page closes the request; {"bar": payload} during the job;
+  finally, if there is a result, {"done": a name for it}.
 * STREAM: viz.page.wire.streams.event_lines. MODEL: viz.page.wire.models.model_lines. LINK answers with one value.
 """
 
@@ -40,7 +40,7 @@ Answer = Callable[[Mapping[str, Any], PageRequest], Awaitable[Response]]
 
 
 def routes(playground: Playground) -> list[Route]:
-    """Return the routes of the wire, with the streams of this app."""
+    """Build the routes of the protocol, with the streams of this app."""
     limiter = anyio.CapacityLimiter(playground.engine.threads)
     streams = channels()
     at_work: set[asyncio.Task] = set()
@@ -84,7 +84,7 @@ def routes(playground: Playground) -> list[Route]:
 
     paths = {VIEW: view, JOB: job, STREAM: stream, MODEL: model, LINK: link}
     share = ClientShare(playground.engine.threads // 2)
-    shares = dict.fromkeys((JOB, STREAM, MODEL), share)  # views are bounded by the queue
+    shares = dict.fromkeys((JOB, STREAM, MODEL), share)  # views are limited by the queue
     return [
         Route(path, _handler(playground, answer, shares.get(path)), methods=["POST"]) for path, answer in paths.items()
     ]
@@ -92,7 +92,9 @@ def routes(playground: Playground) -> list[Route]:
 
 @dataclass(eq=False)
 class ClientShare:
-    """The requests under way of each client: at most half of the server's threads, so that others get an answer."""
+    """A limit on each client's requests in progress: at most half of the server's threads, so that others get
+    answers.
+    """
 
     most: int
     under_way: UnderWay = field(default_factory=UnderWay)
@@ -102,7 +104,7 @@ class ClientShare:
         return self.under_way[owner] >= self.most
 
     async def counted(self, owner: str, lines: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Yield the lines of an answer, counting it as under way until it ends or is closed."""
+        """Yield the lines of an answer, counting it as in progress until it ends or is closed."""
         with self.under_way.one_more(owner):
             async with aclosing(lines):  # type: ignore[type-var]
                 async for each in lines:
@@ -112,7 +114,7 @@ class ClientShare:
 def _handler(
     playground: Playground, answer: Answer, share: ClientShare | None
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return the handler of a route: it parses the question and identifies its owner."""
+    """Build the handler of a route: it parses the request and identifies its owner."""
 
     async def handle(request: Request) -> Response:
         language = pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))

@@ -1,4 +1,4 @@
-"""Events of streams: a script sends one and reads the lines that its handler yields."""
+"""Events of streams: a script sends an event and reads the lines that its handler yields."""
 
 import inspect
 import logging
@@ -25,14 +25,14 @@ log = logging.getLogger("playground")
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """A stream of this app, with its state."""
+    """A stream of this app, and its state."""
 
     stream: Stream
-    view: View | None  # None for the answer in a conversation
+    view: View | None  # None for the answer to a conversation
     state: Any
 
     def visit(self, playground: Playground, question: PageRequest) -> Visit:
-        """Return the visit that sent an event, with the page's settings at that moment."""
+        """Build the visit that sent an event, with the page's settings at that time."""
         asks = asks_of(self.view) if self.view else ()
         values = {name: question.values[name] for name in asks if name in question.values}
         state = question.model_id, question.parsed_prompt, values, self.state
@@ -40,7 +40,7 @@ class Channel:
 
 
 def channels() -> Mapping[str, Channel]:
-    """Return new streams, by their names on the page: those of all views, and the answer to a conversation."""
+    """Create the streams by their names on the page: those of all views, and the answer to a conversation."""
     views = [view for tab in TABS for view in tab.all_views]
     by_view = {view.part_name(each.name): Channel(each, view, each.state()) for view in views for each in view.streams}
     return by_view | {answer.STREAM.name: Channel(answer.STREAM, None, answer.STREAM.state())}
@@ -67,7 +67,7 @@ async def event_lines(
 
 
 def answers(event: Event, visit: Visit, sent: object) -> Generator[Payload | Open | ModelsChanged, None, None]:
-    """Yield the payloads of an event; an error carries the tag of the page's question, {"tag": ...}."""
+    """Yield the payloads of an event; an error contains the tag of the page's request, {"tag": ...}."""
     try:
         yield from event.handle(visit, sent) or ()
     except PlaygroundError as error:

@@ -1,4 +1,4 @@
-"""The answer to a page's question: progress, early pictures, and last the parts that changed."""
+"""The answer to a page's request: progress, early pictures, and finally the parts that changed."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from viz.seam.notices import broken
 from viz.work.playground import Playground
 
 log = logging.getLogger("playground")
-TELL_AFTER = 1.0  # seconds after which a run's progress is reported
+TELL_AFTER = 1.0  # seconds after which the progress of a run is reported
 TELL_EVERY = 0.5
 
 
@@ -26,7 +26,7 @@ async def answer_lines(
     leave: Callable[[], None],
     at_work: set[asyncio.Task],
 ) -> AsyncIterator[str]:
-    """Answer a question when its turn comes; yields the lines. Closing the iterator ends the work at the next layer.
+    """Answer a request when its turn comes, and yield the lines. Closing the iterator ends the run at the next layer.
 
     `at_work` holds the answering task until it has ended, which may be after the iterator is closed.
     """
@@ -44,7 +44,7 @@ async def answer_lines(
             parts, shown = answer(playground, question, lambda name, payload: say(early={name: payload}), alive)
             say(parts=parts, shown=shown)
         except Closed:
-            if not closed.is_set():  # another visitor had requested the same run first, and left
+            if not closed.is_set():  # another visitor had requested the same run first, and then left
                 work()
         except Exception:
             log.exception("a question of a page failed")

@@ -1,1 +1,1 @@
-"""Long work: measures that start automatically, background jobs, and training runs."""
+"""Long-running work: measures that start automatically, background jobs, and training runs."""

@@ -1,4 +1,4 @@
-"""The model's answer to a conversation: the assistant's turn, step by step, by any strategy of the list."""
+"""The model's answer to a conversation: the assistant's turn, generated token by token with any of the strategies."""
 
 import contextlib
 import threading
@@ -16,21 +16,21 @@ from viz.work.limits import check_time
 from viz.work.playground import Playground
 from viz.work.prompt import Prompt
 
-MOST = 256  # maximum tokens in an answer
-FRAME = 8  # approximate tokens that a template adds after an answer
+MOST = 256  # maximum number of tokens in an answer
+FRAME = 8  # approximate number of tokens that a template adds after an answer
 
 
 @dataclass(frozen=True)
 class Written:
-    """The answer so far."""
+    """The answer generated so far."""
 
     text: str
     tokens: int
-    ended: str = ""  # "" while generating, then the reason for the end: "end", "length", "context"
+    ended: str = ""  # "" during generation, then the reason for the end: "end", "length", "context"
 
 
 def room(playground: Playground, model: LanguageModel, length: int) -> int:
-    """Return the maximum number of tokens in an answer to `length` tokens. Raises InputError if there is no room."""
+    """Return the maximum length in tokens of an answer after `length` tokens. Raises InputError if there is no room."""
     limit = min(model.config.n_ctx, playground.options.max_tokens)
     check_length(length + FRAME + 1, limit)
     return min(MOST, playground.options.allowed.new_tokens, limit - length - FRAME)
@@ -39,10 +39,10 @@ def room(playground: Playground, model: LanguageModel, length: int) -> int:
 def written(
     playground: Playground, model: LanguageModel, prompt: Prompt, strategy: str, stop: threading.Event
 ) -> Iterator[Written]:
-    """Generate the answer to an open conversation and yield it step by step; it ends at the token that ends a turn.
+    """Generate the answer to an open conversation and yield it token by token; it ends at the token that ends a turn.
 
-    A partial answer in the prompt is continued. The model is held for one forward pass at a time. Raises InputError for
-    a conversation that is not open or has no room for an answer, and for an unknown strategy.
+    A partial answer in the prompt is continued. The model is held for one forward pass at a time. Raises InputError if
+    the conversation is not open or has no room for an answer, or if the strategy is unknown.
     """
     if not (prompt.answer or prompt.begun):
         raise InputError(

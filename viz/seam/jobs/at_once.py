@@ -1,16 +1,18 @@
-"""Automatic start of slow measures that are quick on the loaded model, so that their views do not open empty."""
+"""Automatic start of slow measures that take little time on the loaded model, so that their views are not initially
+empty.
+"""
 
 from viz.seam.tasks import MeasureTask
 
-MOST_SECONDS = 2.0  # maximum duration of work that starts without a click
-PER_LAYER = 1e-3  # minimum seconds per layer of a run, however few its tokens
-PER_SECOND = 1e11  # multiply-adds per second of a common computer
+MOST_SECONDS = 2.0  # maximum estimated duration of a measure that starts without a click
+PER_LAYER = 1e-3  # minimum seconds per layer of a run, even for few tokens
+PER_SECOND = 1e11  # multiply-adds per second of a typical computer
 
 
 def starts_itself(question: MeasureTask) -> bool:
-    """Return whether the measure is estimated to be quick.
+    """Return whether the measure is estimated to take little time.
 
-    Always False on a shared server, where visitors would start each other's.
+    Always False on a shared server, where visitors would start each other's measures.
     """
     if question.measure.cost is None or question.scene.playground.options.public:
         return False

@@ -1,7 +1,7 @@
-"""Background jobs: work too long for a click, started by a button, with a progress bar and a cancel button.
+"""Background jobs: computations too long for a click, started by a button, with a progress bar and a cancel button.
 
 A job stores its result in `playground.results`, where the tab's `draw` looks it up by the job's key. The result on the
-page therefore always belongs to the present prompt and settings, and the same question is answered once.
+page therefore always belongs to the current prompt and settings, and the same question is answered only once.
 """
 
 import contextlib
@@ -23,21 +23,22 @@ from viz.work.playground import Playground
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two updates of the progress bar
 LOOK_EVERY = 1.0  # seconds between two checks of the position in the queue
-WAIT = 0.002  # seconds between two steps of a job in which others may use the model
+WAIT = 0.002  # seconds between two steps of a job, during which others may use the model
 
 
 @dataclass(frozen=True, eq=False)
 class BackgroundJob:
-    """Work in the background, and the key under which its result is stored."""
+    """A computation in the background, and the key under which its result is stored."""
 
     key: tuple
     work: Callable[[Progress], object]
-    locks: bool = True  # whether it computes in this process, taking turns; else in a process with its own time limit
+    # whether it takes turns at the model in this process; otherwise it runs in a process with its own time limit
+    locks: bool = True
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A job's result, its duration, its approximate size, and its time of completion, which distinguishes results of
+    """A job's result, its duration, its approximate size, and its time of completion, which distinguishes results with
     the same key.
     """
 
@@ -48,7 +49,9 @@ class Result:
 
 
 def held(value: object) -> int:
-    """Return the approximate size of a value in bytes: that of an array, else the minimum that a result counts for."""
+    """Return the approximate size of a value in bytes: that of an array, else the minimum size counted for any
+    result.
+    """
     return getattr(value, "nbytes", Result.nbytes)
 
 
@@ -65,27 +68,27 @@ def computed_once(
 
 
 class Cancelled(Exception):
-    """Raised if the visitor pressed cancel, or left."""
+    """Error raised if the visitor cancelled or left."""
 
 
 def button(name: str, catalogue: Mapping[str, str], result: Result | None, hint: str = "") -> dict:
-    """Return the payload of a job's part before it starts, or once its result is stored. `name` is the label of the
-    button.
+    """Build the payload of a job's part before the job starts, or after its result is stored. `name` is the button's
+    label.
     """
     note = catalogue["job.done"].format(seconds=f"{result.seconds:.1f}") if result else hint
     return {"state": "done" if result else "idle", "start": name, "text": note, "cancel": catalogue["job.cancel"]}
 
 
 def unready(catalogue: Mapping[str, str], name: str, why: str) -> dict:
-    """Return the payload of a job's part that cannot start yet, with the reason."""
+    """Build the payload of a job's part that cannot start yet, with the reason."""
     return {"state": "unready", "start": name, "text": why, "cancel": catalogue["job.cancel"]}
 
 
 def perform_in_turn(
     playground: Playground, owner: str, job: BackgroundJob, language: str, name: str = ""
 ) -> Generator[tuple, None, None]:
-    """Run a job when the visitor's turn comes; until then the part shows the number of jobs ahead. Yields as `perform`
-    does.
+    """Run a job when the visitor's turn comes; until then, the part shows the number of jobs ahead. Yields as
+    `perform` does.
 
     A later job of the same visitor and name cancels it.
     """
@@ -105,20 +108,20 @@ def perform_in_turn(
         bounded = replace(job, work=within(job.work, playground.options.allowed)) if job.locks else job
         yield from perform(playground, bounded, language, ticket.cancelled, ticket.leave)
     finally:
-        ticket.cancelled.set()  # or it has already ended
+        ticket.cancelled.set()  # unless it has already ended
         if not begun:
             ticket.leave()
 
 
 def hand_over(playground: Playground) -> None:
-    """Let other threads use the model between two steps of work that holds it."""
+    """Let other threads use the model between two steps of a computation that holds it."""
     playground.computing.release()
     time.sleep(WAIT)
     playground.computing.acquire(later=True)
 
 
 def waiting(ahead: int, language: str) -> str:
-    """Format the text beside a bar while other jobs are ahead of this one."""
+    """Format the text beside a progress bar while other jobs are ahead."""
     catalogue = words(language)
     return catalogue["job.ahead_one"] if ahead == 1 else catalogue["job.ahead"].format(n=ahead)
 
@@ -130,10 +133,10 @@ def perform(
     stop: threading.Event | None = None,
     ended: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple]:
-    """Run a job in a thread and yield (payload of its part, done) as it goes on.
+    """Run a job in a thread and yield (payload of its part, done) during the job.
 
-    Setting `stop` or closing the iterator ends the work. Between two steps other threads get the model, so that clicks
-    are answered while a job runs. `ended` is called when the work has ended, which is one step after a cancel.
+    Setting `stop` or closing the iterator ends the job. Between two steps, other threads get the model, so that clicks
+    are answered during a job. `ended` is called when the job has ended, which is one step after it was cancelled.
     """
     catalogue = words(language)
     reports: queue.SimpleQueue = queue.SimpleQueue()
@@ -195,7 +198,7 @@ def _newest(reports: queue.SimpleQueue, report: Any) -> Any:
 
 
 def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None, str], seconds: float) -> dict:
-    """Build the payload of the bar: progress, latest message, and the time left once it can be estimated."""
+    """Build the payload of the progress bar: progress, latest message, and the time left once it can be estimated."""
     done, total, what = report
     share = done / total if total else None
     left = catalogue["job.left"].format(seconds=round(seconds * (1 - share) / share)) if share and seconds > 1 else ""
@@ -208,7 +211,7 @@ def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None, str], seco
 
 
 def failed(error: BaseException, language: str) -> dict:
-    """Return the payload of a failed job: the reason, and a button to try again."""
+    """Build the payload of a failed job: the reason, and a button to try again."""
     catalogue = words(language)
     if isinstance(error, PlaygroundError):
         got = f" ({error.got})" if error.got else ""
@@ -219,7 +222,7 @@ def failed(error: BaseException, language: str) -> dict:
 
 
 def stopped(language: str) -> dict:
-    """Return the payload of a job's part after a cancel."""
+    """Build the payload of a job's part after it was cancelled."""
     catalogue = words(language)
     return {
         "state": "idle",

@@ -12,9 +12,9 @@ from viz.work.playground import Playground
 from viz.work.processes.training_process import Failed, LiveRun
 
 EVERY = 0.6  # seconds between two updates
-PAUSED = 2.0  # maximum seconds without an update
+PAUSED = 2.0  # maximum number of seconds without an update
 
-# (run, language, (reports, snapshots) that the page has) -> the update, with the new ones in lists of these names.
+# (run, language, (reports, snapshots) that the page has) -> the update, with the new ones in lists of these names
 Piece = Callable[[LiveRun, str, tuple[int, int]], Payload]
 
 
@@ -23,7 +23,7 @@ def follow(visit: Visit, job: Any, piece: Piece) -> Iterator[Payload | ModelsCha
     run, have = visit.playground.workshop.start(visit.session, job), (0, 0)
     try:
         while True:
-            over = run.over  # read before the update is built, so that no later part is missed
+            over = run.over  # read before the update is built, so that nothing later is missed
             new = piece(run, visit.language, have)
             have = (have[0] + len(new["reports"]), have[1] + len(new["snapshots"]))
             yield new
@@ -37,14 +37,14 @@ def follow(visit: Visit, job: Any, piece: Piece) -> Iterator[Payload | ModelsCha
 
 
 def own_run(visit: Visit, sent: object, kind: type) -> LiveRun | None:
-    """Return the run that a page names, if it belongs to the visitor and has this kind of job."""
+    """Return the run that a page names, if it belongs to the visitor and has the given kind of job."""
     number = sent.get("run") if isinstance(sent, Mapping) else None
     mine = visit.playground.workshop.of(visit.session)
     return next((run for run in mine if run.id == number and isinstance(run.job, kind)), None)
 
 
 def live_run(playground: Playground, number: str, kind: type) -> LiveRun:
-    """Return a run by its id, which only the page that started it has. Raises InputError if there is no such run."""
+    """Return a run by its id, which only the page that started it knows. Raises InputError if there is no such run."""
     run = playground.workshop.run(number)
     if run is None or not isinstance(run.job, kind):
         raise InputError("This run does not exist.", "", "A run is kept while the page that started it is open.")
@@ -52,7 +52,7 @@ def live_run(playground: Playground, number: str, kind: type) -> LiveRun:
 
 
 def wish(name: str, kind: type) -> Event:
-    """Return the event that asks the visitor's own run to "pause", "resume" or "stop"."""
+    """Build the event that requests the visitor's own run to "pause", "resume" or "stop"."""
 
     def tell(visit: Visit, sent: object) -> None:
         run = own_run(visit, sent, kind)
@@ -63,7 +63,7 @@ def wish(name: str, kind: type) -> Event:
 
 
 def reconnect(kind: type, piece: Piece) -> Event:
-    """Return the event that sends a reconnected page the missing updates of its own run."""
+    """Build the event that sends a reconnected page the missing updates of its own run."""
 
     def answer(visit: Visit, sent: object) -> Iterator[Payload]:
         yield from lacking(visit, sent, kind, piece)
@@ -96,7 +96,7 @@ def about(run: LiveRun, have: tuple[int, int]) -> Payload:
 
 
 def failure(run: LiveRun, language: str) -> Payload:
-    """Describe why a run failed, in the reader's language."""
+    """Describe why a run failed, in the user's language."""
     failed, catalogue = run.failure or Failed(""), words(language)
     if not failed.what:
         return {"text": catalogue["training.lab.failed"], "hint": catalogue["notice.failed_hint"]}

@@ -1,13 +1,13 @@
-"""Arrays reduced to a requested length: the largest cells, the strongest heads."""
+"""Reduction of arrays to a requested length: the largest cells, the strongest heads."""
 
 import numpy as np
 import pandas as pd
 
 
 def largest_cells(z: np.ndarray, limit: int) -> list[tuple[int, int, float]]:
-    """Return (row, column, value) of a matrix's largest numbers, largest first; ties in order of position.
+    """Return (row, column, value) of a matrix's largest numbers in decreasing order, ties by position.
 
-    NaN and infinities are left out. [R, C]
+    NaN and infinities are excluded. [R, C]
     """
     flat = np.where(np.isfinite(z), z, -np.inf).ravel()
     order = np.argsort(-flat, kind="stable")[:limit]
@@ -15,7 +15,7 @@ def largest_cells(z: np.ndarray, limit: int) -> list[tuple[int, int, float]]:
 
 
 def ranked_heads(values: np.ndarray, limit: int, *, size: bool = False) -> list[dict]:
-    """Return heads with their numbers, largest first; with `size`, largest magnitude first. [L, H]"""
+    """List heads with their numbers in decreasing order or, if `size`, in decreasing order of magnitude. [L, H]"""
     ranking = np.abs(values) if size else values
     cells = largest_cells(ranking, limit)
     return [{"layer": layer, "head": head, "value": float(values[layer, head])} for layer, head, _ in cells]
@@ -32,12 +32,14 @@ def by_head(values: dict[str, np.ndarray]) -> list[dict]:
 
 
 def top_of(shares: np.ndarray, limit: int) -> list[int]:
-    """Return the indices of the largest numbers, largest first; ties in order of index. [V]"""
+    """Return the indices of the largest numbers in decreasing order, ties by index. [V]"""
     return [int(n) for n in np.argsort(-shares, kind="stable")[:limit]]
 
 
 def largest_parts(parts: pd.DataFrame, limit: int) -> list[dict]:
-    """Return the parts of a logit with the largest magnitudes: kind, layer, head, value; None instead of -1."""
+    """List the contributions to a logit with the largest magnitudes: kind, layer, head and value, with None instead of
+    -1.
+    """
     order = parts["value"].abs().sort_values(ascending=False, kind="stable").index[:limit]
     return [
         row | {name: None if row[name] == -1 else row[name] for name in ("layer", "head")}

@@ -1,4 +1,4 @@
-"""The arguments of endpoints: their rules, checked before anything is computed. They are untrusted."""
+"""Arguments of endpoints and their rules, which are checked before anything is computed. Arguments are untrusted."""
 
 import math
 import types
@@ -10,14 +10,14 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from model.arguments import shown
 from model.errors import InputError, say
 
-MOST_TEXT = 1000  # characters in a text other than a prompt
-MOST_ITEMS = 4096  # entries in a list
-_LARGEST = 2**53  # largest integer
+MOST_TEXT = 1000  # maximum length of a string other than a prompt in characters
+MOST_ITEMS = 4096  # maximum number of entries in a list
+_LARGEST = 2**53  # largest integer accepted
 
 
 @dataclass(frozen=True)
 class Within:
-    """A number from `low` to `high`."""
+    """A rule for a number from `low` to `high`."""
 
     low: float
     high: float
@@ -25,29 +25,29 @@ class Within:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A text that is one of these names."""
+    """A rule for a string that is one of the given names."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Long:
-    """A text whose length is checked where it is tokenized."""
+    """A rule for a text whose length is checked when it is tokenized."""
 
 
 Prompt = Annotated[str, Long()]
-Rows = Annotated[int, Within(1, 1000)]  # rows per answer
+Rows = Annotated[int, Within(1, 1000)]  # maximum number of rows per answer
 Few = Annotated[int, Within(1, 10)]
 _KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "named fields"}
 
 
 def rule(hint: Any) -> Any:
-    """Return the Within, OneOf or Long of a type hint, None if it has no rule."""
+    """Return the Within, OneOf or Long of a type hint, or None if it has no rule."""
     return get_args(hint)[1] if get_origin(hint) is Annotated else None
 
 
 def bare(hint: object) -> object:
-    """Return the type hint for a schema: names as Literal, without the rules."""
+    """Convert the type hint for a schema: names become a Literal, and rules are omitted."""
     constraint = rule(hint)
     if isinstance(constraint, OneOf):
         return Literal[constraint.names]
@@ -55,7 +55,7 @@ def bare(hint: object) -> object:
 
 
 def checked(name: str, value: Any, hint: Any) -> Any:
-    """Return the value of one argument; raises InputError if it does not fit its type hint and rule."""
+    """Validate and return the value of one argument. Raises InputError if it does not match its type hint and rule."""
     constraint = rule(hint)
     result = _typed(name, value, get_args(hint)[0] if constraint else hint, isinstance(constraint, Long))
     if isinstance(constraint, OneOf) and result not in constraint.names:
@@ -73,7 +73,7 @@ def _list(names: tuple[str, ...]) -> str:
 
 
 def got(name: str, value: object) -> str:
-    """Return an argument as an error message quotes it."""
+    """Format an argument as error messages quote it."""
     return f"{name}: {shown(value)}"
 
 

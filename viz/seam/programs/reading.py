@@ -1,4 +1,4 @@
-"""Helpers of endpoints: positions, heads, tokens given as text, and slow measures."""
+"""Functions shared by endpoints: positions, heads, tokens given as text, and slow measures."""
 
 import dataclasses
 import time
@@ -21,12 +21,12 @@ from viz.work.playground import Playground
 from viz.work.prompt import Prompt
 
 HUB = "hub:"
-MOST_SECONDS = 300.0  # computing time per answer, which has no cancel button
+MOST_SECONDS = 300.0  # maximum computing time in seconds per answer, which has no cancel button
 BY_ID = "id:"
 
 
 def model_of(playground: Playground, model_id: str) -> LanguageModel:
-    """Return the model with that id: from the picker, from memory, or from the Hub; raises PlaygroundError."""
+    """Return the model with the given id: from the picker, from memory, or from the Hub; raises PlaygroundError."""
     model_id = model_id or playground.options.model
     known = {each for _, each in playground.choices()}
     if model_id not in known and not model_id.startswith(HUB) and playground.models.peek(model_id) is None:
@@ -45,18 +45,18 @@ def place(scene: Scene, position: int) -> int:
 
 
 def places(scene: Scene, positions: list[int]) -> list[int]:
-    """Return several positions without duplicates; all of the prompt for an empty list."""
+    """Return the given positions without duplicates, or all positions of the prompt if the list is empty."""
     return list(dict.fromkeys(place(scene, each) for each in positions)) or list(range(len(scene.trace.tokens)))
 
 
 def at(scene: Scene, position: int) -> Scene:
-    """Return the scene with that token selected."""
+    """Return the scene with the given token selected."""
     return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, tokens=(place(scene, position),)))
 
 
 def watching(scene: Scene, token: str, distractor: str) -> Scene:
-    """Return the scene with these tokens watched, "" for no token; raises InputError for a text that is not
-    one token.
+    """Return the scene with these target and distractor tokens, "" for no token. Raises InputError if a text is not a
+    single token.
     """
     ids = (token_id(scene.model, text) if text else None for text in (token, distractor))
     target, other = ids
@@ -64,13 +64,13 @@ def watching(scene: Scene, token: str, distractor: str) -> Scene:
 
 
 def on(scene: Scene, layer: int, head: int) -> Scene:
-    """Return the scene with that head selected; raises InputError if there is no such head."""
+    """Return the scene with the given head selected. Raises InputError if there is no such head."""
     check_head(scene.model, layer, head)
     return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, heads=((layer, head),)))
 
 
 def check_head(model: LanguageModel, layer: int, head: int) -> None:
-    """Raise InputError unless the model has that head."""
+    """Raise InputError unless the model has the given head."""
     check_layer(layer, model.config.n_layer)
     if not 0 <= head < model.config.n_head:
         raise InputError(
@@ -98,7 +98,7 @@ def prompt_tokens(scene: Scene) -> list[str]:
 
 
 def token_id(model: LanguageModel, text: str) -> int:
-    """Return the token that a text or "id:1234" stands for; raises InputError if it is not one token of the model."""
+    """Return the token denoted by a text or "id:1234". Raises InputError if it is not a single token of the model."""
     if text.startswith(BY_ID) and text[len(BY_ID) :].isdecimal():
         number, size = int(text[len(BY_ID) :][:12]), model.tokenizer.vocab_size
         if number >= size:
@@ -112,7 +112,7 @@ def token_id(model: LanguageModel, text: str) -> int:
 
 
 def token_or_likeliest(scene: Scene, text: str, position: int) -> int:
-    """Return the token of a text; for an empty text, the top next token of the unedited run."""
+    """Return the token of a text or, if the text is empty, the most likely next token of the unedited run."""
     if text:
         return token_id(scene.model, text)
     return likeliest(scene.unedited.logits_at(position)[: scene.model.tokenizer.vocab_size], 1)[0]
@@ -122,9 +122,9 @@ def token_or_likeliest(scene: Scene, text: str, position: int) -> int:
 
 
 def measured(view: View, name: str, scene: Scene, **settings: object) -> Any:
-    """Return a measure's numbers as the page shows them, with these settings and defaults for the others.
+    """Return a measure's result as the page shows it, with these settings and defaults for the others.
 
-    A slow one is computed now, unless the page has done so already. Raises PlaygroundError.
+    A slow one is computed now, unless the page has already done so. Raises PlaygroundError.
     """
     chosen = panels.settings_of(view, scene, {}).but(**settings)
     if view.measure(name).slow:
@@ -132,7 +132,7 @@ def measured(view: View, name: str, scene: Scene, **settings: object) -> Any:
     return cast(background.Result, panels.measured(view, name, scene, chosen)).value
 
 
-# --- work that takes a while -----------------------------------------------------------------------------
+# --- long-running work -----------------------------------------------------------------------------------
 
 
 def most_seconds(playground: Playground) -> float:

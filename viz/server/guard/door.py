@@ -20,7 +20,7 @@ from viz.work.rates import Rate
 
 WRONG = Rate(burst=10, per_second=1 / 30)  # failed attempts per name and address
 WRONG_ADDRESS = Rate(burst=600, per_second=5)  # failed attempts per address, which a whole class may share
-MOST_TEXT = 1024  # characters in a name or a password
+MOST_TEXT = 1024  # maximum length of a name or a password in characters
 STYLE = """
 :root { color-scheme: light dark; }
 body {
@@ -55,12 +55,12 @@ class Door:
 
     options: Options
     tokens: Tokens
-    check: Callable[[str, str], Awaitable[bool]]  # whether a name with a password may log in
+    check: Callable[[str, str], Awaitable[bool]]  # returns whether the name and password are valid
     wrong: Buckets = field(default_factory=lambda: Buckets(WRONG))
     wrong_address: Buckets = field(default_factory=lambda: Buckets(WRONG_ADDRESS))
 
     def routes(self) -> list[Route]:
-        """Return the routes, to be placed before Gradio's."""
+        """Return the two routes, which must precede Gradio's."""
         return [
             Route("/login", self.form, methods=["GET"]),
             Route("/login", self.log_in, methods=["POST"]),
@@ -68,7 +68,7 @@ class Door:
         ]
 
     def name_inside(self, scope: Scope) -> str | None:
-        """Return the user name from a request's cookie, None without a valid one."""
+        """Return the user name from a request's cookie, or None if the cookie is missing or invalid."""
         return self.tokens.name_of(self._token(scope))
 
     async def form(self, request: Request) -> Response:
@@ -76,7 +76,7 @@ class Door:
         return RedirectResponse(_back(request), 303) if self.name_inside(request.scope) else self._page(request)
 
     async def log_in(self, request: Request) -> Response:
-        """Check a name and a password. Each attempt is counted first, and uncounted if it succeeds."""
+        """Check a name and a password. Each attempt is counted first, and the count is undone if it succeeds."""
         async with request.form(max_files=0, max_fields=8, max_part_size=4 * MOST_TEXT) as form:
             name, password = (form.get(each) for each in ("username", "password"))
         if not isinstance(name, str) or not isinstance(password, str):
@@ -102,7 +102,7 @@ class Door:
         return answer
 
     async def log_out(self, request: Request) -> Response:
-        """End the session of this cookie and no other; following a link from another website ends none."""
+        """End the session of this cookie only; a link from another website does not end a session."""
         answer = RedirectResponse("./", 303)
         if request.method == "POST":
             self.tokens.end(self._token(request.scope))
@@ -113,7 +113,7 @@ class Door:
         return cookie_parser(Headers(scope=scope).get("cookie", "")).get(self.tokens.cookie)
 
     def _page(self, request: Request, fault: str = "", status: int = 400, headers: dict | None = None) -> Response:
-        """Return the form, with the reason if an attempt failed."""
+        """Render the form, with the reason if an attempt failed."""
         language = pick_language(request.query_params.get("lang"), request.headers.get("accept-language"))
         policy = page_policy(self.options, styles=[hashed(STYLE.encode())])
         text = page(words(language), language, fault)
@@ -121,10 +121,10 @@ class Door:
 
 
 def page(catalogue: Catalogue, language: str, fault: str = "") -> str:
-    """Return the login form as HTML.
+    """Render the login form as HTML.
 
-    The form has no action, so it is sent to the address that was opened; browsers keep the state behind the # on the
-    way to the page.
+    The form has no action, so it is sent to the address that was opened; browsers keep the URL fragment on the way to
+    the page.
     """
     texts = {key: html.escape(text) for key, text in section(catalogue, "login").items()}
     alert = f'<p role="alert">{texts[fault]}</p>' if fault else f"<p>{texts['hint']}</p>"
@@ -141,5 +141,5 @@ def page(catalogue: Catalogue, language: str, fault: str = "") -> str:
 
 
 def _back(request: Request) -> str:
-    """Return the address of the page, with the query that the form was opened with."""
+    """Return the address of the page, with the query with which the form was opened."""
     return f"./?{request.url.query}" if request.url.query else "./"

@@ -1,4 +1,4 @@
-"""The health report of a process: whether it accepts new pages, and its load; for a proxy and the operator."""
+"""The health report of a process: whether it accepts new pages, and its load; for the proxy and the operator."""
 
 import ipaddress
 import json
@@ -16,13 +16,14 @@ from viz.work.playground import Playground
 
 @dataclass(eq=False)
 class Health:
-    """The state of a process that serves the page."""
+    """The load of a process that serves the page, and whether it is draining."""
 
     playground: Playground
-    draining: threading.Event  # set: no new pages, as the proxy learns at its next check; open pages continue
+    # if set, no new pages are accepted, which the proxy learns at its next check; open pages continue
+    draining: threading.Event
 
     def report(self) -> dict:
-        """Return the current load."""
+        """Collect the current load."""
         presence, queue = self.playground.presence, self.playground.queue
         return {
             "state": "draining" if self.draining.is_set() else "ready",
@@ -36,9 +37,10 @@ class Health:
         }
 
     def answer(self, request: Request) -> Response:
-        """Return the report, with status 404 while the process drains, so that the proxy sends it no new pages.
+        """Send the report, with status 404 while the process drains, so that the proxy sends it no new pages.
 
-        Only requests from this machine that come through no proxy get the report, such as the proxy's own checks.
+        Only requests from this machine that did not pass through a proxy get the report, such as the proxy's own
+        checks.
         """
         if not is_local(request):
             return Response("", 404)
@@ -51,7 +53,7 @@ class Health:
 
 
 def is_local(request: Request) -> bool:
-    """Return whether a request was made on this machine and came through no proxy."""
+    """Return whether a request was made on this machine and did not pass through a proxy."""
     try:
         peer = ipaddress.ip_address(request.client.host if request.client else "")
     except ValueError:

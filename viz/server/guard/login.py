@@ -12,7 +12,7 @@ from model.errors import InputError
 
 SCRYPT = "scrypt:"
 _COST = {"n": 1 << 14, "r": 8, "p": 1}  # takes 16 MB and a few hundredths of a second
-_MOST = 1024  # characters in a name or password
+_MOST = 1024  # maximum length of a name or password in characters
 
 
 def hashed(password: str, salt: bytes | None = None) -> str:
@@ -22,7 +22,8 @@ def hashed(password: str, salt: bytes | None = None) -> str:
 
 
 def read(path: Path) -> dict[str, str]:
-    """Return {name: hash}. Plain passwords are hashed here, once, so that every check costs the same.
+    """Read a login file as {name: hash}. Plain passwords are hashed here, once, so that every check takes equally
+    long.
 
     Raises InputError as `lines` does.
     """
@@ -36,7 +37,7 @@ def _kept(password: str) -> str:
 
 
 def lines(path: Path) -> dict[str, str]:
-    """Return {name: password or hash} from lines "name:password"; "#" begins a comment.
+    """Parse lines "name:password" of a login file into {name: password or hash}; "#" begins a comment.
 
     Raises InputError if the file cannot be read, has no names, or has a malformed line.
     """
@@ -70,7 +71,7 @@ def lines(path: Path) -> dict[str, str]:
 
 
 def _is_whole(password: str) -> bool:
-    """Return whether a text that looks like a hash is well formed."""
+    """Return whether a string that looks like a hash is well formed."""
     if not password.startswith(SCRYPT):
         return True
     salt, _, key = password.removeprefix(SCRYPT).partition(":")

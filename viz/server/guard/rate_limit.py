@@ -11,16 +11,16 @@ from viz.work.rates import Rate
 
 @dataclass(eq=False)
 class Buckets:
-    """One bucket per client, full at first. Beyond `capacity` clients, the least recently seen are forgotten.
+    """One token bucket per client, initially full. Beyond `capacity` clients, the least recently seen are forgotten.
 
-    Forgetting a bucket that had time to refill changes nothing; forgetting an emptier one, which takes more than
-    `capacity` clients at once, gives that client a new burst.
+    Forgetting a bucket that has had time to refill changes nothing. Forgetting an emptier one, which requires more
+    than `capacity` clients at once, gives that client a new burst.
     """
 
     rate: Rate
     capacity: int = 4096
     clock: Callable[[], float] = time.monotonic
-    _levels: OrderedDict[Hashable, tuple[float, float]] = field(default_factory=OrderedDict)  # (level, time)
+    _levels: OrderedDict[Hashable, tuple[float, float]] = field(default_factory=OrderedDict)  # client -> (level, time)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wait(self, client: Hashable) -> float:
@@ -36,7 +36,7 @@ class Buckets:
         return 0.0 if allowed else (1 - level) / self.rate.per_second
 
     def give_back(self, client: Hashable) -> None:
-        """Return a token that a client turned out not to need."""
+        """Return a token that a client did not need."""
         with self._lock:
             if client in self._levels:
                 level, then = self._levels[client]

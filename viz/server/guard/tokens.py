@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 KEEP = 12 * 3600.0  # seconds until a login expires
-MOST_ENDED = 500  # ended tokens remembered per name; beyond that, all tokens of the name end
+MOST_ENDED = 500  # maximum number of ended tokens stored per name; beyond that, all tokens of the name end
 _BYTES = 32
 
 
@@ -21,13 +21,14 @@ def key_of(text: str) -> bytes:
 
 
 class Tokens:
-    """A server's login tokens and the cookie that holds one. Tokens of other processes are verified by their signature.
+    """A server's login tokens and the cookie that holds one. Tokens of other processes are verified by their
+    signature.
 
-    This process refuses a token that was ended until the token would have expired.
+    This process rejects a token that was ended, until the token would have expired anyway.
     """
 
     def __init__(self, key: bytes, clock: Callable[[], float] = time.time) -> None:
-        # The same in all processes of one server, but different from another server's on the same host.
+        # The same in all processes of one server, but different from that of another server on the same host.
         self.cookie = f"playground-{hmac.digest(key, b'cookie', hashlib.sha256).hex()[:32]}"
         self._key, self._clock = key, clock
         self._ended: dict[str, dict[str, int]] = {}  # name -> token -> its expiry
@@ -40,7 +41,7 @@ class Tokens:
         return f"{content}.{self._signature(content)}"
 
     def name_of(self, token: str | None) -> str | None:
-        """Return the name in a token, None if the token is invalid or expired."""
+        """Return the name in a token, or None if the token is invalid or expired."""
         read = self._read(token or "")
         if read is None:
             return None

@@ -1,4 +1,4 @@
-"""The heat map shared by the views of sizes and outliers, with a selectable row."""
+"""The heat map with selectable rows, shared by the `sizes` and `outliers` views."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from viz.charts.shades import colored
 from viz.labels import plotly_text, tick_text
 from viz.theme import frame_layout
 
-BELOW = LEGEND | {"y": -0.18, "yanchor": "top", "font": {"size": 11}}  # a legend under its figure
-_ROW, _SHORTEST, _TALLEST, _FIXED = 22, 300, 660, 110  # pixels of height: a row, a figure's bounds, its axes
+BELOW = LEGEND | {"y": -0.18, "yanchor": "top", "font": {"size": 11}}  # a legend below its figure
+_ROW, _SHORTEST, _TALLEST, _FIXED = 22, 300, 660, 110  # heights in pixels: row, minimum and maximum of the figure, axes
 
 
 @dataclass(frozen=True, eq=False)
 class AxisLabels:
-    """The names along an axis, and labels for some of them."""
+    """The category names along an axis, and the tick labels of a subset of them."""
 
     title: str
     names: Sequence[str]  # unique, escaped for Plotly
-    ticks: Sequence[int]  # indices that get a label
+    ticks: Sequence[int]  # indices in `names` that get a tick label
     texts: Sequence[str]  # their labels, escaped for Plotly
 
 
@@ -35,17 +35,17 @@ class Grid:
     columns: AxisLabels
     shade: str  # color scale, as chosen by viz.charts.shades.shade_of
     notes: list[list[str]] | None = None  # additional hover text of each cell, [R][C], escaped for Plotly
-    marked: Sequence[tuple[int, int]] = ()  # cells with a dot
+    marked: Sequence[tuple[int, int]] = ()  # (row, column) of each cell marked with a dot
 
 
 def token_line(title: str, pieces: Sequence[str]) -> AxisLabels:
-    """Build an axis of the prompt's tokens."""
+    """Build the axis labels of the prompt's tokens."""
     shown = ticks(len(pieces))
     return AxisLabels(title, token_names(pieces), shown, [tick_text(pieces[at]) for at in shown])
 
 
 def layer_line(title: str, names: Sequence[str], layers: Sequence[int]) -> AxisLabels:
-    """Build an axis of rows that labels the first row of a layer with its number. layers[r] is the layer of row r."""
+    """Build the axis labels of rows, with a layer's number at its first row. layers[r] is the layer of row r."""
     first = [r for r, layer in enumerate(layers) if r == 0 or layers[r - 1] != layer]
     shown = [first[n] for n in ticks(len(first))]
     return AxisLabels(title, [plotly_text(name) for name in names], shown, [str(layers[r]) for r in shown])
@@ -54,8 +54,8 @@ def layer_line(title: str, names: Sequence[str], layers: Sequence[int]) -> AxisL
 def grid_figure(grid: Grid) -> go.Figure:
     """Draw a heat map with the first row at the bottom and exact numbers on hover, whatever the color scale.
 
-    `layout.meta.window` lets the page turn a click into a cell. It counts rows from -R, and columns other than tokens
-    from below that, so that they never collide with token positions.
+    `layout.meta.window` lets the page turn a click into a cell. Rows are numbered from -R, and columns other than
+    tokens from below that, so that neither collides with token positions.
     """
     R, C = grid.values.shape
     z, bar, scales = colored(grid.values, grid.shade)
@@ -77,7 +77,7 @@ def grid_figure(grid: Grid) -> go.Figure:
     meta = {"block": 1, "window": [-R, 0, *across], "whole": True, "scales": scales, "height": height, "narrow": height}
     layout = frame_layout(meta) | {
         "coloraxis": bar,
-        "xaxis": _names(grid.columns, {"tickangle": -60, "range": [-0.5, C - 0.5]}),  # or the dots widen it
+        "xaxis": _names(grid.columns, {"tickangle": -60, "range": [-0.5, C - 0.5]}),  # the dots would widen it
         "yaxis": _names(grid.rows, {"range": [-0.5, R - 0.5]}),
     }
     layout["coloraxis"]["colorbar"]["title"] = {"text": plotly_text(grid.value), "side": "right"}
@@ -97,6 +97,6 @@ def _dots(grid: Grid) -> go.Scatter:
 
 
 def _names(line: AxisLabels, more: dict) -> dict:
-    """Build a category axis that labels some of its names."""
+    """Build a category axis with tick labels at the names selected by `line.ticks`."""
     labels = {"tickmode": "array", "tickvals": [line.names[at] for at in line.ticks], "ticktext": list(line.texts)}
     return axis(line.title, {"type": "category", "showgrid": False, **labels, **more})

@@ -1,4 +1,4 @@
-"""Names of a model's norms, shared by the views of one norm and of changed norms."""
+"""Names of a model's norms, shared by the `one_norm` and `norm_swap` views."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -8,7 +8,7 @@ from model.api import LanguageModel
 from model.gpt.config import ModelConfig
 from viz.seam.programs.arguments import OneOf
 
-Site = Annotated[str, OneOf(("norm1", "norm2", "final"))]  # an endpoint's argument
+Site = Annotated[str, OneOf(("norm1", "norm2", "final"))]  # an endpoint parameter
 
 
 def kind_name(config: ModelConfig) -> str:
@@ -17,7 +17,7 @@ def kind_name(config: ModelConfig) -> str:
 
 
 def place_key(config: ModelConfig, site: str) -> str:
-    """Return the words key of a norm's place: before its sublayer, or after it in a post-norm model."""
+    """Return the words key for the site of a norm. Sites have separate keys for pre-norm and for post-norm models."""
     return "at_final" if site == "final" else f"at_{site}_{config.norm_placement}"
 
 

@@ -1,4 +1,4 @@
-"""The survey of the residual stream and the map with a selectable row, shared by the views of sizes and outliers."""
+"""Statistics of the residual stream and maps with selectable rows, shared by the `sizes` and `outliers` views."""
 
 from collections.abc import Mapping, Sequence
 
@@ -45,7 +45,7 @@ def row_name(seen: Seen, row: Row) -> str:
 
 
 def _norm(seen: Seen, row: Row) -> str | None:
-    """Return the row's option in the setting of the one_norm view; None for a row other than a norm."""
+    """Return the option that selects a row's norm in the `one_norm` view; None for a row other than a norm."""
     what, layer = row
     places = norms_of(seen.facts.config)
     return str(places.index((layer, what))) if (layer, what) in places else None
@@ -60,7 +60,7 @@ def rows_payload(seen: Seen, figure: go.Figure, rows: Sequence[Row], row: int) -
         "names": [row_name(seen, each) for each in rows],
         "row": row,
         "left": figure.layout.meta["window"][2],
-        # The selected norm is also selected in the view of one norm.
+        # Selecting a norm here also selects it in the `one_norm` view.
         "opens": {"part": "one_norm_form", "setting": "norm", "options": [_norm(seen, each) for each in rows]},
         "labels": {name: words[name] for name in ("looked_at", "row_before", "row_after")},
     }

@@ -1,4 +1,4 @@
-"""The tab of norms and activations: what flows through the model, and what each norm and neuron does to it."""
+"""The tab of norms and activations: the residual stream, its outliers, and the effects of norms and neurons."""
 
 from viz.seam.tab import Tab
 from viz.views.activations.neurons import view as neurons

@@ -1,4 +1,4 @@
-"""Shared elements of the anatomy figures: bands stacked over the context length, and vertical lines across them."""
+"""Shared elements of the anatomy figures: bands stacked as a function of context length, and vertical lines."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,14 @@ import plotly.graph_objects as go
 
 from viz.charts.lines import line
 
-DARK = "rgba(40,46,60,0.75)"  # drawn under a light dashed line, which is then visible on any background
-BELOW = {"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0}  # legend below, labels on top
+DARK = "rgba(40,46,60,0.75)"  # color under a light dashed line, to keep it visible on any background
+BELOW = {"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0}  # legend below the figure, since labels are above it
 
 
 def band(name: str, x: Sequence[int], y: Sequence[float], color: str, text: Sequence[str], tokens: str) -> go.Scatter:
-    """Draw one stacked band over the context length.
+    """Draw one stacked band as a function of context length.
 
-    `text` holds the hover text of each value, `tokens` is the unit of x.
+    `text` holds the hover text of each value; `tokens` is the unit of x.
     """
     style = {"mode": "lines", "stackgroup": "all", "fillcolor": color}
     return line(name, x, y, color, hover=f"%{{x:,}} {tokens}: %{{text}}", text=text, width=0.5, more=style)
@@ -26,5 +26,5 @@ def vertical_line(at: float, dash: str) -> list[dict]:
 
 
 def outlined(dash: str) -> tuple[dict, dict]:
-    """Return the line styles of a light dashed line and of the dark line under it, the dark one first."""
+    """Return the line styles of a dark solid line and of the light dashed line drawn over it, in this order."""
     return {"width": 2.5, "color": DARK}, {"width": 1.5, "color": "#ffffff", "dash": dash}

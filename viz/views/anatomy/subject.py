@@ -24,7 +24,7 @@ def _label(words: Words, option: str) -> str:
 
 
 WHICH = Choice("which", (LOADED, *ARCHITECTURES, PASTED), label=_label)
-# One character over the limit, so that a longer text is refused instead of being cut.
+# One character over the limit, so that a longer text is rejected instead of truncated.
 CONFIG = Text("config", max_length=MOST_TEXT + 1, lines=6, when={"which": (PASTED,)})
 
 
@@ -39,7 +39,7 @@ class Subject:
 
     @property
     def live(self) -> bool:
-        """True for the loaded model, whose numbers of the prompt can be shown."""
+        """True for the loaded model, the only one with live numbers."""
         return self.key == LOADED
 
 
@@ -52,7 +52,7 @@ def read(value: object, scene: Scene) -> Chosen:
 
 
 def draw(seen: Seen) -> Payload:
-    """Build the form, which is the same in every scene."""
+    """Build the form, which is the same for every scene."""
     return form((WHICH, CONFIG), Words(seen.all_words, "subject.settings"), None)
 
 
@@ -60,7 +60,7 @@ ASKING = Asking("controls", read, draw, shared=True, declares=(WHICH, CONFIG), d
 
 
 def subject_of(scene: Scene, settings: Settings) -> Subject:
-    """Return the selected architecture. Raises PlaygroundError if a pasted config cannot be read."""
+    """Return the selected architecture. Raises PlaygroundError if a pasted config cannot be parsed."""
     which, text = settings[FORM]
     if which == PASTED:
         return Subject(which, "", config_of(text), "")
@@ -100,7 +100,7 @@ def source_of(subject: Subject, seen: Seen) -> str:
 
 
 def derived(subject: Subject, seen: Seen) -> str:
-    """Format the source line of numbers that are derived from the config."""
+    """Format the source line of numbers computed from the config."""
     text = seen.all_words["subject.derived"]
     return text.format(model=label_of(subject, seen), source=source_of(subject, seen))
 

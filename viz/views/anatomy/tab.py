@@ -1,4 +1,4 @@
-"""The Anatomy tab: the parts of a model, and its cost in parameters, operations, memory and money."""
+"""The Anatomy tab: the parts of a model, and its cost in parameters, FLOPs, memory and money."""
 
 from viz.seam.tab import Tab
 from viz.views.anatomy.compute import view as compute

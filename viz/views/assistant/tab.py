@@ -1,4 +1,4 @@
-"""The assistant tab: the training of a language model into an assistant."""
+"""The Assistant tab: the training of a language model to become an assistant."""
 
 from viz.seam.tab import Tab
 from viz.views.assistant.fine_tune import view as fine_tune

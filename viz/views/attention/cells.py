@@ -1,17 +1,18 @@
-"""The selected cell of the main head, shared by several views of the tab: a query token and a key token."""
+"""The selected cell of the main head, a query token and a key token, shared by several views of the tab."""
 
 from model.records import Tokens
 from viz.labels import shorten, visible
 from viz.seam.scene import Scene
 
-SHORT = 24  # characters of a token's text in a sentence
+SHORT = 24  # maximum number of characters of a token in a sentence
 
 
 def cell_of(scene: Scene) -> tuple[int, int]:
-    """Return the query and key of the cell to explain: the clicked one, otherwise one based on the selected tokens.
+    """Return the query and key of the cell to explain: those of the clicked cell, or those of the selected tokens.
 
-    With several tokens selected, the last is the query and the first the key. A single token, by default the last
-    one, is the query; its key is the one with the largest weight, itself and the first token excluded.
+    If several tokens are selected, the last is the query and the first is the key. A single token (by default, the last
+    token of the prompt) is the query; its key is the one with the largest weight, except for itself and the first
+    token.
     """
     picked = scene.picked
     if picked.pair:
@@ -24,5 +25,5 @@ def cell_of(scene: Scene) -> tuple[int, int]:
 
 
 def named(tokens: Tokens, position: int) -> str:
-    """Format a token for a sentence: its text and position."""
+    """Format a token for a sentence: its string and position."""
     return f"{shorten(visible(tokens.pieces[position]), SHORT)} ({position})"

@@ -1,4 +1,4 @@
-"""Lists of attention edges, small enough for the page: the data of the lines and the text."""
+"""Lists of attention edges of limited size: the data of the `lines` and `text` views."""
 
 import base64
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from viz.seam.view import Payload, Seen
 from viz.views.attention.patterns import hidden_note, lines_of, titles, value_name, without_sign
 from viz.words import Words, joined
 
-ALL_UP_TO = 256  # tokens in a prompt whose links are all sent
-STRONGEST = 64  # links per row that are sent of a longer prompt
-MOST_LINKS = 120_000  # of all panels together: 6 bytes per link, 8 in base64, about a megabyte
-_MOST_TOKENS = 1 << 16  # keys are uint16
+ALL_UP_TO = 256  # maximum number of prompt tokens for which all links are sent
+STRONGEST = 64  # maximum number of links sent per row of a longer prompt
+MOST_LINKS = 120_000  # maximum total over all panels: 6 bytes per link, 8 in base64, about a megabyte
+_MOST_TOKENS = 1 << 16  # because keys are uint16
 
 
 def drawn_links(seen: Seen) -> Payload:
@@ -41,12 +41,11 @@ def drawn_links(seen: Seen) -> Payload:
 def links_payload(panels: Sequence[tuple[str, np.ndarray]], heads: Sequence[Sequence[int]], tokens: Tokens) -> Payload:
     """Build the links of each panel (name, z). z is float [T, T], at least 0, and NaN where undefined.
 
-    All links are sent for T <= ALL_UP_TO, beyond that the STRONGEST of each row; fewer if all panels together would
-    have more than MOST_LINKS. `kept` is the maximum per row, None if no link is left out. A panel has `counts`
-    (uint16 [T], links per row), `keys` (uint16), `weights` (float32) and `totals` (float32 [T], sums of complete
-    rows, 0 for undefined ones). Keys and weights are sorted by row, then by falling weight, then by rising key. All
-    arrays are little-endian in base64. Raises ValueError for shapes that do not fit and for negative or infinite
-    values.
+    All links are sent if T <= ALL_UP_TO, otherwise the STRONGEST of each row; fewer if all panels together would have
+    more than MOST_LINKS. `kept` is the maximum per row, None if no link is omitted. A panel has `counts` (uint16 [T],
+    links per row), `keys` (uint16), `weights` (float32) and `totals` (float32 [T], sums of complete rows, 0 for
+    undefined ones). Keys and weights are sorted by row, then by decreasing weight, then by increasing key. All arrays
+    are little-endian in base64. Raises ValueError for mismatched shapes and for negative or infinite values.
     """
     T = len(tokens)
     if len(heads) != len(panels):
@@ -78,7 +77,7 @@ def _check(name: str, z: np.ndarray, T: int) -> None:
 
 
 def _limit_per_row(counts: Sequence[np.ndarray], T: int) -> int:
-    """Compute the maximum number of links per row. `counts` has the number of links in each row of each panel, [T]."""
+    """Compute the maximum number of links per row. `counts`: number of links in each row [T], for each panel."""
     limit = T if T <= ALL_UP_TO else STRONGEST
     while limit > 1 and sum(int(np.minimum(n, limit).sum()) for n in counts) > MOST_LINKS:
         limit -= 1
@@ -86,12 +85,12 @@ def _limit_per_row(counts: Sequence[np.ndarray], T: int) -> int:
 
 
 def strongest(z: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows and keys of the `limit` largest entries of each row, by row, falling value and rising key. [n], [n]
+    """Return rows and keys [n] of the `limit` largest entries of each row, by row, decreasing value and increasing key.
 
-    NaN is left out. Among equal values at the cutoff, the smallest keys are kept.
+    NaN is omitted. Of equal values at the cutoff, those with the smallest keys are kept.
     """
     filled = np.where(np.isnan(z), -np.inf, z)
-    edge = -np.partition(-filled, limit - 1, axis=1)[:, limit - 1 : limit]  # [T, 1], the smallest value that is kept
+    edge = -np.partition(-filled, limit - 1, axis=1)[:, limit - 1 : limit]  # smallest value that is kept, [T, 1]
     above, at_edge = filled > edge, (filled == edge) & ~np.isnan(z)
     room = limit - above.sum(1, keepdims=True)
     rows, keys = np.nonzero(above | (at_edge & (at_edge.cumsum(1) <= room)))

@@ -1,4 +1,4 @@
-"""The matrices of the selected heads under a measure, one by one or combined: the data of map, lines and text."""
+"""The matrices of the selected heads under a measure, individual or combined: the data of the map, lines and text."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from viz.seam.settings import Choice, Settings
 from viz.seam.view import Facts, Measure
 from viz.words import Words
 
-# Selected heads one by one, their mean or maximum, or the mean over the main head's layer.
+# The selected heads individually, their mean or maximum, or the mean over the main head's layer.
 OF = ("each", "mean", "max", "layer")
 Head = tuple[int, int]  # layer, head
 
 
 def about(words: Words, name: str) -> str:
-    """Format a measure's help: its meaning, formula, source and caveats."""
+    """Format the help of a measure: its meaning, formula, source and caveats."""
     entry, texts = MEASURES[name], words.catalogue
     source = f"{entry.formula} ({entry.source})."
     return f"{texts[f'measure_help.{name}']} {source} {texts[f'measure_caveat.{name}']}"
@@ -34,14 +34,14 @@ class Patterns:
     """One matrix per selected head, or a single combined one."""
 
     z: tuple[np.ndarray, ...]  # [T, T] each, rows are queries, NaN where undefined
-    blank: int = 0  # most undefined rows of a head, counted for without_first only
+    blank: int = 0  # maximum number of undefined rows of a head, counted for without_first only
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the requested heads and how to combine their matrices. Head 0 stands for a measure of whole layers."""
+    """Return the requested heads and how to combine their matrices. For measures of whole layers, the head is 0."""
     name, (layer, _) = settings.measure, scene.head
     heads, of = scene.picked.heads, settings.of
-    if MEASURES[name].of == "layer":  # of all heads in all layers up to this one
+    if MEASURES[name].of == "layer":  # the measure spans all heads in all layers up to this one
         heads = ((layer, 0),)
     elif of == "layer":
         heads, of = tuple((layer, n) for n in range(scene.model.config.n_head)), "mean"
@@ -51,12 +51,12 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def unsigned(scene: Scene, settings: Settings) -> Settings:
-    """Return the same request for a view that draws by size: weights replace scores, which may be negative."""
+    """Return the same request for a view that draws magnitudes: weights replace scores, which may be negative."""
     return question(scene, settings.but(measure=without_sign(settings.measure)))
 
 
 def without_sign(name: str) -> str:
-    """Return the measure if it is unsigned, otherwise "weights"."""
+    """Return the measure if it is unsigned, otherwise `weights`."""
     return "weights" if MEASURES[name].scale == "signed" else name
 
 
@@ -68,17 +68,17 @@ def patterns(scene: Scene, settings: Settings) -> Patterns:
 
 
 def last_layer(scene: Scene, settings: Settings) -> int:
-    """Return the last layer that the matrices are computed from."""
+    """Return the last layer from which the matrices are computed."""
     return max(layer for layer, _ in (*settings.heads, *settings.blank))
 
 
 def of_layers(settings: Settings) -> bool:
-    """Return whether the measure spans all layers up to one. That takes a while, so its result is cached."""
+    """Return whether the measure spans all layers up to one. Such a measure takes long, so its result is cached."""
     return MEASURES[settings.measure].of == "layer"
 
 
 def of_heads(question: Callable[[Scene, Settings], Settings]) -> Measure:
-    """Build the Measure of a view. A head's matrix takes milliseconds, so a click never waits for a forward pass."""
+    """Build the `Measure` of a view. A head's matrix takes milliseconds, so a click never waits for other jobs."""
     options = {"question": question, "keep": of_layers, "reads": last_layer, "owner": "patterns"}
     return Measure("main", patterns, settings=("measure", "of"), locks=False, **options)
 
@@ -94,8 +94,8 @@ class Titles:
     """Titles and names of the displayed matrices."""
 
     panels: tuple[str, ...]
-    heads: tuple[Head, ...]  # of each panel; the main head for a combined matrix
-    name: str  # short, unique on the page for this run
+    heads: tuple[Head, ...]  # one per panel; the main head for a combined matrix
+    name: str  # short name, unique on the page for this run
     title: str
     file: str
 
@@ -119,7 +119,7 @@ def titles(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -> Ti
 
 
 def shown_heads(facts: Facts, of: str) -> tuple[Head, ...]:
-    """Return the displayed heads, one by one or combined."""
+    """Return the heads whose matrices are displayed, individually or combined."""
     layer, _ = facts.head
     return tuple((layer, n) for n in range(facts.config.n_head)) if of == "layer" else facts.heads
 
@@ -138,7 +138,7 @@ def value_name(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -
 
 
 def hidden_note(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -> str:
-    """Describe the numbers drawn for layers without attention weights; "" if all displayed layers have a softmax."""
+    """Describe the values drawn for layers without attention weights; "" if all displayed layers have a softmax."""
     layers = ", ".join(map(str, without_softmax(facts, name, of)))
     return catalogue["attention.hidden.note"].format(layers=layers) if layers else ""
 

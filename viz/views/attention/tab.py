@@ -1,4 +1,4 @@
-"""The attention tab: all heads at a glance, and the selected ones as a map, as lines, in the text and cell by cell."""
+"""The Attention tab: an overview of all heads, and the selected heads as a map, as lines, in the text and by cell."""
 
 from viz.seam.tab import Tab
 from viz.views.attention.cell import view as cell

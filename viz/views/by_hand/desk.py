@@ -1,6 +1,6 @@
-"""The parts that the views of this tab share: editable tables, steps with formulas, and the answer of an endpoint.
+"""The parts shared by the views of this tab: editable tables, steps with formulas, and the answer of an endpoint.
 
-A view names a sheet of model.by_hand.sheets and the settings of its calculation; the rest follows from these.
+A view specifies a sheet of model.by_hand.sheets and the settings of its calculation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ DIGITS = Range("digits", 2, 30, default=4)
 FRACTIONS = Checkbox("fractions")
 STABLE = Checkbox("stable", True)
 KIND = Choice("kind", ("exact", "float16", "float32", "float64"))
-_ALL = 30  # digits of a number on hover
+_ALL = 30  # number of digits on hover
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,9 @@ class Worked:
 
 
 def read(sheet: Sheet, sent: object) -> Typed:
-    """Parse the tables that a page sends, falling back to the example for malformed parts. The cells are validated
-    later.
+    """Parse the tables sent by a page, with those of the example in place of malformed ones.
+
+    The cells are validated later.
     """
     values = sent if isinstance(sent, Mapping) else {}
     name = values.get("example")
@@ -52,7 +53,7 @@ def read(sheet: Sheet, sent: object) -> Typed:
 
 
 def _rows(sent: object) -> tuple[tuple[str, ...], ...]:
-    """Return a table's cells as texts, at most one row and column beyond the limit; () for a malformed table."""
+    """Return a table's cells as strings, at most one row and column beyond the limit; () for a malformed table."""
     rows = sent[: MOST + 1] if isinstance(sent, list) else []
     if not all(isinstance(row, list) for row in rows):
         return ()
@@ -158,7 +159,7 @@ def in_full(value: Value) -> str:
 
 
 def desk_view(sheet_name: str, settings: tuple[Setting, ...], endpoint: Endpoint) -> View:
-    """Build the view of a sheet. `settings` are the options of its calculation, by name."""
+    """Build the view of a sheet. `settings` are the options of its calculation."""
     sheet = SHEETS[sheet_name]
     names = tuple(each.name for each in settings)
 
@@ -189,8 +190,9 @@ def desk_view(sheet_name: str, settings: tuple[Setting, ...], endpoint: Endpoint
 
 
 def answer(sheet_name: str, start: str, tables: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> dict:
-    """Run a calculation on the tables of an example, replaced by `tables` where given. Raises InputError for unknown
-    names.
+    """Run a calculation on the tables of an example, with the given `tables` in place of those of the same name.
+
+    Raises InputError for unknown names.
     """
     sheet = SHEETS[sheet_name]
     name = start or next(iter(sheet.examples))

@@ -1,4 +1,4 @@
-"""The by-hand tab: every operation of a transformer on a few typed numbers, step by step."""
+"""The By hand tab: every operation of a transformer on a few numbers entered by the user, with all steps."""
 
 from viz.seam.tab import Tab
 from viz.views.by_hand.hand_attention import view as hand_attention

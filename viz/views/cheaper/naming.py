@@ -6,7 +6,7 @@ from viz.words import Catalogue
 
 
 def name_of(words: Catalogue, policy: Policy) -> str:
-    """Format the name of a policy with its numbers."""
+    """Format the name of a policy, including its parameters."""
     kept = min(policy.first, policy.budget - 1)
     values = {"n": whole(policy.budget), "rest": whole(policy.budget - kept), "first": whole(kept)}
     key = "first_one" if policy.kind == "first" and kept == 1 else policy.kind

@@ -1,4 +1,4 @@
-"""The tab of cheaper attention: fewer keys, fewer products, a replacement of the softmax, or a recurrent state."""
+"""The tab of cheaper attention: fewer keys, fewer products, an approximation of softmax, or a recurrent state."""
 
 from viz.seam.tab import Tab
 from viz.views.cheaper.approximations import view as approximations

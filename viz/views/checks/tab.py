@@ -1,4 +1,4 @@
-"""The tab of checks: does this server compute the right numbers?"""
+"""The Checks tab: does this server compute the right numbers?"""
 
 from viz.seam.tab import Tab
 from viz.views.checks.checks import view as checks

@@ -1,4 +1,4 @@
-"""Alignment of two token lists, and differences between matrices over them."""
+"""Alignment of two token lists, and the differences between matrices over aligned tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from viz.labels import visible
 
 @dataclass(frozen=True)
 class AlignedPair:
-    """One step of an alignment: a token of A, of B, or of both."""
+    """One step of an alignment: a token of A, a token of B, or a pair of one of each. `a` and `b` are positions."""
 
     kind: Literal["same", "replaced", "only_a", "only_b"]
     a: int | None
@@ -21,25 +21,26 @@ class AlignedPair:
 
 @dataclass(frozen=True)
 class Alignment:
-    """An alignment of two token lists, in order, with every token of either exactly once."""
+    """An alignment of two token lists: ordered steps in which each token of both lists occurs exactly once."""
 
     steps: tuple[AlignedPair, ...]
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Positions (in A, in B) that correspond: equal tokens, and replaced ones."""
+        """Pairs of corresponding positions (in A, in B), those of equal tokens and of replaced tokens."""
         return [(step.a, step.b) for step in self.steps if step.a is not None and step.b is not None]
 
     def count(self, kind: str) -> int:
-        """Count the steps of a kind."""
+        """Count the steps of the given kind."""
         return sum(step.kind == kind for step in self.steps)
 
 
 def align(a: Sequence, b: Sequence) -> Alignment:
-    """Align `a` and `b` to keep the most tokens: a longest common subsequence, by ==.
+    """Align `a` and `b` by a longest common subsequence of tokens that are equal under `==`.
 
-    Between kept tokens, equally long stretches count as replaced one by one; other tokens have no counterpart.
-    O(len(a) len(b)). Source: Wagner & Fischer 1974.
+    Where equally many tokens lie between two matched ones in both lists, they are paired as replaced, in order.
+    Otherwise
+    they have no counterpart. O(len(a) len(b)). Source: Wagner & Fischer 1974.
     """
     start, end = _common(a, b), 0
     if start < min(len(a), len(b)):
@@ -58,22 +59,22 @@ def align(a: Sequence, b: Sequence) -> Alignment:
 
 
 def _common(a: Sequence, b: Sequence) -> int:
-    """Return the length of the common prefix of two lists."""
+    """Return the length of the longest common prefix of two lists."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _between(a: range, b: range) -> list[AlignedPair]:
-    """Return the steps of the tokens between two kept ones."""
+    """Return the steps for the tokens between two matched ones."""
     if len(a) == len(b):
         return [AlignedPair("replaced", i, j) for i, j in zip(a, b, strict=True)]
     return [AlignedPair("only_a", i, None) for i in a] + [AlignedPair("only_b", None, j) for j in b]
 
 
 def _longest(a: Sequence, b: Sequence) -> list[tuple[int, int]]:
-    """Return the pairs of positions of a longest common subsequence."""
+    """Find the index pairs of a longest common subsequence."""
     codes = {token: n for n, token in enumerate(dict.fromkeys([*a, *b]))}
     x, y = (np.array([codes[token] for token in tokens], np.int64) for tokens in (a, b))
-    length = np.zeros((len(x) + 1, len(y) + 1), np.int32)  # of a longest common subsequence of the first i and j tokens
+    length = np.zeros((len(x) + 1, len(y) + 1), np.int32)  # [i, j]: length for the first i and j tokens
     for i in range(len(x)):
         extended = np.maximum(length[i, 1:], length[i, :-1] + (y == x[i]))
         length[i + 1, 1:] = np.maximum.accumulate(extended)
@@ -90,7 +91,7 @@ def _longest(a: Sequence, b: Sequence) -> list[tuple[int, int]]:
 
 
 def difference(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Compute A - B where query and key both have a counterpart, NaN elsewhere or where either is. float32 [Ta, Ta]
+    """Compute A - B at the cells whose query and key both have a counterpart, NaN at all others. float32 [Ta, Ta]
 
     Cell (pairs[m].a, pairs[n].a) is a[pairs[m].a, pairs[n].a] - b[pairs[m].b, pairs[n].b]. a [Ta, Ta], b [Tb, Tb]
     """
@@ -102,9 +103,10 @@ def difference(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -
 
 
 def gaps(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Compute each head's mean |A - B| over the aligned cells whose key is not after the query. float32 [H]
+    """Compute the mean |A - B| of each head over the aligned cells whose key is not after the query. float32 [H]
 
-    NaN without any pair. Equals nanmean(|difference|) on maps that are NaN above the diagonal. a [H, Ta, Ta]
+    NaN if no tokens are aligned. Equals nanmean(|difference|) for maps that are NaN above the diagonal. a [H, Ta, Ta],
+    b [H, Tb, Tb]
     """
     if not pairs:
         return np.full(len(a), np.nan, np.float32)
@@ -114,7 +116,10 @@ def gaps(a: np.ndarray, b: np.ndarray, pairs: Sequence[tuple[int, int]]) -> np.n
 
 
 def nearest(numbers: np.ndarray, others: np.ndarray) -> tuple[int, int]:
-    """Find the head of `others` [L, H, n] nearest to `numbers` [n], by mean absolute difference of finite entries."""
+    """Find the head of `others` [L, H, n] with the smallest mean absolute difference from `numbers` [n].
+
+    The mean omits differences that are not finite.
+    """
     distance = np.abs(others - numbers)
     finite = np.isfinite(distance)
     mean = np.where(finite, distance, 0).sum(-1) / np.maximum(finite.sum(-1), 1)
@@ -130,7 +135,7 @@ def by_position(a: Sequence, b: Sequence) -> Alignment:
 
 
 def merged(a: Tokens, b: Tokens, alignment: Alignment) -> Tokens:
-    """Return the tokens of A; a replaced one shows both texts."""
+    """Return the tokens of A, where the text of a replaced token shows those of both lists."""
     pieces = list(a.pieces)
     for step in alignment.steps:
         if step.kind == "replaced":

@@ -1,4 +1,4 @@
-"""Run B: another prompt, another model or the run without edits, selected in a form that the views share."""
+"""Run B: another prompt, another model or the run without edits, selected in a form shared by the views of the tab."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from viz.work.processes.training_process import PREFIX
 from viz.work.prompt import Prompt, python_of, with_text
 
 WITH = ("prompt", "model", "unedited")
-# A phrase of an example prompt and its replacement; the first phrase that a prompt contains is swapped.
+# Phrases of the example prompts with their replacements; only the first phrase found in a prompt is replaced.
 SWAPS = (
     ("John gave", "Mary gave"),
     ("The cat", "The dog"),
@@ -30,7 +30,7 @@ SWAPS = (
     ("The Eiffel Tower", "The Colosseum"),
     ("hot -> cold", "hot -> warm"),
 )
-_MOST = 999  # largest layer or head that the page may request
+_MOST = 999  # maximum layer or head index that the page may request
 _OWNER = "run_b"
 
 
@@ -39,11 +39,11 @@ class RunBRequest:
     """A request for run B."""
 
     how: str  # one of WITH
-    model_id: str  # "" without a model to choose
+    model_id: str  # "" if no other model is available
     prompt: Prompt
-    layer: int | None = None  # of the head in another model; None: the counterpart of A's head
+    layer: int | None = None  # layer of the head to compare in another model; None selects the counterpart of A's head
     head: int | None = None
-    failed: bool = False  # whether that model could not be loaded
+    failed: bool = False  # whether the other model failed to load
 
     @property
     def line(self) -> str:
@@ -62,20 +62,20 @@ class Other:
     """Run B, and its relation to run A."""
 
     request: RunBRequest
-    label: str  # of its model
+    label: str  # label of the model of run B
     dtype: str
     same_model: bool
     same_run: bool
-    one_vocabulary: bool  # whether every id means the same text in both models
-    one_shape: bool  # whether both models have the same numbers of layers and heads
+    one_vocabulary: bool  # whether every id denotes the same text in both models
+    one_shape: bool  # whether both models have the same number of layers and of heads
     tokens: Tokens
     alignment: Alignment
-    seconds: float = field(compare=False)  # duration of the run
+    seconds: float = field(compare=False)  # duration of run B
 
 
 @dataclass(frozen=True)
 class NoRunB:
-    """The reason why run B is missing: a word of `run_b`, or "" and the model's error."""
+    """The reason why run B is missing: a word key of `run_b`, or an empty one and the model's error."""
 
     word: str  # "no_model" or "no_edits"
     what: str = ""
@@ -83,11 +83,11 @@ class NoRunB:
     hint: str = ""
 
 
-# --- the request ---
+# --- the request for run B ---
 
 
 def suggestion(prompt: str) -> str:
-    """Suggest a prompt to compare with: one phrase is swapped if SWAPS has it, else the prompt is unchanged."""
+    """Suggest a prompt to compare with: swap the first phrase of SWAPS that it contains, else leave it unchanged."""
     for old, new in SWAPS:
         if old in prompt:
             return prompt.replace(old, new, 1)
@@ -95,7 +95,7 @@ def suggestion(prompt: str) -> str:
 
 
 def models_ready(scene: Scene) -> dict[str, str]:
-    """Return id -> label of the other models that need no download, and of those that the visitor trained."""
+    """Return {id: label} of the other models that are ready: downloaded, local, or trained by the visitor."""
     playground = scene.playground
     local, downloaded = playground.options.local, available()
     return {
@@ -107,7 +107,7 @@ def models_ready(scene: Scene) -> dict[str, str]:
 
 
 def read(sent: object, scene: Scene) -> RunBRequest:
-    """Parse the form's value; an invalid field gets its first option."""
+    """Parse the form's value; replace an invalid choice by its first option."""
     how = choice(sent, "with", WITH)
     if how == "prompt":
         other = with_text(scene.prompt, _text(sent) or suggestion(scene.prompt.own))
@@ -121,13 +121,13 @@ def read(sent: object, scene: Scene) -> RunBRequest:
 
 
 def _text(sent: object) -> str:
-    """Return the prompt that the page sent, "" without one."""
+    """Return the prompt that the page sent, or an empty string if it sent none."""
     text = sent.get("prompt") if isinstance(sent, Mapping) else None
     return text if isinstance(text, str) else ""
 
 
 def draw(seen: Seen) -> Payload:
-    """Build the form."""
+    """Build the form that selects run B."""
     words, ready = Words(seen.all_words, "run_b"), seen.result
     head = {"kind": "number", "min": 0, "max": _MOST, "value": "", "when": {"with": ["model"]}}
     return {
@@ -165,17 +165,17 @@ def draw(seen: Seen) -> Payload:
 PART = Asking("controls", read, draw, of="models", depends=("prompt",), shared=True)
 
 
-# --- the run itself ---
+# --- the run ---
 
 
 def beside(scene: Scene, settings: Settings) -> tuple[str, Prompt] | None:
-    """Return the model and the prompt of run B, for measures that read it."""
+    """Return the model and the prompt of run B, for measures that read its trace; None if no model is selected."""
     request: RunBRequest = settings.run_b
     return (request.model_id, request.prompt) if request.model_id else None
 
 
 def without_head(scene: Scene, settings: Settings) -> Settings:
-    """Drop the selected head from the settings, for measures that do not depend on it."""
+    """Drop the selected head of the other model, for measures that do not depend on it."""
     return settings.but(run_b=dataclasses.replace(settings.run_b, layer=None, head=None))
 
 
@@ -189,7 +189,7 @@ def _model_only(scene: Scene, settings: Settings) -> Settings:
 
 
 def _one_vocabulary(scene: Scene, settings: Settings) -> bool:
-    """Return whether every id means the same text in both models; False if the other model is missing or failed."""
+    """Return whether every id denotes the same text in both models; False if the other model is not available."""
     try:
         b = scene.playground.opened(settings.model_id).tokenizer if settings.model_id else None
     except PlaygroundError:
@@ -223,7 +223,7 @@ def _other(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Othe
         one_vocabulary,
         len(shapes) == 1,
         b,
-        # By ids, or by the tokens' bytes if the models' ids differ.
+        # Align by token ids, or by the tokens' bytes if the vocabularies differ.
         align(a.ids.tolist(), b.ids.tolist()) if one_vocabulary else align(a.raw, b.raw),
         trace.seconds,
     )
@@ -239,7 +239,7 @@ MEASURES = (
 
 
 def problem(words: Mapping[str, str], refused: NoRunB) -> Payload:
-    """Explain why run B is missing, with a link to the place to fix it; raises InputError for a model's error."""
+    """Explain why run B is missing and link to the view that can fix it; raises InputError for a model's error."""
     if not refused.word:
         raise refusal(words, refused)
     payload = {"text": words[f"run_b.{refused.word}"], "hint": words[f"run_b.{refused.word}_hint"]}
@@ -249,7 +249,7 @@ def problem(words: Mapping[str, str], refused: NoRunB) -> Payload:
 
 
 def refusal(words: Mapping[str, str], refused: NoRunB) -> InputError:
-    """Convert the reason why run B is missing to an error. `words`: the full catalog."""
+    """Convert the reason why run B is missing to an error. `words` is the full catalog."""
     if refused.word:
         return InputError(words[f"run_b.{refused.word}"], "", words[f"run_b.{refused.word}_hint"])
     return InputError(refused.what, refused.got, refused.hint)

@@ -1,4 +1,4 @@
-"""The Compare tab: the differences between two runs, and the vectors that carry them."""
+"""The Compare tab: the differences between two runs, and the vectors and heads that cause them."""
 
 from viz.seam.tab import Tab
 from viz.views.compare.patching import view as patching

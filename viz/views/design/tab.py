@@ -1,4 +1,4 @@
-"""The tab of design choices: experiments with the parts of the architecture."""
+"""The Design tab: experiments with the parts of the architecture."""
 
 from viz.seam.tab import Tab
 from viz.views.design.attention_ways import view as attention_ways

@@ -1,4 +1,4 @@
-"""Shared code of the views that train tiny models: the training text, a second form, and Python lines."""
+"""Shared code of the views that train tiny models: the training text, a form of training settings, and Python lines."""
 
 import functools
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from viz.words import Words
 
 @functools.cache
 def data() -> TrialData:
-    """Return the bundled chapter as training data, encoded as bytes once."""
+    """Return the bundled chapter as training data, encoded as bytes; cached."""
     return data_of(chapter())
 
 
 def training_form(declared: tuple[Choice, ...]) -> Part:
-    """Build the form of training settings beside the button that starts it, with the words of the view's settings."""
+    """Build the form of training settings, with the words of the view's settings."""
 
     def read(sent: object, scene: object) -> Settings:
         return read_all(declared, sent, scene)
@@ -33,6 +33,6 @@ def option_as_label(words: Words, option: str) -> str:
 
 
 def python_of(imports: Sequence[str], lines: Sequence[str]) -> str:
-    """Format Python lines that need no loaded model, with their imports and the training data."""
+    """Format Python lines that need no loaded model, preceded by their imports and the training data."""
     imports = sorted({*imports, "from model.design.block_trials import chapter, data_of"})
     return "\n".join([*imports, "", "data = data_of(chapter())", *lines])

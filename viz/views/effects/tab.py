@@ -1,4 +1,4 @@
-"""The Effects tab: what edits do to the prediction, which heads it depends on, and the effect of the tokens' order."""
+"""The Effects tab: the effects of edits, of each head's ablation and of the token order on the prediction."""
 
 from viz.seam.tab import Tab
 from viz.views.effects.edits import view as edits

@@ -1,4 +1,4 @@
-"""The Heads tab: every head in numbers, and the wiring between heads."""
+"""The Heads tab: metrics of every head, and the composition scores between heads."""
 
 from viz.seam.tab import Tab
 from viz.views.heads.heads import view as heads

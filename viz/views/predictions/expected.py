@@ -1,4 +1,4 @@
-"""Predictions at every position of a run: a measure that several views share, and its rows as the page shows them."""
+"""Predictions at every position of a run: a measure shared by several views, and its rows in the format of the page."""
 
 import math
 
@@ -13,7 +13,7 @@ from viz.words import Words
 
 
 def measure(scene: Scene, settings: Settings) -> Predictions:
-    """Compute the most likely next tokens at every position, and the rank and probability of the actual one."""
+    """Compute the most likely next tokens at every position, and the rank and probability of the actual next token."""
     return predict(scene.trace)
 
 
@@ -21,17 +21,17 @@ EXPECTED = Measure("main", measure, owner="expected")
 
 
 def shared_words(seen: Seen) -> Words:
-    """Return the words for rows and entropies, which several views show."""
+    """Return the words for rows and entropies, which are shared by several views."""
     return Words(seen.all_words, "expected")
 
 
 def row_words(seen: Seen) -> dict[str, str]:
-    """Return the words of a table of next tokens."""
+    """Return the words for a table of next tokens."""
     return shared_words(seen).within("rows").plain()
 
 
 def likely_rows(expected: Predictions, at: int, facts: Facts) -> list[dict]:
-    """Build the rows of the most likely next tokens after a position, in the format of static/parts/next_tokens.js."""
+    """Build the rows of the most likely tokens after position `at`, in the format of static/parts/next_tokens.js."""
     columns = (expected.ids[at], expected.probabilities[at], expected.logits[at])
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [row(token, facts.piece(token), n, (share, value)) for n, (token, share, value) in enumerate(rows, 1)]
@@ -44,7 +44,7 @@ def actual_row(expected: Predictions, at: int, tokens: Tokens) -> dict:
 
 
 def row(token: int, piece: str, rank: int, chances: tuple[float, float]) -> dict:
-    """Build the row of a possible next token, with numbers for files and texts for the page.
+    """Build the row of a possible next token, with unformatted values for files and formatted ones for the page.
 
     `chances`: its probability and its logit.
     """
@@ -64,7 +64,7 @@ def row(token: int, piece: str, rank: int, chances: tuple[float, float]) -> dict
 
 
 def entropy_facts(seen: Seen, entropy: float) -> list[list[str]]:
-    """Describe how uncertain a prediction is, from its entropy in nats: [name, value, explanation] each."""
+    """Describe the uncertainty of a prediction from its entropy in nats, as a list of [name, value, explanation]."""
     words = shared_words(seen)
     value = words["entropy_value"].format(bits=bits(entropy / BIT))
     return [

@@ -1,4 +1,4 @@
-"""Helpers for this tab's figures: hover texts made from templates, and token names."""
+"""Helpers for the figures of this tab: hover texts from templates, and token names."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,10 +8,10 @@ HOVERTEXT = "%{hovertext}<extra></extra>"  # template of a series with one hover
 
 
 def token_texts(pieces: Sequence[str]) -> list[str]:
-    """Format each token for Plotly, without its position."""
+    """Format the tokens for Plotly, without their positions."""
     return [plotly_text(quoted(piece)) for piece in pieces]
 
 
 def fill_template(template: str, values: Mapping[str, object]) -> str:
-    """Fill a template for Plotly and turn its line breaks into <br>. `values` are escaped already."""
+    """Fill a template for Plotly, with line breaks as <br>. `values` must already be escaped."""
     return plotly_text(template).replace("\n", "<br>").format(**values)

@@ -1,4 +1,4 @@
-"""The Predictions tab: what comes next, when it appears, and which parts wrote it."""
+"""The Predictions tab: the next token, the layers at which it appears, and the parts that contribute to its logit."""
 
 from viz.seam.tab import Tab
 from viz.views.predictions.follow import view as follow

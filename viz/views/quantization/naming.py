@@ -1,4 +1,4 @@
-"""Names of number formats in the quantization tab, and formatters for its small numbers."""
+"""Names of number formats on the Quantization tab, and formatters for its quantities."""
 
 import math
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from model.quantization.formats import FORMATS, Format
 from viz.numbers import NONE, decimals, nats, number
 from viz.words import Words
 
-SAME = 1e-8  # nats; smaller differences come only from the order of summation
-STILL = 1e-6  # total variation distance; the same limit for attention weights
+SAME = 1e-8  # in nats; smaller divergences are due to the order of summation alone
+STILL = 1e-6  # total variation distance; smaller distances are due to the order of summation alone
 
 
 def shared_words(catalogue: Mapping[str, str]) -> Words:
@@ -26,12 +26,12 @@ def name_of(kind: Format, catalogue: Mapping[str, str]) -> str:
 
 
 def format_label(words: Words, option: str) -> str:
-    """Format the label of a number format in a choice; `option` is a key of FORMATS."""
+    """Format the label of a number format as an option; `option` is a key of FORMATS."""
     return name_of(FORMATS[option], words.catalogue)
 
 
 def short_of(kind: Format) -> str:
-    """Format a short label of a number format, such as int4 g32 or Q4_1; a final "z" stands for zero points."""
+    """Format a short label of a number format, such as `int4 g32` or `Q4_1`; a final `z` stands for zero points."""
     scheme = kind.scheme
     if scheme is None:
         return kind.gguf or kind.key
@@ -47,20 +47,20 @@ def family_of(kind: Format) -> str:
 
 
 def divergence(kl: float) -> str:
-    """Format a KL divergence in nats; values below SAME, which are only float32 rounding, appear as "< SAME"."""
+    """Format a KL divergence in nats; nonzero values below SAME, due to rounding alone, appear as "< SAME"."""
     return "0" if kl == 0 else f"< {number(SAME, 1)}" if kl < SAME else nats(kl)
 
 
 def moved(distance: float) -> str:
-    """Format a total variation distance; values below STILL, which are only float32 rounding, appear as "< STILL"."""
+    """Format a total variation distance; nonzero values below STILL, due to rounding alone, appear as "< STILL"."""
     return "0" if distance == 0 else f"< {number(STILL, 1)}" if distance < STILL else number(distance)
 
 
 def decibels(snr: float | None) -> str:
-    """Format a signal-to-noise ratio in decibels; None, a ratio without noise, becomes "∞"."""
+    """Format a signal-to-noise ratio in decibels; None, for no noise, becomes "∞"."""
     return "∞" if snr is None else decimals(snr, 1)
 
 
 def perplexity(loss: float | None) -> str:
-    """Format exp(loss), the loss in nats; None, the loss of a text of one token, becomes "–"."""
+    """Format exp(loss) for a loss in nats; None, for a text of one token, becomes "–"."""
     return NONE if loss is None else number(math.exp(min(loss, 700)))

@@ -1,4 +1,4 @@
-"""The quantization tab: weights in fewer bits, and the effect on the output."""
+"""The Quantization tab: weights in fewer bits, and the effect on the output."""
 
 from viz.seam.tab import Tab
 from viz.views.quantization.formats import view as formats

@@ -1,4 +1,4 @@
-"""Pipelines of warps: the editor that several views share, and the steps that a page sends."""
+"""Pipelines of warps: the editor that several views share, and the parsing of the steps that a page sends."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,10 +22,10 @@ DEFAULT: tuple[Step, ...] = (
     Step("top_k", (("k", 40.0),)),
     Step("top_p", (("p", 0.9),)),
 )
-MOST_TOKENS = 32  # per logit bias
+MOST_TOKENS = 32  # maximum number of tokens per logit bias
 _SIGNS = {"temperature": "T"}
 KINDS = ("penalty", "scale", "cut")  # groups of warps in the editor's list
-# Presets, labeled by the words "pipeline.preset_<key>". One whose warps do not all exist is not offered.
+# Presets, labeled by the words "pipeline.preset_<key>". A preset is offered only if all of its warps exist.
 PRESETS: dict[str, tuple[Step, ...]] = {
     "standard": DEFAULT,
     "plain": (),
@@ -56,8 +56,10 @@ USES: dict[str, tuple[Step, ...]] = {
 
 
 def spec(words: Mapping[str, str]) -> dict:
-    """Build the options of the editor in static/views/sampling/pipeline.js: every warp with its label, help, source and
-    parameters, the presets, the recommended uses, and the default.
+    """Build the options of the editor in static/views/sampling/pipeline.js.
+
+    They contain every warp with its label, help, source and parameters, the presets, the recommended uses, and the
+    default.
     """
     return {
         "warps": [
@@ -96,7 +98,7 @@ def spec(words: Mapping[str, str]) -> dict:
 
 
 def parameter_spec(words: Mapping[str, str], parameter: Parameter) -> dict:
-    """Describe a parameter for a slider: its label beside the fields of `Parameter`."""
+    """Describe a parameter for a slider: the fields of `Parameter` and a label."""
     return {"label": words[f"parameter.{parameter.name}"]} | vars(parameter)
 
 
@@ -106,7 +108,7 @@ def value_of(steps: tuple[Step, ...]) -> list[dict]:
 
 
 def step_name(words: Mapping[str, str], step: Step) -> str:
-    """Format a step with its numbers, as in "Top-k 40"."""
+    """Format a step with its parameter values, as in "Top-k 40"."""
     numbers = [f"{value:g}" for value in values_of(step).values()]
     if WARPS[step.warp].takes_tokens:
         numbers.append(words["pipeline.tokens_n"].format(n=len(step.tokens)))
@@ -116,7 +118,7 @@ def step_name(words: Mapping[str, str], step: Step) -> str:
 def steps_of(model: LanguageModel, sent: object) -> tuple[Step, ...]:
     """Parse the steps that a page sent, [{"warp", "values", "text", "off"}], and leave out those switched off.
 
-    For a warp that takes tokens, `text` holds one line "token: number" per token. None stands for DEFAULT. Raises
+    For a warp that takes tokens, `text` holds one line `token: number` per token. None stands for DEFAULT. Raises
     InputError if the list is malformed or a value is out of bounds.
     """
     if sent is None:
@@ -141,7 +143,10 @@ def _step(model: LanguageModel, sent: Mapping) -> Step:
 
 
 def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
-    """Parse lines "token: number" into pairs (token id, number). Raises InputError for malformed or too many lines."""
+    """Parse lines `token: number` into pairs (token id, number).
+
+    Raises InputError if a line is malformed or there are too many.
+    """
     lines = [line for line in text[:4000].splitlines() if line.strip()]
     if len(lines) > MOST_TOKENS:
         raise InputError("There are too many tokens.", str(len(lines)), say("At most {} tokens.", MOST_TOKENS))
@@ -177,7 +182,7 @@ def _number(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
 
 
-# --- the editor as a part of several views ---
+# --- the editor, which several views share ---
 
 IMPORTS = (
     "from model.generation.next_token import context_at, logits_after",
@@ -186,7 +191,7 @@ IMPORTS = (
 
 
 def read(sent: object, scene: Scene) -> tuple[Step, ...]:
-    """Parse the steps in the value of the part. Raises InputError if they are malformed or out of bounds."""
+    """Parse the steps in the part's value. Raises InputError if they are malformed or out of bounds."""
     return steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None)
 
 
@@ -209,12 +214,12 @@ def context_of(scene: Scene) -> Context:
 
 
 def following(tokens: Tokens, position: int) -> int | None:
-    """Return the id of the actual next token of the prompt, or None at its end."""
+    """Return the id of the actual next token, or None if `position` is the prompt's last one."""
     return int(tokens.ids[position + 1]) if position + 1 < len(tokens) else None
 
 
 def numbered(words: Mapping[str, str], steps: tuple[Step, ...]) -> list[str]:
-    """Number the steps and format each, as in "2 · Top-k 40". `words`: the full catalog."""
+    """Format each step with its number, as in "2 · Top-k 40". `words`: the full catalog."""
     return [f"{n} · {step_name(words, step)}" for n, step in enumerate(steps, 1)]
 
 
@@ -225,8 +230,8 @@ def after(seen: Seen) -> str:
 
 
 def pipeline_lines(seen: Seen, last: Sequence[str], imports: Sequence[str] = ()) -> str:
-    """Build the Python script that computes `logits`, `context` and `steps` at the selected position and ends with
-    `last`.
+    """Build the Python script that computes `logits`, `context` and `steps` at the selected position and ends with the
+    lines `last`.
     """
     facts = seen.facts
     lines = [

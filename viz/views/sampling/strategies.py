@@ -1,4 +1,4 @@
-"""The strategy cards that a visitor compares, and their shared settings; several views of the tab show this part."""
+"""The strategy cards that a visitor compares, and their shared settings: a part shown in several views of the tab."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ from viz.words import Words, section
 from viz.work.limits import check_writing
 from viz.work.prompt import Prompt, python_of, read
 
-DEFAULT = ("greedy", "temperature", "top_k", "top_p")  # keys of STRATEGIES: the initial cards
-MOST_NAME = 40  # characters
-MOST_TOKENS = 512  # generated per strategy
+DEFAULT = ("greedy", "temperature", "top_k", "top_p")  # the initial cards, as keys of STRATEGIES
+MOST_NAME = 40  # maximum number of characters of a name
+MOST_TOKENS = 512  # maximum number of tokens generated per strategy
 MOST_SEED = 999_999
 MOST_STOPS = 4
-MOST_STOP = 40  # characters
-MOST_MEMORY = 4096  # keys in a bounded cache
+MOST_STOP = 40  # maximum number of characters of a stop string
+MOST_MEMORY = 4096  # maximum number of keys in a bounded cache
 
 
 @dataclass(frozen=True)
@@ -36,22 +36,22 @@ class Common:
 
     tokens: int = 60  # maximum number of generated tokens
     seed: int = 0
-    shared: bool = True  # all strategies use the same random number at each step
-    stop: tuple[str, ...] = ()  # texts that end the generation
-    chat: bool = False  # put the prompt into the model's chat template
-    eight: bool = False  # generate with 8-bit weights
+    shared: bool = True  # whether all strategies use the same random number at each step
+    stop: tuple[str, ...] = ()  # strings that end the generation
+    chat: bool = False  # whether to put the prompt into the model's chat template
+    eight: bool = False  # whether to generate with 8-bit weights
 
 
 @dataclass(frozen=True)
 class Cards:
-    """The strategies on the page's cards, or the reason for their refusal."""
+    """The strategies on the page's cards, or the reason why they were rejected."""
 
     strategies: tuple[Strategy, ...] = ()
     common: Common = Common()
     refusal: tuple[str, str, str] | None = None  # message, rejected value, hint
 
     def check(self) -> None:
-        """Raise InputError if the cards were refused."""
+        """Raise InputError if the cards were rejected."""
         if self.refusal:
             raise InputError(*self.refusal)
 
@@ -63,7 +63,7 @@ class Offer:
     chat: bool  # whether the model has a chat template
     talk: bool  # whether the prompt is already a conversation
     tokens: int  # maximum number of generated tokens
-    strategies: int  # maximum number
+    strategies: int  # maximum number of strategies
     vocabulary: int  # number of tokens that the model can generate
 
 
@@ -99,9 +99,7 @@ def has_chat(model: LanguageModel) -> bool:
 
 
 def payload(catalogue: Mapping[str, str], offer: Offer) -> Payload:
-    """Build the payload for static/views/sampling/strategies.js: presets, methods, the pipeline editor, bounds and
-    words.
-    """
+    """Build the payload for static/views/sampling/strategies.js: presets, methods, pipeline editor, bounds, words."""
     words = Words(catalogue, "strategies")
     return {
         "presets": {key: value_of((strategy,))[0] for key, strategy in STRATEGIES.items()},
@@ -157,7 +155,7 @@ def value_of(strategies: Sequence[Strategy]) -> list[dict]:
 
 
 def memory_value(strategy: Strategy) -> dict:
-    """Convert a strategy's eviction policy to the page's form; {} if the cache keeps everything."""
+    """Convert a strategy's eviction policy to the page's form; {} if its cache evicts nothing."""
     memory = strategy.memory
     return {} if memory is None else {"memory": {"kind": memory.kind, "budget": memory.budget}}
 
@@ -168,8 +166,8 @@ def memory_value(strategy: Strategy) -> dict:
 def chosen(model: LanguageModel, sent: object) -> list[Strategy]:
     """Parse the strategies in the part's value {"strategies": [{"name", "method", "options", "steps"}]}.
 
-    Without a list, return those of DEFAULT. A name that is a key of STRATEGIES is displayed as its label. Raises
-    InputError if the list is malformed, empty or too long, or if a number is out of bounds.
+    A missing list selects the strategies of DEFAULT. A name that is a key of STRATEGIES is displayed as its label.
+    Raises InputError if the list is malformed, empty or too long, or if a number is out of bounds.
     """
     cards = sent.get("strategies") if isinstance(sent, Mapping) else None
     if cards is None:
@@ -196,7 +194,9 @@ def _strategy(model: LanguageModel, sent: Mapping) -> Strategy:
 
 
 def _memory(sent: object) -> Policy | None:
-    """Parse {"kind", "budget"} into an eviction policy, or None into a full cache. Raises InputError if malformed."""
+    """Parse {"kind", "budget"} into an eviction policy; None stands for a full cache. Raises InputError if it is
+    malformed.
+    """
     if sent is None:
         return None
     if not isinstance(sent, Mapping) or sent.get("kind") not in CACHES:
@@ -261,7 +261,7 @@ def _whole_number(name: str, value: object, low: int, high: int) -> int:
 
 
 def _stops(sent: object) -> tuple[str, ...]:
-    r"""Parse stop texts from a list, or from a text with one per line; \n and \t stand for a line break and a tab."""
+    r"""Parse stop strings from a list, or from a string with one per line; \n and \t stand for line break and tab."""
     lines = sent.splitlines() if isinstance(sent, str) else sent
     if not isinstance(lines, list | tuple) or not all(isinstance(line, str) for line in lines):
         raise InputError("These stop texts cannot be read.", "", "Write one text per line.")
@@ -283,8 +283,8 @@ def _stops(sent: object) -> tuple[str, ...]:
 def labels(catalogue: Mapping[str, str], strategies: Sequence[Strategy]) -> list[str]:
     """Return a unique label for each strategy: its own name, or the label of its preset or its method.
 
-    Strategies with the same preset or method get their numbers as labels: "T 0.8" and "T 1.5". A counter separates
-    those that are still equal.
+    Strategies with the same preset or method are labeled by their summaries, such as "T 0.8" and "T 1.5". A counter
+    distinguishes those that are still equal.
     """
     words, names = Words(catalogue, "strategies"), []
     own = ["" if f"strategies.names.{each.name}" in catalogue else each.name.strip() for each in strategies]
@@ -306,7 +306,7 @@ def labels(catalogue: Mapping[str, str], strategies: Sequence[Strategy]) -> list
 
 
 def summary(catalogue: Mapping[str, str], strategy: Strategy) -> str:
-    """Format a strategy's numbers in one line: "T 0.8 · top-k 40 · top-p 0.9"."""
+    """Format a strategy's parameter values in one line: "T 0.8 · top-k 40 · top-p 0.9"."""
     words = Words(catalogue, "strategies")
     parts = [_short(catalogue, step) for step in strategy.steps]
     if strategy.method != "sample":
@@ -327,7 +327,7 @@ def _short(catalogue: Mapping[str, str], step: Step) -> str:
 
 
 def continued(prompt: Prompt, chat: bool) -> Prompt:
-    """Return the prompt to continue: a conversation unchanged; with `chat`, a bare prompt as a user's message."""
+    """Return the prompt to continue: a conversation as it is, and with `chat` a bare prompt as a user's message."""
     return Prompt("", (("user", prompt.text), ("assistant", ""))) if chat and not prompt.turns else prompt
 
 
@@ -340,12 +340,14 @@ def prompt_ids(model: LanguageModel, prompt: Prompt, chat: bool) -> list[int]:
 
 
 def prompt_code(prompt: Prompt, chat: bool) -> str:
-    """Format the prompt to continue as the first argument of `lm.generate`. `chat` requires a chat template."""
+    """Format the prompt to continue as the first argument of `lm.generate`. `chat` requires that the model has a chat
+    template.
+    """
     return python_of(continued(prompt, chat))
 
 
 def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
-    """Build the lines of Python that define the list `strategies`."""
+    """Build the Python lines that define the list `strategies`."""
     lines = ["strategies = ["]
     for each, name in zip(strategies, names, strict=True):
         arguments = f"{pipelines.steps_code(each.steps)}, {each.method!r}, {each.options!r}, {name!r}"
@@ -358,7 +360,7 @@ def code(strategies: Sequence[Strategy], names: Sequence[str]) -> list[str]:
 def card_values(presets: Sequence[str], strategies: Sequence[dict], common: dict) -> dict:
     """Build the value of the page's cards from presets, further strategies and the shared settings.
 
-    Raises InputError if a preset does not exist.
+    Raises InputError if there is no preset with a given name.
     """
     for name in presets:
         if name not in STRATEGIES:

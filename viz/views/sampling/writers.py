@@ -1,4 +1,4 @@
-"""Requests for generated texts, which the engine streams from the process that holds the model."""
+"""Requests to generate texts, which the engine runs in the process that holds the model and streams back."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from viz.work.prompt import Prompt
 
 
 def texts_of_request(playground: Playground, request: TextsRequest, stop: Event) -> Iterator[list[Change | None]]:
-    """Stream the texts side by side through the engine, step by step as in `rounds`."""
+    """Stream the texts side by side through the engine, one step at a time as in `rounds`."""
 
     def remote_task() -> WritingTask | None:
         if request.model.id.startswith(PREFIX):
@@ -41,7 +41,7 @@ def answered(
 
 
 def begun(playground: Playground, task: WritingTask | Answering, stop: Event) -> Iterator[Any]:
-    """Start a task of another process in this one, and return the iterator over the generated pieces."""
+    """Start another process's task in this process, and return the iterator over the generated pieces."""
     model = playground.opened(task.model_id)
     if isinstance(task, Answering):
         return written(playground, model, task.prompt, task.strategy, stop)

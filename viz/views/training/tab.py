@@ -1,4 +1,6 @@
-"""The training tab: the formation of heads, a comparison of mixers, the balance of experts, and the effect of depth."""
+"""The training tab: the emergence of attention heads, a comparison of mixers, the balance of experts, and gradients in
+deep stacks.
+"""
 
 from viz.seam.tab import Tab
 from viz.views.training.depth_gradients import view as depth_gradients

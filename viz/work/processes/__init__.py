@@ -1,1 +1,1 @@
-"""Work in separate processes, and the files that it produces."""
+"""Computation in separate processes, and the files that it produces."""

@@ -14,35 +14,35 @@ from model.alignment.reward_model import RewardModel
 from model.errors import InputError
 from model.gpt.transformer import Transformer
 
-KEPT = 3  # models per visitor
-MOST_BYTES = 1 << 30  # of all visitors together; the oldest models are removed
+KEPT = 3  # maximum number of models per visitor
+MOST_BYTES = 1 << 30  # maximum total size for all visitors in bytes; beyond it, the oldest models are removed
 
 
 @dataclass(frozen=True)
 class ShelvedModel:
-    """A reward model on the shelf."""
+    """A reward model kept for its visitor."""
 
-    id: str  # unguessable
-    owner: str  # the visitor's page
+    id: str  # an unguessable string
+    owner: str  # the page of the visitor
     name: str
     base: str  # id of the base model, whose tokenizer it uses
     body: bool  # whether the whole model was trained
-    accuracy: float  # on held-out pairs
-    folder: Path  # for model.alignment.reward_folder.load_reward
+    accuracy: float  # accuracy on held-out pairs
+    folder: Path  # to be read by model.alignment.reward_folder.load_reward
     nbytes: int
 
 
 @dataclass(eq=False)
 class RewardShelf:
-    """All reward models on this machine; safe to share between visitors."""
+    """All reward models kept on this machine; safe to share between visitors."""
 
-    _kept: dict[str, ShelvedModel] = field(default_factory=dict)  # the oldest first
+    _kept: dict[str, ShelvedModel] = field(default_factory=dict)  # oldest first
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _home: Path | None = None
 
     @contextlib.contextmanager
     def place(self) -> Iterator[Path]:
-        """Yield a folder for a reward model; it is removed at the end unless `keep` was called for it."""
+        """Create a folder for a reward model, which is removed at the end unless `keep` was called for it."""
         with self._lock:
             if self._home is None:
                 self._home = Path(tempfile.mkdtemp(prefix="playground-rewards-"))
@@ -54,9 +54,9 @@ class RewardShelf:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def keep(self, owner: str, folder: Path, name: str, accuracy: float) -> ShelvedModel:
-        """Keep the reward model in such a folder; the visitor's oldest beyond KEPT are removed.
+        """Keep the reward model in such a folder; the visitor's oldest models beyond KEPT are removed.
 
-        Raises CheckpointError if the folder holds no reward model.
+        Raises CheckpointError if the folder contains no reward model.
         """
         about = about_reward(folder)
         nbytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
@@ -70,19 +70,19 @@ class RewardShelf:
         return kept
 
     def of(self, owner: str) -> list[ShelvedModel]:
-        """Return a visitor's reward models, the oldest first."""
+        """Return a visitor's reward models, oldest first."""
         with self._lock:
             return [each for each in self._kept.values() if each.owner == owner]
 
     def find(self, owner: str, number: str) -> ShelvedModel:
-        """Return one of a visitor's own models; raises InputError if there is no such model."""
+        """Return one of a visitor's own models. Raises InputError if it does not exist."""
         kept = self._kept.get(number)
         if kept is None or kept.owner != owner:
             raise InputError("This reward model is no longer on the server.", "", "Train it again.")
         return kept
 
     def load(self, owner: str, number: str, base: Transformer) -> RewardModel:
-        """Load one of a visitor's own models from its folder; raises InputError if there is no such model."""
+        """Load one of a visitor's own models from its folder. Raises InputError if it does not exist."""
         return load_reward(self.find(owner, number).folder, base)
 
     def leave(self, owner: str) -> None:

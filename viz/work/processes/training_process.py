@@ -1,10 +1,10 @@
 """Training in a separate process, so that the page never waits for it; one run at a time on this machine.
 
-It runs any kind of job of model/workshop.py, which says how to add another: learning from random weights, fine-tuning
-and the rest share the rules here. `Workshop.start` checks a job against the server's limits and starts the process
-(`work`). The job sends events; "pause", "resume" and "stop" are received between two messages. `LiveRun` is the run as
-the page sees it. At the end the model is in the run's folder, where the picker finds it; the download takes the whole
-folder. A job that diverges ends with the last good model; if the process is killed, the model saved last remains. When
+It runs any kind of job of model/workshop.py, which explains how to add another: pretraining, fine-tuning and the
+others share the rules here. `Workshop.start` checks a job against the server's limits and starts the process (`work`).
+The job sends events; "pause", "resume" and "stop" are received between two messages. `LiveRun` is the run as the page
+sees it. At the end, the model is in the run's folder, where the picker finds it; the download contains the whole
+folder. A job that diverges ends with the last good model; if the process is killed, the last saved model remains. When
 the visitor's page is closed, its runs end and their files are removed.
 """
 
@@ -43,7 +43,7 @@ log = logging.getLogger("playground")
 
 PREFIX = "trained:"
 CUT_SHORT = "The training process ended early."
-KEPT = 4  # finished runs kept for each visitor
+KEPT = 4  # maximum number of finished runs kept per visitor
 NICE = 10
 ENDS = ("done", "time", "stopped", DIVERGED, "failed")
 SAVE_EVERY = 5.0  # minimum seconds between two saves of a running job
@@ -52,7 +52,7 @@ SAVING = 20  # minimum interval as a multiple of the last save's duration
 
 @dataclass(frozen=True)
 class Failed:
-    """An error for the user; `what` is "" for a fault of the server."""
+    """An error for the user; `what` is "" for an internal error of the server."""
 
     what: str
     got: str = ""
@@ -61,7 +61,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class ModelSaved:
-    """The message that the model was saved after this step, while the run goes on."""
+    """The message that the model was saved after this step, while the run continues."""
 
     step: int
 
@@ -127,15 +127,15 @@ def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> No
 
 @dataclass(eq=False)
 class Saving:
-    """Saves a run's model periodically, so that the last good one remains if the process is killed."""
+    """A schedule that saves a run's model periodically, so that the last good one remains if the process is killed."""
 
     folder: Path
     model: Callable[[], Transformer | None]
     leave: Callable[[Path], None] | None = None  # writes additional files
-    due: float = 0.0  # time of the next save
+    due: float = 0.0  # time at which the next save is due
 
     def after(self, step: int) -> bool:
-        """Save the model if it has learned, it is due and all numbers are finite; returns whether it was saved."""
+        """Save the model if it was trained, a save is due and all numbers are finite; return whether it was saved."""
         began = time.monotonic()
         if not step or began < self.due:
             return False
@@ -150,7 +150,7 @@ class Saving:
 
 
 def _paused(connection: Connection, seconds: float) -> str:
-    """Wait for the end of a pause. Returns "resume", "stop", or "late" at the limit, so that others can train."""
+    """Wait for the end of a pause. Returns "resume", "stop", or "late" at the time limit, so that others can train."""
     until = time.monotonic() + seconds
     while seconds == math.inf or connection.poll(max(0.0, until - time.monotonic())):
         if (wish := connection.recv()) != "pause":
@@ -166,16 +166,16 @@ class LiveRun:
     """A run as the page sees it; its fields only grow, and only one thread writes them."""
 
     id: str
-    owner: str  # the visitor's page
-    job: Any  # its type is one of KINDS, which defines the messages
+    owner: str  # the page of the visitor
+    job: Any  # one of the types in KINDS, which defines the messages
     folder: Path
-    state: str = "starting"  # then running, paused, done, time, stopped, diverged or failed
+    state: str = "starting"  # later "running", "paused", "done", "time", "stopped", "diverged" or "failed"
     started: Any = None
     reports: list[Any] = field(default_factory=list)
     snapshots: list[Any] = field(default_factory=list)
     tokenizer: Tokenizer | None = None
     kept: int = 0  # step of the last save during the run
-    spent: float = 0.0  # seconds of training and snapshots, without pauses
+    spent: float = 0.0  # seconds of training and snapshots, excluding pauses
     heard: float = field(default_factory=time.monotonic)
     failure: Failed | None = None
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -189,20 +189,20 @@ class LiveRun:
 
     @property
     def left_a_model(self) -> bool:
-        """Whether the run has ended with a model; a run that only chose among texts has none.
+        """Whether the run has ended with a model; a run that only selected among texts has no model.
 
-        A failed run has the model that was saved on the way.
+        A failed run has the model that was last saved during the run.
         """
         return self.over and (self.folder / CONFIG).is_file()
 
     @property
     def adapter(self) -> Path | None:
-        """The folder of its adapters, if it trained some that other programs can read."""
+        """The folder of the run's adapters, if it trained adapters that other programs can read."""
         return self.folder / FOLDER if self.left_a_model and (self.folder / FOLDER / ADAPTER).is_file() else None
 
     @property
     def kind(self) -> JobKind:
-        """The kind of its job."""
+        """The kind of the run's job."""
         return kind_of(self.job)
 
     @property
@@ -211,7 +211,7 @@ class LiveRun:
         return PREFIX + self.id
 
     def tell(self, wish: str) -> None:
-        """Ask the run to "pause", "resume" or "stop"."""
+        """Send the run a request to "pause", "resume" or "stop"."""
         with self.changed:
             if self.over or self.connection is None or (wish != "stop" and self.state == "starting"):
                 return
@@ -222,7 +222,7 @@ class LiveRun:
             self.changed.notify_all()
 
     def end(self) -> None:
-        """Stop at once; later messages are ignored."""
+        """Stop immediately; later messages are ignored."""
         with self.changed:
             if not self.over:
                 self.state = "stopped"
@@ -239,7 +239,7 @@ class LiveRun:
     def live(self, theirs: Connection) -> None:
         """Start the process with its end of the connection, and receive its messages until it ends."""
         try:
-            self.process.start()  # the first start waits for imports, which must not block others
+            self.process.start()  # the first start waits for imports, which must not block other threads
             theirs.close()
             if self.over:
                 self.process.kill()
@@ -282,18 +282,18 @@ class LiveRun:
 
 @dataclass(eq=False)
 class Workshop:
-    """All runs on this machine. One trains at a time; a visitor's last few are kept until the visitor leaves."""
+    """All runs on this machine. One trains at a time; each visitor keeps the most recent ones until leaving."""
 
     limits: Limits = field(default_factory=Limits)
     threads: int = max(1, (os.cpu_count() or 2) // 2)
-    workers: int = min(4, os.cpu_count() or 1)  # processes of a comparison, each with one thread and low priority
+    workers: int = min(4, os.cpu_count() or 1)  # maximum number of single-threaded processes in a comparison
     _runs: dict[str, LiveRun] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _trial: bool = False  # whether a comparison is training
     _home: Path | None = None
 
     def start(self, owner: str, job: Any) -> LiveRun:
-        """Start a run for a visitor. Raises InputError for a job out of bounds, or while another run is going on."""
+        """Start a run for a visitor. Raises InputError if the job is out of bounds or another run is in progress."""
         self.check_open()
         kind_of(job).check(job, self.limits)
         with self._lock:
@@ -311,7 +311,7 @@ class Workshop:
         return run
 
     def _live(self, run: LiveRun, theirs: Connection) -> None:
-        """Receive a run's messages until it ends, and delete the files of a run that was removed meanwhile."""
+        """Receive a run's messages until it ends, and delete its files if the run was removed meanwhile."""
         run.live(theirs)
         with self._lock:
             if run.id not in self._runs:
@@ -329,7 +329,7 @@ class Workshop:
 
     @contextlib.contextmanager
     def trial(self) -> Iterator[None]:
-        """Reserve the machine for another kind of training. Raises InputError if it is busy; meanwhile `start` does."""
+        """Hold the machine for another kind of training. Raises InputError if it is busy; so does `start` meanwhile."""
         self.check_open()
         with self._lock:
             self._check_free()
@@ -340,7 +340,7 @@ class Workshop:
             self._trial = False
 
     def of(self, owner: str) -> list[LiveRun]:
-        """Return a visitor's runs, the oldest first."""
+        """Return a visitor's runs, oldest first."""
         with self._lock:
             return [run for run in self._runs.values() if run.owner == owner]
 
@@ -349,22 +349,22 @@ class Workshop:
         return self._runs.get(number)
 
     def finished(self, number: str) -> LiveRun | None:
-        """Return a run that left a model, by its number."""
+        """Return a run that ended with a model, by its number."""
         run = self.run(number)
         return run if run is not None and run.left_a_model else None
 
     def find(self, model_id: str) -> Resolved | None:
-        """Return the folder of a trained model by its id; None if there is no such model."""
+        """Find the folder of a trained model by its id; None if it does not exist."""
         run = self.finished(model_id.removeprefix(PREFIX)) if model_id.startswith(PREFIX) else None
         return Resolved("folder", run.folder, run.model_id, label(run)) if run else None
 
     def leave(self, owner: str) -> None:
-        """Handle the closing of a visitor's page: stop its run and forget the others."""
+        """Stop the run of a visitor whose page was closed, and remove the others."""
         with self._lock:
             self._forget(owner, keep=0)
 
     def close(self) -> None:
-        """Stop everything and remove the files."""
+        """Stop all runs and remove their files."""
         with self._lock:
             for owner in {run.owner for run in self._runs.values()}:
                 self._forget(owner, keep=0)
@@ -373,7 +373,7 @@ class Workshop:
                 self._home = None
 
     def _forget(self, owner: str, keep: int, spare: Path | None = None) -> None:
-        """End and remove a visitor's oldest runs; the run in `spare`, from which a new job starts, is kept."""
+        """End and remove a visitor's oldest runs, but not the run in `spare`, from which a new job starts."""
         runs = [run for run in self._runs.values() if run.owner == owner and run.folder != spare]
         for run in runs[: max(0, len(runs) - keep)]:
             run.end()
@@ -382,7 +382,7 @@ class Workshop:
 
 
 def cut_short(kept: int) -> Failed:
-    """Return the error for a killed process whose model was last saved at step `kept`; 0: never."""
+    """Build the error for a killed process whose model was last saved at step `kept`; 0 if it was never saved."""
     steps = f"{kept:,}"
     error = PlaygroundError(
         CUT_SHORT,
@@ -393,7 +393,7 @@ def cut_short(kept: int) -> Failed:
 
 
 def label(run: LiveRun) -> str:
-    """Return a short name: the task and the number of steps."""
+    """Return a short name with the task and the number of steps."""
     last = run.reports[-1].step if run.reports else 0
     done = run.kept if run.state == "failed" else last
     return f"{run.kind.name(run.job)}, {done:,} steps"

@@ -1,7 +1,7 @@
-"""Trainings that return a value, in separate processes, so that the page never waits for them.
+"""Training runs that return a value, in separate processes, so that the page never waits for them.
 
 `side_by_side` runs several small ones to compare models, `run_alone` runs one. The calling thread only listens. An
-exception from `progress` cancels: it ends the processes at once.
+exception from `progress` cancels them and ends the processes immediately.
 """
 
 import logging
@@ -21,11 +21,11 @@ from viz.work.processes.training_process import NICE, Failed, Workshop, cut_shor
 
 log = logging.getLogger("playground")
 
-LISTEN = 0.2  # seconds between two checks for a cancellation
+LISTEN = 0.2  # seconds between two checks for cancellation
 
 
 def work(connection: Connection, tasks: Sequence[tuple[int, Callable[..., Any], tuple]], threads: int) -> None:
-    """Run (number, function, arguments) one after the other; sends ("step", number, done) and results.
+    """Run (number, function, arguments) one after the other; send ("step", number, done) and results.
 
     Each function gets a callback for its progress as an extra argument.
     """
@@ -39,7 +39,7 @@ def work(connection: Connection, tasks: Sequence[tuple[int, Callable[..., Any], 
     except PlaygroundError as error:
         connection.send(("failed", -1, Failed(error.what, error.got, error.hint)))
     except (BrokenPipeError, EOFError, ConnectionResetError):
-        pass  # the listener is gone
+        pass  # the listening thread has ended
     except Exception as error:
         log.exception("a trial failed")
         connection.send(("failed", -1, Failed("", repr(error)[:200])))
@@ -56,8 +56,8 @@ def side_by_side(
 ) -> list[Any]:
     """Run tasks of `steps` steps each, `workshop.workers` at once, and return their values in order.
 
-    Raises InputError if training is switched off, another one is going on, or the time limit is reached;
-    PlaygroundError if a process is killed; RuntimeError for an error in the work itself.
+    Raises InputError if training is switched off, another run is in progress, or the time limit is reached;
+    PlaygroundError if a process is killed; RuntimeError for an error in the task itself.
     """
     with workshop.trial():
         processes, connections = _begin(tasks, min(len(tasks), workshop.workers), threads)
@@ -73,7 +73,9 @@ def side_by_side(
 def run_alone(
     workshop: Workshop, function: Callable[..., Any], arguments: tuple, steps: int, progress: Progress
 ) -> Any:
-    """Run one task with as many threads as a training run and return its value; raises the errors of `side_by_side`."""
+    """Run one task with as many threads as a training run and return its value. Raises the same errors as
+    `side_by_side`.
+    """
     return side_by_side(workshop, [(function, arguments)], steps, progress, workshop.threads)[0]
 
 
@@ -123,7 +125,7 @@ def _listen(connections: list[Connection], n: int, steps: int, seconds: float, p
 
 
 def _killed() -> PlaygroundError:
-    """Return the error for a process that ended with work left to do."""
+    """Build the error for a process that ended before it finished its tasks."""
     failed = cut_short(0)
     log.error("a trial failed: %s", failed.what)
     return PlaygroundError(failed.what, failed.got, failed.hint)

@@ -33,8 +33,8 @@ def test_a_budget_is_planned_and_own_runs_are_asked_for(open_page):
     for name in ("loss", "plane", "price"):
         page.locator(f"#pg-scaling_laws_{name} .js-plotly-plot .scatterlayer").first.wait_for(timeout=SOON)
     expect(page.locator("#pg-scaling_laws_mine")).to_contain_text("no training runs yet", timeout=SOON)
-    page.get_by_role("button", name="Fit again").click()
-    expect(page.get_by_role("button", name="Fit again")).to_be_enabled()
+    page.get_by_role("button", name="Refit").click()
+    expect(page.get_by_role("button", name="Refit")).to_be_enabled()
     page.set_viewport_size({"width": 800, "height": 1000})  # sources are read as text: nothing is cut off on a tablet
     models = page.locator("#pg-scaling_laws_models .pg-lab-scroll")
     assert models.evaluate("(box) => box.scrollWidth <= box.clientWidth")

@@ -242,10 +242,10 @@ def test_rows_follow_the_selection_and_new_prompts(open_page):
     expect(row["from"]).to_have_text("·because")
     expect(row["to"]).to_have_text(["·sat", "·the"])
     page.locator("#pg-find_rows").get_by_label("Compare heads by").select_option("value_weighted")
-    expect(page.locator("#pg-find_rows .pg-find-said")).to_contain_text("a vector of length")
+    expect(page.locator("#pg-find_rows .pg-find-said")).to_contain_text("the longest vector")
     page.locator("#prompt textarea").fill("One day a bird saw")
     expect(row["from"]).to_have_text("·saw")
-    expect(page.locator("#pg-find_rows .pg-find-said")).to_contain_text("a vector of length")
+    expect(page.locator("#pg-find_rows .pg-find-said")).to_contain_text("the longest vector")
 
 
 def test_rows_that_make_no_sense_can_be_corrected(page):

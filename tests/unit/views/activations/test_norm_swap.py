@@ -84,7 +84,7 @@ def test_a_change_shows_what_the_changed_run_gives(playground, lm):
             table = next_tokens(run, found, 3)
             payload, facts = parts["norm_swap_next"], dict(parts["norm_swap_facts"]["items"])
             assert payload["rows"] == prediction_rows(table, [row["text"] for row in payload["rows"]])
-            assert f"{nats(found.kl)} nats, mean over 5" in facts["Change of the predictions"]
+            assert f"{nats(found.kl)} nats, mean over 5" in facts["Change in the predictions"]
             assert f"{nats(found.losses[0])} → {nats(found.losses[1])} nats" in facts["Loss"]
             assert f"→ {number(np.exp(found.losses[1]))}" in facts["Perplexity"] or found.losses[1] > 700
             lines = figure(parts["norm_swap_sizes"])["data"]
@@ -137,7 +137,7 @@ def test_overflow_is_said_and_stays_out_of_the_payload(tmp_path):
     facts = dict(parts["norm_swap_facts"]["items"])
     assert "In layer 1" in facts["The values overflow"] and "“c” at position 2" in facts["The values overflow"]
     assert "first 2 of 5" in facts["The values overflow"]
-    assert "mean over 2 positions" in facts["Change of the predictions"]
+    assert "mean over 2 positions" in facts["Change in the predictions"]
     empty = parts["norm_swap_next"]["empty"]
     assert "In layer 1" in empty["hint"] and "position 4" in empty["text"]
     lines = figure(parts["norm_swap_sizes"])["data"]

@@ -125,7 +125,7 @@ def test_gradients_are_drawn_at_once(playground, of):
     [
         ([4.0, 1, 1, 2], "The first is 2 times the last."),
         ([1.0, 9, 9, 3], "The last is 3 times the first."),
-        ([1.0, 9, 9, 1.05], "They differ by less than 10 %."),
+        ([1.0, 9, 9, 1.05], "They differ by less than 10%."),
     ],
 )
 def test_a_sentence_says_what_the_numbers_do(playground, monkeypatch, row, expected):

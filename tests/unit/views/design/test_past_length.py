@@ -227,8 +227,8 @@ def test_a_text_that_is_not_read_does_not_count(playground, monkeypatch):
 @pytest.mark.parametrize(
     ("own", "text"),
     [
-        ("", "text is missing"),
-        ("  \n", "text is missing"),
+        ("", "Text is missing"),
+        ("  \n", "Text is missing"),
         ("too short", "too short for this length"),
         ("a" * 20_001, "too long"),
         ("a" * 2_000_000, "too long"),

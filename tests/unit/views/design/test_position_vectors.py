@@ -193,7 +193,7 @@ def test_the_spectrum_of_a_learned_table(learned):
     (trace,) = traces(parts["waves"])
     assert_close(array(trace["y"]), expected.share, 1e-6)
     facts = dict(parts["facts"]["items"])
-    assert facts["Learned numbers"] == f"300 positions × 48 dimensions = {whole(14_400)}."
+    assert facts["Learned parameters"] == f"300 positions × 48 dimensions = {whole(14_400)}."
     assert len(facts) == 4
 
 

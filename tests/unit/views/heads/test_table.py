@@ -44,7 +44,7 @@ def test_the_table_of_a_probe_has_the_means_and_spreads_of_its_survey(measured, 
     assert (values[:, -1] == np.ravel(found.copying)).all() and np.isnan(spread[:, -1]).all()
     said = {"random": "12 sequences of repeated random tokens", "sentences": "24 English sentences"}
     assert table["caption"] == f"Mean ± standard deviation over {said[source]}."
-    assert table["source"] == "Tiny · float32 · measured here in 2.5 s, both probes together"
+    assert table["source"] == "Tiny · float32 · both probes measured here in 2.5 s"
     json.dumps(table, allow_nan=False)
 
 

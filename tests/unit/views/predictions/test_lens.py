@@ -278,7 +278,7 @@ def test_from_where_on_the_answer_is_the_first_choice(lm):
 def test_without_a_tuned_lens_it_is_said_why(playground):
     parts = drawn(playground, form={"lens": "tuned"})
     assert parts["lens_table"]["empty"]["text"] == "This model has no tuned lens."
-    assert "Choose the plain one" in parts["lens_curve"]["empty"]["text"]
+    assert "Choose the plain lens" in parts["lens_curve"]["empty"]["text"]
     assert parts["lens_job"]["state"] == "unready" and "empty" in parts["lens_map"]
     assert parts["lens_check"]["text"]
     with pytest.raises(InputError, match="no tuned lens"):

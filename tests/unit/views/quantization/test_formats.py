@@ -195,7 +195,7 @@ def test_what_was_rounded_before_is_named(playground):
         for part in (*block.attn.parts(), block.attn.o, block.mlp.up, block.mlp.down):
             part.weight.data = stored(part.weight, FORMATS["Q4_0"])[0]
     facts = dict(drawn(playground, "formats")["formats_facts"]["items"])
-    assert "GGUF Q4_0: rounding returns the same weights" in facts["Already in this format"]
+    assert "GGUF Q4_0: quantization returns the same weights" in facts["Already in this format"]
     assert "no blocks of integers" in facts["The model's own file"] and file_types("tiny") == {}
 
 

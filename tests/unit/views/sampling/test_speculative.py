@@ -174,7 +174,7 @@ def test_the_numbers_are_those_of_the_summary(playground):
     assert cells["Proposals accepted"][0] == f"{percent(told.acceptance)} ({told.accepted} / {told.tested})"
     assert cells["Tokens per forward pass"] == [number(told.per_call), number(told.predicted_per_call)]
     assert cells["Speed-up, theorem 3.8"] == [factor(told.speed), factor(told.theorem)]
-    assert cells["Speed-up, checks as slow as here"][1] == factor(told.predicted)
+    assert cells["Speed-up, verification as slow as here"][1] == factor(told.predicted)
     alone, draft, check, totals = figure(parts["speculative_times"])
     assert alone.x == (None, plain(1000 * told.plain))
     assert draft.x[0] + check.x[0] == pytest.approx(1000 * told.speculative, rel=1e-5)

@@ -83,7 +83,7 @@ def test_on_a_narrow_page_the_rows_are_named_on_two_lines(playground, found):
 def test_what_is_said_follows_from_the_loads(playground, found):
     facts = dict(show(playground, found)["facts"]["items"])
     busy = [run.load[-1].max(-1).mean() for run in found.runs]
-    assert ("spreads the work" in facts["Load"]) == (busy[1] < busy[0])
+    assert ("makes the load more even" in facts["Load"]) == (busy[1] < busy[0])
     assert f"{100 * busy[0]:.1f}" in facts["Load"] and "25.0" in facts["Load"]
     assert f"{found.n_active:,}" in facts["Parameters"]
 

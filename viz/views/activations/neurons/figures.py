@@ -1,4 +1,4 @@
-"""Figures of MLP neurons: activations by token, the activation function with its inputs, and all layers."""
+"""Figures of MLP neurons: activations by token, the activation function with its inputs, and layer statistics."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -13,14 +13,17 @@ from viz.labels import plotly_text, tick_text
 from viz.numbers import number
 from viz.theme import HUES, SIGNED_RAMPS, frame_layout, ramp_at, scales
 
-_CLIP = 99.0  # percentile of |activation| at which the map's colors end
-# Pixels on a wide and on a narrow page; for the map, the fixed part and each row.
+_CLIP = 99.0  # percentile of |activation| at which the map's color scale saturates
+# Heights in pixels on a wide and on a narrow page; for the map, of the fixed part and of each row.
 _HEIGHTS = {"map": (150, 15), "curve": (430, 460), "bins": (440, 420), "shares": (300, 300)}
-_LAYERS = 16  # most layers labeled on an axis
+_LAYERS = 16  # maximum number of layers labeled on an axis
 
 
 def signed_scales() -> dict[str, list[list]]:
-    """Build signed color scales that lift small sizes: a share s of the maximum has the ramp's color at sqrt(s)."""
+    """Build signed color scales that emphasize small magnitudes.
+
+    A value v in [-1, 1], relative to the maximum, has the ramp's color at sign(v) sqrt(|v|).
+    """
     roots = np.linspace(-1, 1, 33)
     return {
         name: [[float((1 + p * abs(p)) / 2), ramp_at(stops, float((1 + p) / 2))] for p in roots]
@@ -39,7 +42,7 @@ def map_figure(
 ) -> go.Figure:
     """Draw a heat map of activations: one row per neuron, one column per token. values [n, T]
 
-    Colors end at the 99th percentile of |activation|. `words`: "neuron", "activation", "token".
+    The color scale saturates at the 99th percentile of |activation|. `words`: "neuron", "activation", "token".
     """
     n, T = values.shape
     top = float(np.percentile(np.abs(values), _CLIP)) or float(np.abs(values).max()) or 1.0
@@ -55,7 +58,7 @@ def map_figure(
         ygap=1,
         hovertemplate=f"{neuron} %{{y}}<br>%{{x}}<br>{activation}: %{{z:.4g}}<extra></extra>",
     )
-    # The window's rows are negative, so that a selected token frames its column and never a row.
+    # Row indices in the window are negative, so that a selected token frames its column and never a row.
     height = fixed + each * n
     window = {"window": [-n, 0, 0, T], "block": 1, "whole": True}
     labels = {"tickvals": [names[i] for i in shown], "ticktext": [tick_text(pieces[i]) for i in shown]}
@@ -76,7 +79,7 @@ def map_figure(
 def curve_figure(curve: Any, neuron: int, name: str, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
     """Draw the activation function with the neuron's tokens on it, above a histogram of the layer's pre-activations.
 
-    `curve`: the fields of measure.ActivationCurve. `words`: "pre", "share", "own", "all".
+    `curve` has the fields of measure.ActivationCurve. `words`: "pre", "share", "own", "all".
     """
     pre, edges = plotly_text(words["pre"]), curve.edges
     at = f"{pre} %{{x:.4g}}<br>%{{y:.4g}}"
@@ -124,9 +127,9 @@ def bin_names(edges: np.ndarray) -> list[str]:
 
 
 def bins_figure(counts: np.ndarray, edges: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Draw a heat map of layers across and bins of activations up, colored by the share of the layer's activations.
+    """Draw a heat map of the activations' distribution: layers on the x axis, bins on the y axis, color by fraction.
 
-    counts [L, bins]. `words`: "layer", "activation", "share".
+    counts [L, bins]; the fractions of a layer add up to 1. `words`: "layer", "activation", "share".
     """
     used = np.flatnonzero(counts.sum(0))
     rows = slice(int(used[0]), int(used[-1]) + 1)
@@ -154,7 +157,7 @@ def bins_figure(counts: np.ndarray, edges: np.ndarray, words: Mapping[str, str])
 
 
 def shares_figure(lines: Mapping[str, np.ndarray], words: Mapping[str, str]) -> go.Figure:
-    """Draw one line per quantity across the layers; `lines` maps its name to shares [L]. `words`: "layer", "share"."""
+    """Draw one line per quantity across the layers. `lines`: name -> fractions [L]. `words`: "layer", "share"."""
     hover, L = f"{plotly_text(words['layer'])} %{{x}}: %{{y:.2%}}", len(next(iter(lines.values())))
     traces = [
         line(name, range(L), values, hue, hover=hover, dash=dash, more={"mode": "lines+markers"})
@@ -166,5 +169,5 @@ def shares_figure(lines: Mapping[str, np.ndarray], words: Mapping[str, str]) -> 
 
 
 def _layer_axis(count: int, title: str) -> dict:
-    """Build an axis of layers that labels at most _LAYERS of them."""
+    """Build a layer axis with at most _LAYERS labels."""
     return axis(title, {"tickmode": "linear", "tick0": 0, "dtick": -(-count // _LAYERS), "showgrid": False})

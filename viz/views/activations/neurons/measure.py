@@ -1,4 +1,4 @@
-"""Measurements of MLP neurons: those of a layer, one neuron, its activation function, and a summary of all layers."""
+"""Measurements of MLP neurons: the top neurons of a layer, one neuron, the activation function, and all layers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,45 +22,48 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.views.activations.runs import is_quick
 
-LISTED, MAPPED, TOKENS = 12, 24, 8  # neurons in the list and in the map; promoted and suppressed tokens
-_BINS = 81  # of the histogram of a layer's pre-activations
-_REST = 0.1  # percent of the pre-activations that may lie beyond either end of the axis
-Chosen = tuple[str, int]  # scope (see `of_layer`) and number of the neuron
+LISTED, MAPPED, TOKENS = 12, 24, 8  # numbers of neurons in the list and in the map, and of tokens per direction
+_BINS = 81  # number of histogram bins for a layer's pre-activations
+_REST = 0.1  # percentage of the pre-activations that may fall beyond each end of the axis
+Chosen = tuple[str, int]  # scope (see `of_layer`) and index of the neuron
 
 
 @dataclass(frozen=True, eq=False)
 class Top:
-    """The first neurons of an order on every token."""
+    """The top neurons of a layer in one sort order, with their activations at every token."""
 
     layer: int
-    neurons: tuple[int, ...]  # at most MAPPED
+    neurons: tuple[int, ...]  # indices, at most MAPPED
     post: np.ndarray  # activations, float32 [T, n]
-    toward: np.ndarray  # token that each listed neuron pushes up most, given the sign of its activation, [LISTED]
-    rows: tuple[dict, ...]  # of the listed neurons, see `ordered_rows`
+    toward: np.ndarray  # token that each listed neuron promotes most, given the sign of its activation, [LISTED]
+    rows: tuple[dict, ...]  # one per listed neuron, see `ordered_rows`
 
 
 @dataclass(frozen=True, eq=False)
 class Neuron:
-    """One neuron on the prompt. float32 [T] each"""
+    """One neuron on the prompt. `pre`, `up` and `post` are float32 [T]."""
 
     layer: int
     neuron: int
     pre: np.ndarray
-    up: np.ndarray | None  # SwiGLU only
+    up: np.ndarray | None  # up projection; None unless SwiGLU
     post: np.ndarray
-    rank: int | None  # by size at the position, from 1; None in other orders
+    rank: int | None  # by |activation| at the position, from 1; None in other sort orders
     pushes: Promoted  # tokens promoted and suppressed by this neuron, [1, TOKENS] each
 
 
 @dataclass(frozen=True, eq=False)
 class ActivationCurve:
-    """The activation function of a layer and its inputs; y is its value, for SwiGLU before the product."""
+    """The activation function of a layer and the pre-activations that it receives.
+
+    For SwiGLU, y is the value before the product with the up projection.
+    """
 
     x: np.ndarray  # float32 [n]
     y: np.ndarray  # float32 [n]
-    edges: np.ndarray  # of the histogram of the layer's pre-activations, [bins + 1]
-    shares: np.ndarray  # of the layer's pre-activations in each bin, [bins]
-    outside: float  # share of the layer's pre-activations beyond the axis
+    edges: np.ndarray  # histogram edges of the layer's pre-activations, [bins + 1]
+    shares: np.ndarray  # fraction of the layer's pre-activations in each bin, [bins]
+    outside: float  # fraction of the layer's pre-activations beyond the axis
     neuron_x: np.ndarray  # pre-activations of the neuron, float32 [T]
     neuron_y: np.ndarray  # float32 [T]
 
@@ -69,12 +72,12 @@ class ActivationCurve:
 
 
 def of_layer(model_id: str, layer: int) -> str:
-    """Return the scope of a neuron's number, since the same number in another model or layer is another neuron."""
+    """Return the scope within which a neuron's index is unique: the model and the layer."""
     return f"{model_id} {layer}"
 
 
 def read_neuron(value: object, scene: Scene) -> Chosen | None:
-    """Parse the scope and number of a neuron from the page's value; None if malformed.
+    """Parse the scope and index of a neuron from the page's value; None if malformed.
 
     The scope is not compared with the displayed layer.
     """
@@ -90,12 +93,12 @@ def layer_question(scene: Scene, settings: Settings) -> Settings:
 
 
 def top_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the selected layer and order."""
+    """Return the selected layer and sort order."""
     return Settings((*layer_question(scene, settings).items(), ("order", settings.order)))
 
 
 def one_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the layer, the order and the neuron selected in this layer; None stands for the first of the order."""
+    """Return the layer, the sort order, and the neuron selected in this layer; None stands for the first neuron."""
     question = top_question(scene, settings)
     scope, neuron = settings.top or ("", None)
     in_layer = scope == of_layer(scene.model.id, question.layer)
@@ -111,18 +114,18 @@ def measure_layer(scene: Scene, settings: Settings) -> Activations:
 
 
 def _order(scene: Scene, settings: Settings, read: Activations) -> list[int]:
-    """Return all neurons of the layer in the selected order."""
+    """Return the indices of all neurons of the layer in the selected sort order."""
     lengths = write_lengths(scene.model.model, settings.layer)
     return ranked(read.post, lengths, settings.order, scene.position).tolist()
 
 
 def _pushes(scene: Scene, layer: int, neurons: list[int], limit: int) -> Promoted:
-    """Find the tokens that some neurons promote and suppress most, within the tokenizer's vocabulary."""
+    """Find the tokens that each given neuron promotes and suppresses most, within the tokenizer's vocabulary."""
     return promoted(scene.model.model, layer, neurons, limit, scene.model.tokenizer.vocab_size)
 
 
 def measure_top(scene: Scene, settings: Settings, results: Mapping[str, Activations]) -> Top:
-    """Rank the neurons of the layer, and find the token that each listed neuron pushes up most."""
+    """Rank the neurons of the layer, and find the token that each listed neuron promotes most."""
     read = results["layer"]
     order = _order(scene, settings, read)
     rows = ordered_rows(read.post, order[:LISTED], None if settings.order == "prompt" else scene.position)
@@ -134,9 +137,9 @@ def measure_top(scene: Scene, settings: Settings, results: Mapping[str, Activati
 
 
 def ordered_rows(post: np.ndarray, order: list[int], position: int | None) -> list[dict]:
-    """Build one row per neuron: number, activation at the position, and largest activation in size with its position.
+    """Build one row per neuron: its index, its activation, and its largest |activation| (signed) with the position.
 
-    post [T, M]. `position` None: the activation is the largest one over the prompt.
+    post [T, M]. The activation is the one at `position`; if that is None, it is the largest one.
     """
     rows = []
     for neuron in order:
@@ -147,7 +150,7 @@ def ordered_rows(post: np.ndarray, order: list[int], position: int | None) -> li
 
 
 def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Activations]) -> Neuron:
-    """Measure the selected neuron, by default the first of the order."""
+    """Measure the selected neuron, by default the first in the sort order."""
     read = results["layer"]
     order = _order(scene, settings, read)
     neuron = order[0] if settings.neuron is None else settings.neuron
@@ -166,7 +169,7 @@ def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Activati
 
 
 def measure_curve(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> ActivationCurve:
-    """Compute the activation function over the range of the layer's pre-activations, and at the neuron's own."""
+    """Compute the activation function over the range of the layer's pre-activations, and at those of the neuron."""
     pre, of_neuron, config = results["layer"].pre, results["one"].pre, scene.model.config
     x = spread(*span(pre, of_neuron))
     counts, edges = np.histogram(pre, _BINS, (float(x[0]), float(x[-1])))
@@ -176,14 +179,17 @@ def measure_curve(scene: Scene, settings: Settings, results: Mapping[str, Any]) 
 
 
 def span(pre: np.ndarray, of_neuron: np.ndarray) -> tuple[float, float]:
-    """Compute the ends of an axis with -4 to 4, most pre-activations of the layer [T, M] and all of the neuron [T]."""
+    """Compute the axis range that covers -4 to 4, nearly all pre-activations of the layer and all those of the neuron.
+
+    pre [T, M], of_neuron [T]
+    """
     low, high = np.percentile(pre, [_REST, 100 - _REST])
     low, high = min(low, of_neuron.min(), -4.0), max(high, of_neuron.max(), 4.0)
     return float(low - 0.02 * (high - low)), float(high + 0.02 * (high - low))
 
 
 def spread(low: float, high: float, points: int = 241) -> np.ndarray:
-    """Return evenly spaced numbers from low to high, the closest to 0 set to 0 if it lies between them. float32"""
+    """Return evenly spaced float32 numbers from low to high, the one closest to 0 set to 0 if 0 lies in between."""
     x = np.linspace(low, high, points)
     if low < 0 < high:
         x[np.abs(x).argmin()] = 0
@@ -191,7 +197,7 @@ def spread(low: float, high: float, points: int = 241) -> np.ndarray:
 
 
 def outside(pre: np.ndarray, x: np.ndarray) -> float:
-    """Compute the share of the pre-activations beyond the ends of the axis."""
+    """Compute the fraction of the pre-activations beyond the ends of the axis."""
     return float(((pre < x[0]) | (pre > x[-1])).mean())
 
 

@@ -1,4 +1,4 @@
-"""Neurons: the active ones of a layer, the effect of one of them, and a summary of all layers."""
+"""Neurons: the most active neurons of a layer, the effect of one neuron, and a summary of all layers."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -50,7 +50,7 @@ from viz.words import Words, joined, plot_words
 
 
 def _layers(scene: Scene) -> tuple[str, ...]:
-    """Return the options: "" for the main head's layer, then every layer."""
+    """Return the options of the layer setting: "" for the main head's layer, then every layer."""
     return ("", *map(str, range(scene.model.config.n_layer)))
 
 
@@ -79,7 +79,7 @@ def _words(words: Words, names: Sequence[str]) -> dict[str, str]:
 
 
 def _token(seen: Seen, at: int) -> str:
-    """Format a prompt token, shortened."""
+    """Format the token at a position, shortened for display."""
     return shorten(visible(seen.facts.pieces[at]), 24)
 
 
@@ -91,7 +91,7 @@ def _python(seen: Seen, lines: Sequence[str], names: str) -> str:
 
 
 def top(seen: Seen) -> Payload:
-    """Build the list of the first neurons in the selected order, with a map of their activations on all tokens."""
+    """Build the list of the top neurons in the selected order, with a map of their activations at all tokens."""
     words, result, at, order = seen.here, seen.result, seen.facts.position, seen.settings.order
     rows = [
         row
@@ -112,7 +112,7 @@ def top(seen: Seen) -> Payload:
 
 
 def _map(seen: Seen) -> Payload:
-    """Draw the activations of the first neurons of the order on every token."""
+    """Draw the activations of the top neurons at every token."""
     words, result, order = seen.here, seen.result, seen.settings.order
     labels = {"neuron": seen.words["neuron"], "activation": seen.words["activation"], "token": words["token"]}
     lines = [
@@ -138,7 +138,7 @@ def _map(seen: Seen) -> Payload:
 
 
 def one(seen: Seen) -> Payload:
-    """Build the payload of one neuron: activations by token, its numbers, and promoted and suppressed tokens."""
+    """Build the payload of one neuron: activations by token, labeled numbers, and promoted and suppressed tokens."""
     words, result, pieces, pushes = seen.here, seen.result, seen.facts.pieces, seen.result.pushes
     sides = {"up": (pushes.up[0], pushes.up_scores[0]), "down": (pushes.down[0], pushes.down_scores[0])}
     largest = float(np.abs(result.post).max()) or 1.0
@@ -173,13 +173,13 @@ def one(seen: Seen) -> Payload:
 
 
 def _columns(result: Neuron) -> dict[str, np.ndarray]:
-    """Return the neuron's numbers at every token, by name. [T] each"""
+    """Return the neuron's values at every token, by name. Each array is [T]."""
     columns = {"pre": result.pre, "post": result.post}
     return columns if result.up is None else columns | {"up": result.up}
 
 
 def _facts(seen: Seen) -> list[list[str]]:
-    """Build labeled numbers of the neuron: its values at the position, its largest activation, and its rank."""
+    """List labeled numbers of the neuron: its values at the position, its largest activation, and its rank."""
     words, at, result = seen.here, seen.facts.position, seen.result
     gated = {"pre": "fact_gate", "up": "fact_up", "post": "fact_post"}
     names = {"pre": "fact_pre", "post": "fact_post"} if result.up is None else gated
@@ -195,7 +195,7 @@ def _facts(seen: Seen) -> list[list[str]]:
 
 
 def curve(seen: Seen) -> Payload:
-    """Draw the activation function with the neuron's tokens on it, above the layer's pre-activations."""
+    """Draw the activation function with the neuron's tokens on it, above a histogram of the layer's pre-activations."""
     words, result, shown, kind = seen.here, seen.result, seen.results["one"], seen.facts.config.mlp
     name = seen.words[f"function_{kind}"]
     notes = [words["note"]]
@@ -216,14 +216,14 @@ def curve(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the cost of reading all layers; done if it is quick."""
+    """Describe the cost of summarizing all layers; no text if they are summarized automatically."""
     if is_quick(seen.facts.n_params, len(seen.facts.tokens)):
         return {"text": "", "done": True}
     return {"text": seen.here["hint"]}
 
 
 def _survey(seen: Seen) -> Survey | None:
-    """Return the survey of all layers, computed at once or by the button; None before that."""
+    """Return the survey of all layers, whether computed automatically or by the button; None before that."""
     return seen.results["quick"] or seen.results["survey"]
 
 
@@ -249,7 +249,7 @@ def bins(seen: Seen) -> Payload:
 
 
 def shares(seen: Seen) -> Payload:
-    """Draw the shares of active neurons by layer, with a note on the activation function."""
+    """Draw the fractions of never active, quiet and active neurons by layer, with a note on the activity threshold."""
     words, result = seen.here, _survey(seen)
     if result is None:
         return _placeholder(seen)
@@ -278,12 +278,12 @@ def neurons(
     """List the most active MLP neurons of a layer and the token that each promotes most.
 
     Args:
-        order: Sort key. here: size of the activation at the position; prompt: its largest size over the prompt;
-            writes: length of the neuron's output at the position.
+        order: Sort key, in decreasing order. here: |activation| at the position; prompt: largest |activation| over the
+            prompt; writes: length of the neuron's output vector at the position.
 
     Returns:
-        neurons: neuron, activation at the position, peak (position of its largest activation), largest (its value
-        there), and towards (the token that it promotes most).
+        neurons: neuron, activation at the position, peak (position of its largest |activation|), largest (its
+        activation there), and towards (the token that it promotes most).
     """
     t = place(scene, position)
     check_head(scene.model, layer, 0)
@@ -306,14 +306,14 @@ def neurons(
 
 
 def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1, 100)] = 8) -> dict:
-    """Measure one MLP neuron on the prompt: its numbers at every token, and the tokens that it promotes and suppresses.
+    """Measure one MLP neuron on the prompt: its values at every token, and the tokens it promotes and suppresses.
 
     Args:
-        neuron: Number of the neuron, counted from 0.
+        neuron: Index of the neuron, counted from 0.
 
     Returns:
-        pre, post and, for gated MLPs, up: one number per token, before and after the activation function; function:
-        the activation function at its pre-activations; promotes, suppresses: tokens with a score.
+        pre, post and, for gated MLPs, up: pre-activation (of the gate in gated MLPs), activation and up projection, one
+        number per token; function: the activation function at pre; promotes, suppresses: tokens, each with its score.
     """
     config = scene.model.config
     check_head(scene.model, layer, 0)
@@ -339,12 +339,13 @@ def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1,
 
 
 def neuron_survey(scene: Scene) -> dict:
-    """Summarize the MLP neurons of every layer: the share that is active, and the largest activation.
+    """Summarize the MLP neurons of every layer: the fractions that are active, the largest activation, and a histogram.
 
     Returns:
-        layers: never: share of neurons that are active at no token; quiet: share that never reach the root mean
-        square of their layer; active: share of (token, neuron) pairs; largest: the activation of the largest
-        size, with its token and neuron; counts: number of activations between the edges (null: unbounded).
+        edges: bounds of the histogram's bins (null: unbounded). layers: never: fraction of neurons that are active at
+        no token; quiet: fraction that never reach the root mean square of their layer; active: fraction of (token,
+        neuron) pairs that are active; largest: the activation of largest magnitude, with its token and neuron; counts:
+        number of activations in each bin.
     """
     result: Survey = measured(VIEW, "quick", scene) or measured(VIEW, "survey", scene)
     rows = [

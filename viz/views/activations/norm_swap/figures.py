@@ -14,15 +14,15 @@ HEIGHT = 380
 
 
 def size_figure(before: np.ndarray, after: np.ndarray, position: int, words: Mapping[str, str]) -> go.Figure:
-    """Draw the length of the residual stream by layer on a log scale: median and maximum of the tokens, and one token.
+    """Draw the length of the residual stream by layer on a log scale: median and maximum over tokens, and one token.
 
-    before, after [L + 1, T]; NaN and 0 leave gaps. `words`: "before", "after", "median", "largest", "here", "layer"
-    and "length".
+    before, after [L + 1, T]; NaN and 0 leave gaps. `words`: "before", "after", "median", "largest", "here", "layer" and
+    "length".
     """
     traces = []
     for name, table, color, width in (("before", before, HUES[7], 5), ("after", after, BLUE, 2)):
         for part, dash, values in (
-            ("median", "solid", np.median(table, axis=1)),  # NaN if it is for any token
+            ("median", "solid", np.median(table, axis=1)),  # NaN if the value is NaN for any token
             ("largest", "dash", _largest(table)),
             ("here", "dot", table[:, position]),
         ):

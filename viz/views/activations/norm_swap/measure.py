@@ -1,4 +1,4 @@
-"""Measurements of a run with changed norms: the whole prompt, the residual stream, and one prediction."""
+"""Measurements of a run with changed norms: over the whole prompt, of the residual stream, and of one prediction."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,26 +20,26 @@ from viz.views.activations.runs import is_quick
 
 @dataclass(frozen=True, eq=False)
 class Changed:
-    """A run with changed norms; its results cover the n leading tokens whose numbers all stay within float32."""
+    """A run with changed norms; its results cover the n leading tokens whose values are all finite in float32."""
 
     read: np.ndarray  # input of the output head, float32 [n, D]
     before: np.ndarray  # length of each token's stream entering block l in the unchanged run, float64 [L + 1, T]
-    lengths: np.ndarray  # and in the changed run; NaN after an overflow
-    overflow: int | None  # block in which the first number left float32; n_layer: the final norm or the logits
+    lengths: np.ndarray  # the same in the changed run; NaN after an overflow
+    overflow: int | None  # block of the first overflow of float32; n_layer: the final norm or the logits
     kl: float | None  # mean over the n tokens of KL(p before || p after), in nats
-    losses: tuple[float, float] | None  # mean loss of their next tokens, before and after, in nats per token
+    losses: tuple[float, float] | None  # mean next-token loss of these tokens, before and after, in nats per token
 
     def run(self, scene: Scene) -> Swapped:
-        """Convert to the model package's Swapped."""
+        """Convert to the `Swapped` of the model package."""
         read = torch.from_numpy(self.read)
         return Swapped(scene.model.model, read, self.before, self.lengths, self.overflow, self.kl, self.losses)
 
 
 @dataclass(frozen=True, eq=False)
 class Next:
-    """One prediction before and after the change."""
+    """The prediction at one position, before and after the change."""
 
-    table: pd.DataFrame  # of model.attention.effects.next_tokens
+    table: pd.DataFrame  # from model.attention.effects.next_tokens
     entropy: tuple[float, float]  # before and after, nats
     kl: float  # KL(p before || p after), nats
 
@@ -75,7 +75,10 @@ def measure_changed(scene: Scene, settings: Settings, progress: Progress = silen
 
 
 def measure_next(scene: Scene, settings: Settings, results: Mapping[str, Changed | None]) -> Next | None:
-    """Compare the prediction at the selected position before and after; None before the run or after an overflow."""
+    """Compare the prediction at the selected position before and after the change.
+
+    None without a changed run, or if the values at this position overflow.
+    """
     changed, at = results["quick"] or results["changed"], scene.position
     if changed is None or at >= len(changed.read):
         return None

@@ -1,4 +1,4 @@
-"""Change the norm: the effect on the prediction of norms that are exchanged, lose a part, are frozen or removed."""
+"""Change the norm: how predictions change if norms are swapped, lose a part, or are frozen or removed."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ _FIELDS = ("swap", "where", "norm")
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the cost of the further run: its seconds, or that it starts at once."""
+    """Describe the cost of the changed run: its seconds, or that it starts automatically."""
     facts = seen.facts
     if is_quick(facts.n_params, len(facts.tokens)):
         return {"text": seen.here["at_once"], "done": True}
@@ -82,17 +82,17 @@ def job(seen: Seen) -> Payload:
 
 
 def _changed(seen: Seen) -> Changed | None:
-    """Return the changed run, computed at once or by the button; None before that."""
+    """Return the changed run, whether computed automatically or by the button; None before that."""
     return seen.results["quick"] or seen.results["changed"]
 
 
 def _placeholder(seen: Seen) -> Payload:
-    """Build the placeholder that a part shows before the changed run."""
+    """Build the placeholder of a part that needs the changed run."""
     return {"empty": {"text": seen.here["empty"], "hint": seen.here["empty_hint"]}}
 
 
 def _change_name(seen: Seen) -> str:
-    """Format the change for titles."""
+    """Format the name of the change for titles."""
     settings, config, words = seen.settings, seen.facts.config, seen.words.within("settings")
     if settings.where == "one":
         where = place_name(seen.all_words, config, places(config, settings)[0])
@@ -102,13 +102,13 @@ def _change_name(seen: Seen) -> str:
 
 
 def _overflow_note(seen: Seen) -> str:
-    """Describe where the numbers overflow and how many tokens stay finite; "" without an overflow."""
+    """Describe where values overflow and for how many tokens they stay finite; "" without an overflow."""
     changed, words = _changed(seen), seen.words
     if changed is None or changed.overflow is None:
         return ""
     n, T, L = len(changed.read), len(seen.facts.tokens), seen.facts.config.n_layer
     where = words["in_output"] if changed.overflow == L else words["in_layer"].format(layer=changed.overflow)
-    token = quoted(seen.facts.pieces[n])  # the first with an overflow
+    token = quoted(seen.facts.pieces[n])  # the first token with an overflow
     return joined([where, words["some_left" if n else "none_left"].format(n=n, T=T, token=token)])
 
 
@@ -126,7 +126,7 @@ def _python(seen: Seen, last: str, imports: Sequence[str] = ()) -> str:
 
 
 def facts(seen: Seen) -> Payload:
-    """Build the summary over the prompt: KL, loss, perplexity and any overflow."""
+    """Build the summary over the prompt: KL divergence, loss, perplexity and any overflow."""
     words, changed = seen.here, _changed(seen)
     if changed is None:
         return _placeholder(seen)
@@ -146,7 +146,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def perplexity(loss: float) -> str:
-    """Format exp(loss), as a power of ten if a float cannot hold it."""
+    """Format exp(loss), as a power of ten if it would overflow a float."""
     return number(math.exp(loss)) if loss < 700 else f"10^{whole(loss / math.log(10))}"
 
 
@@ -154,7 +154,7 @@ _LOSS = (nats, perplexity)
 
 
 def prediction(seen: Seen) -> Payload:
-    """Build the table of the most likely next tokens before and after; a placeholder if the numbers overflow."""
+    """Build the table of the most likely next tokens before and after the change; a placeholder after an overflow."""
     words, at, result = seen.here, seen.facts.position, seen.results["next"]
     if _changed(seen) is None:
         return _placeholder(seen)
@@ -177,7 +177,7 @@ def prediction(seen: Seen) -> Payload:
 
 
 def sizes(seen: Seen) -> Payload:
-    """Draw the length of the stream in each layer before and after."""
+    """Draw the length of the residual stream in each layer, before and after the change."""
     words, changed, at = seen.here, _changed(seen), seen.facts.position
     if changed is None:
         return _placeholder(seen)
@@ -205,19 +205,19 @@ def norm_swap(
     position: int = -1,
     most: Rows = 10,
 ) -> dict:
-    """Measure the effect on the prediction of norms that are exchanged, lose a part, are frozen or removed.
+    """Measure how predictions change if norms are swapped for the other kind, lose a part, or are frozen or removed.
 
     Args:
-        change: other: LayerNorm and RMSNorm exchanged. no_mean, no_gain, no_bias: without that part. frozen: divided
-            by a constant. removed: the input passes through unchanged.
-        where: all, norm1, norm2 or final norms; one: the norm selected by layer and site.
-        layer: Layer of the norm, for one.
-        site: Site of the norm, for one: norm1, norm2 or final.
+        change: other: the other kind, LayerNorm or RMSNorm. no_mean, no_gain, no_bias: the norm without that part.
+            frozen: the same divisor for every token. removed: the input passes through unchanged.
+        where: all norms, the norms at one site (norm1, norm2, final), or one: the norm given by layer and site.
+        layer: Layer of the norm if where is one.
+        site: Site of the norm if where is one: norm1, norm2 or final.
 
     Returns:
         kl: mean KL divergence of the predictions (nats); loss: before and after (nats per token); overflow: the block
-        in which numbers left the range of float32; next: tokens with p_before, p_after and logits; lengths: of
-        the stream by layer and token, before and after.
+        in which values first overflow float32, or null; next: the most likely next tokens, each with p_before, p_after
+        and logits; lengths: length of the residual stream by layer and token, before and after.
     """
     t, config = place(scene, position), scene.model.config
     one = index_of(scene.model, layer, site) if where == "one" else 0

@@ -1,4 +1,4 @@
-"""Figures of one norm: its steps on one token as numbers that add up, and histograms of values, gains and biases."""
+"""Figures of one norm: its steps on one token, in displayed digits that add up, and histograms."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from viz.charts.lines import band, bars, grid, line, token_data
 from viz.labels import plotly_text
 from viz.numbers import decimals, number, plain
 
-LARGEST, FIRST = 8, 4  # rows of the table: dimensions with the largest |x|, and the first dimensions
-TAIL = 0.001  # share of the values that a histogram leaves out at either end if they would flatten the others
+LARGEST, FIRST = 8, 4  # numbers of dimensions in the table: those with the largest |x|, and the first ones
+TAIL = 0.001  # fraction of the values that a histogram omits at each end if they would compress the rest
 BINS = 80
-POINTS = 300  # up to here points are drawn, each of them an element of the page; beyond it one line
-HEIGHT, NARROW = 300, 560  # pixels: two panels side by side, and stacked
+POINTS = 300  # maximum number of points drawn as markers, each an element of the page; more are drawn as a line
+HEIGHT, NARROW = 300, 560  # heights in pixels of two panels, side by side and stacked
 SITES = {"norm1": BLUE, "norm2": ORANGE, "final": GREEN}
 
 # One formula per step: Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich 2019, eq. 4.
@@ -36,19 +36,19 @@ LETTERS = {
 
 
 def shown_dimensions(x: np.ndarray) -> list[int]:
-    """Return the dimensions with the largest |x| in descending order, then the first of the others. x [D]"""
+    """Return the dimensions with the largest |x| in decreasing order, then the first of the remaining ones. x [D]"""
     largest = [int(d) for d in np.argsort(-np.abs(x), kind="stable")[:LARGEST]]
     return largest + [d for d in range(min(FIRST, len(x))) if d not in largest]
 
 
 def decimals_for(values: np.ndarray) -> int:
-    """Compute the decimals that show the largest magnitude with six significant digits; 3 to 8."""
+    """Compute the number of decimals that gives the largest magnitude six significant digits, clamped to 3 to 8."""
     top = float(np.abs(values).max(initial=0))
     return min(max(5 - math.floor(math.log10(top)), 3), 8) if top else 3
 
 
 def walk_table(walk: Any) -> dict:
-    """Build the table of the steps on some dimensions; x − μ and n · γ + β add up in the displayed digits.
+    """Build the table of the steps for selected dimensions. x − μ and n · γ + β are exact in the displayed digits.
 
     {"columns": [signs], "rows": [{"d", "cells": [[displayed, in full], ...]}], "mean": displayed, or None for RMSNorm}
     """
@@ -65,7 +65,7 @@ def walk_table(walk: Any) -> dict:
 
 
 def _cells(walk: Any, d: int, places: tuple[int, int, int]) -> list[list]:
-    """Build one row of the table: [displayed, in full] for each column, then the model's own output."""
+    """Build the cells of one row, [displayed, in full] each: one per column, then the model's own output."""
     dx, dn, dy = places
     cells = [(walk.x[d], round(walk.x[d], dx), dx)]
     if walk.mean is not None:  # from the displayed numbers, so that the subtraction is exact on the page
@@ -79,9 +79,10 @@ def _cells(walk: Any, d: int, places: tuple[int, int, int]) -> list[list]:
 
 
 def walk_steps(walk: Any, words: Mapping[str, str]) -> list[dict]:
-    """Build the steps in formula order: {"name", "title", "sign", "letters", "numbers", "values" [D], "top"} each.
+    """Build the steps in the order of the formula.
 
-    `words`: "numbers_x", "span", and "step_<name>" of each.
+    Each is {"name", "title", "sign", "letters", "numbers", "values" [D], "top"}. `words`: "numbers_x", "span", and
+    "step_<name>" of each step.
     """
     steps = [_step("x", "x ∈ ℝᴰ", words["numbers_x"].format(D=len(walk.x), **_range(walk.x)), walk.x)]
     if walk.mean is not None:
@@ -118,13 +119,13 @@ class NormPanel:
     """One panel of a figure."""
 
     traces: Sequence[Any]  # Plotly traces
-    x: str  # names of the axes, with units
+    x: str  # axis titles, with units
     y: str
     more: Mapping[str, Any] = field(default_factory=dict)  # options of the x axis
 
 
 def panels_figure(sides: Sequence[NormPanel]) -> go.Figure:
-    """Draw one panel, or two side by side that are stacked on a narrow page."""
+    """Draw one panel, or two panels side by side that are stacked on a narrow page."""
     names = [str(n) for n in range(len(sides))]
     x = {name: axis(side.x, {"showgrid": False, **side.more}) for name, side in zip(names, sides, strict=True)}
     y = {name: axis(side.y, {"rangemode": "tozero"}) for name, side in zip(names, sides, strict=True)}
@@ -139,17 +140,17 @@ def panels_figure(sides: Sequence[NormPanel]) -> go.Figure:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """A histogram without the few extreme values that would flatten the others."""
+    """A histogram, without the extreme values if they would compress the rest."""
 
     edges: np.ndarray  # [n + 1]
     counts: np.ndarray  # [n]
-    outside: int  # values beyond the edges
+    outside: int  # number of values beyond the edges
     low: float  # smallest and largest of all values
     high: float
 
 
 def counted(values: np.ndarray) -> Counted:
-    """Build a histogram of at most BINS bins; it covers the middle 99.8% if the tails reach far beyond it."""
+    """Build a histogram of at most BINS bins, of only the central 99.8% of the values if the tails are much longer."""
     flat = np.asarray(values, dtype=np.float64).ravel()
     low, high = float(flat.min()), float(flat.max())
     start, end = np.quantile(flat, (TAIL, 1 - TAIL))
@@ -161,7 +162,7 @@ def counted(values: np.ndarray) -> Counted:
 
 
 def histogram(values: Counted, name: str, unit: str, color: str) -> go.Bar:
-    """Draw a histogram whose bars show their bounds on hover. `unit` names the counted quantity."""
+    """Draw a histogram that shows the bounds of each bin on hover. `unit` names the counted quantity."""
     edges = values.edges
     ends = [f"{number(low)} … {number(high)}" for low, high in pairwise(edges)]
     middle = ((edges[:-1] + edges[1:]) / 2).tolist()
@@ -175,9 +176,10 @@ def histogram(values: Counted, name: str, unit: str, color: str) -> go.Bar:
 def spread_traces(
     table: np.ndarray, places: Sequence[tuple[int, str]], words: Mapping[str, str], legend: bool
 ) -> list[go.Scatter]:
-    """Draw the 5%, 50% and 95% quantiles of a parameter by layer, one color per site. table [norms, 3]
+    """Draw the 5%, 50% and 95% quantiles of a parameter by layer, in one color per site.
 
-    `words`: a name for each site, "low", "median", "high", "layer".
+    `table` [norms, 3]; `places`: the layer and site of each row. `words`: a name for each site, "low", "median",
+    "high", "layer".
     """
     traces, hover = [], f"{plotly_text(words['layer'])} %{{x}}: %{{y:.4g}}"
     for site, color in SITES.items():
@@ -202,7 +204,10 @@ _PARTS = ("low", "median", "high")
 def size_traces(
     sizes: np.ndarray, batch: np.ndarray, names: tuple[str, str], labels: Sequence[str], *, pick: bool = False
 ) -> list[go.Scatter]:
-    """Draw two rows of points, model norm and BatchNorm; with `pick`, a click selects a token. sizes, batch [n]"""
+    """Draw one series of points for the model's norm and one for BatchNorm. sizes, batch [n]
+
+    With `pick`, a click selects a token.
+    """
     n = len(sizes)
     traces = []
     for values, name, color in ((batch, names[1], ORANGE), (sizes, names[0], BLUE)):

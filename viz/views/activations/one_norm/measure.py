@@ -1,4 +1,4 @@
-"""Measurements of one norm: its steps on one token, its values before and after, and BatchNorm in its place."""
+"""Measurements of one norm: its steps on one token, its input and output values, its parameters, and BatchNorm."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,24 +35,24 @@ class Both:
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Histograms of the norm's gain and bias; None for a norm without bias."""
+    """Histograms of the norm's gain and bias; `bias` is None for a norm without one."""
 
     gain: Counted
     bias: Counted | None
 
 
 def place_of(config: ModelConfig, settings: Settings) -> Place:
-    """Return the place of the selected norm."""
+    """Return the layer and site of the selected norm."""
     return norms_of(config)[int(settings.norm)]
 
 
 def _norm(scene: Scene, settings: Settings) -> Norm:
-    """Return the model's own module of the selected norm."""
+    """Return the model's module for the selected norm."""
     return norm_of(scene.model.model, *place_of(scene.model.config, settings))
 
 
 def measure_read(scene: Scene, settings: Settings) -> np.ndarray:
-    """Return the norm's input, float32 [T, D]. Raises InputError if edits drove it beyond the range of float32."""
+    """Return the norm's input, float32 [T, D]. Raises InputError if it overflows float32 because of edits."""
     x = norm_input(scene.trace, *place_of(scene.model.config, settings))
     if not np.isfinite(x).all():
         raise InputError(
@@ -82,7 +82,7 @@ def measure_gains(scene: Scene, settings: Settings) -> Parameters:
 
 
 def measure_all(scene: Scene, settings: Settings) -> dict[str, np.ndarray]:
-    """Compute the 5%, 50% and 95% quantiles of "gain" and any "bias" of every norm. float64 [norms, 3] each"""
+    """Compute the 5%, 50% and 95% quantiles of the gain and any bias of every norm: float64 [norms, 3] each."""
     return quantiles(scene.model.model)
 
 

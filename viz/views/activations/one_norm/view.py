@@ -1,4 +1,4 @@
-"""One norm: its formula on one token, its values before and after, its gain and bias, and BatchNorm instead."""
+"""One norm: its formula on one token, its input and output values, its gain and bias, and BatchNorm for comparison."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -61,14 +61,14 @@ _SHOWN_WORDS = ("dimension", "dimension_help", "dimensions", "model")  # read by
 
 
 def _names(seen: Seen) -> dict[str, str]:
-    """Return the norm's kind and place, as formatted for titles."""
+    """Return the norm's kind and place, formatted for titles."""
     config = seen.facts.config
     place = place_name(seen.all_words, config, place_of(config, seen.settings))
     return {"kind": kind_name(config), "place": place}
 
 
 def _figure(seen: Seen, sides: Sequence[NormPanel], notes: Sequence[str]) -> Payload:
-    """Build the payload of a figure of this norm, except its columns and Python lines."""
+    """Build the payload of a figure of this norm, without the columns and Python lines."""
     layer, site = place_of(seen.facts.config, seen.settings)
     return {
         "figure": panels_figure(sides),
@@ -83,7 +83,7 @@ def _python(seen: Seen, lines: Sequence[str], names: str) -> str:
 
 
 def _norm_arguments(seen: Seen) -> str:
-    """Format the norm's place as arguments of a Python call."""
+    """Format the norm's layer and site as arguments of a Python call."""
     layer, site = place_of(seen.facts.config, seen.settings)
     return f"{layer}, {site!r}"
 
@@ -92,7 +92,7 @@ def _norm_arguments(seen: Seen) -> str:
 
 
 def walk(seen: Seen) -> Payload:
-    """Build the steps of the norm on one token, with a table of some dimensions and a check against the model."""
+    """Build the steps of the norm on one token, with a table of selected dimensions and a check against the model."""
     words, result, position = seen.here, seen.result, seen.facts.position
     top, D = float(abs(result.model_out).max()), len(result.x)
     table, n = walk_table(result), min(LARGEST, D)
@@ -133,7 +133,7 @@ def values(seen: Seen) -> Payload:
 
 
 def gains(seen: Seen) -> Payload:
-    """Draw the histograms of the norm's gain and, if it has one, its bias."""
+    """Draw the histograms of the norm's gain and of its bias, if it has one."""
     words, result = seen.here, seen.result
     both = {"gain": result.gain} | ({} if result.bias is None else {"bias": result.bias})
     named = {seen.words[name]: each for name, each in both.items()}
@@ -150,7 +150,7 @@ def gains(seen: Seen) -> Payload:
 
 
 def _outside(seen: Seen, histograms: Mapping[str, Counted]) -> str:
-    """Describe how many values each histogram leaves out, and the range of all values."""
+    """Describe how many values each histogram omits, and the range of all values."""
     text = seen.words["outside"]
     return joined(
         text.format(n=whole(each.outside), name=name, low=number(each.low), high=number(each.high))
@@ -163,7 +163,7 @@ def _outside(seen: Seen, histograms: Mapping[str, Counted]) -> str:
 
 
 def every(seen: Seen) -> Payload:
-    """Draw the gain and bias of all norms by layer."""
+    """Draw the quantiles of the gain and bias of all norms by layer."""
     words, config, tables = seen.here, seen.facts.config, seen.result
     labels = {name: words[name] for name in ("low", "median", "high", "layer")}
     labels |= {site: words[place_key(config, site)] for site in SITES}
@@ -190,7 +190,7 @@ def every(seen: Seen) -> Payload:
 
 
 def batch(seen: Seen) -> Payload:
-    """Draw the sizes under the model's norm and under BatchNorm, by token and by dimension."""
+    """Draw the root mean square of each token and the standard deviation of each dimension, under both norms."""
     words, result, kind = seen.here, seen.result, kind_name(seen.facts.config)
     names = (kind, "BatchNorm")
     dimensions = [plotly_text(words["dimension"].format(d=d)) for d in range(len(result.own_dimensions))]
@@ -211,7 +211,7 @@ def batch(seen: Seen) -> Payload:
 
 
 def why(seen: Seen) -> Payload:
-    """Explain with this prompt's numbers why the model does not use BatchNorm."""
+    """Explain with numbers from this prompt why the model does not use BatchNorm."""
     words, result, kind = seen.here, seen.result, kind_name(seen.facts.config)
     last = len(seen.facts.tokens) - 1
 
@@ -239,13 +239,15 @@ def norm(scene: Scene, layer: int = 0, site: Site = "norm1", position: int = -1)
     """Compute every step of one norm (LayerNorm or RMSNorm) on one token, and compare the norm with BatchNorm.
 
     Args:
-        site: norm1 and norm2 belong to attention and MLP of the layer; final comes before the output.
+        site: norm1 is the norm of the layer's attention, norm2 that of its MLP; final comes before the output head.
         position: Position of the token whose vector is normalized; negative counts from the end.
 
     Returns:
-        walk: x, mean, centered, spread, divisor, normalized, gain, scaled, bias and out, each with d_model numbers if
-        it is a vector; model_out: output of the model's own norm; gap: the largest difference from it. batch:
-        root mean squares and changes under BatchNorm.
+        walk: x, mean, centered, spread (variance or mean square), divisor, normalized, gain, scaled, bias and out, each
+        with d_model numbers if it is a vector; model_out: output of the model's own norm; gap: largest absolute
+        difference from it. batch: results of the model's norm (own_) and of BatchNorm (batch_): tokens (root mean
+        square of each), dimensions (standard deviation of each), later (largest change of token 0 without the last
+        token) and alone (largest absolute value of token 0 as the only token).
     """
     selected = at(scene, position)
     index = index_of(scene.model, layer, site)
@@ -257,10 +259,10 @@ def norm(scene: Scene, layer: int = 0, site: Site = "norm1", position: int = -1)
 
 
 def norm_gains(playground: Playground, model: LanguageModel) -> dict:
-    """Compute the 5%, 50% and 95% quantiles over the dimensions of the gain and bias of every norm of a model.
+    """Compute the 5%, 50% and 95% quantiles, over the dimensions, of the gain and bias of every norm of a model.
 
     Returns:
-        norms: layer, site, gain and, if the model has biases, bias: three numbers each.
+        norms: layer, site, gain and, if the model has biases, bias. Gain and bias are lists of the three quantiles.
     """
     tables = measured(VIEW, "all", unprompted(playground, model))
     rows = [

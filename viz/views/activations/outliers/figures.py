@@ -1,4 +1,4 @@
-"""The figure of one token's dimensions compared with those of the other tokens."""
+"""The figure that compares the dimensions of one token's vector with those of the other tokens."""
 
 from collections.abc import Mapping
 
@@ -15,9 +15,10 @@ from viz.views.activations.figures import BELOW
 def dimension_figure(
     token: np.ndarray, others: np.ndarray | None, name: str, limit: float, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw |x| of every dimension at one token, the median over the other tokens, and the outlier threshold. [D] each
+    """Draw |x| of every dimension at one token, the median over the other tokens, and the outlier threshold.
 
-    The axis is logarithmic, so zeros leave gaps. `words`: "dimension", "size", "others", "limit".
+    `token` and `others` are [D]. The axis is logarithmic, so zeros leave gaps. `words`: "dimension", "size", "others",
+    "limit".
     """
     D = len(token)
     hover, thin = f"{plotly_text(words['dimension'])} %{{x}}<br>%{{y:.6g}}", {"mode": "lines"}

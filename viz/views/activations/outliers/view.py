@@ -1,4 +1,4 @@
-"""Outliers: the few dimensions that are far larger than the others, and the tokens in which they occur."""
+"""Outliers: the few dimensions that are far larger than the rest, and the tokens at which they occur."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,34 +33,34 @@ from viz.views.activations.outliers.figures import dimension_figure
 from viz.views.activations.stream import STREAM, Row, row_name, row_of, rows_payload, shared
 from viz.words import joined
 
-SITES = {"norm1": ("norm1", "final"), "norm2": ("norm2", "final")}  # option: sites of its norms
-DIMENSIONS = 16  # columns of the map
-LISTED, CARRIERS = 100, 12  # rows of the two tables
+SITES = {"norm1": ("norm1", "final"), "norm2": ("norm2", "final")}  # option -> sites of its norms
+DIMENSIONS = 16  # number of columns of the map
+LISTED, CARRIERS = 100, 12  # maximum number of rows of each table
 RULE, SITE = Choice("rule", tuple(RULES)), Choice("site", tuple(SITES))
 
 
 @dataclass(frozen=True, eq=False)
 class Outliers:
-    """The outliers by one rule before R norms, and the C dimensions with the largest ratios."""
+    """The outliers under one rule in the inputs of R norms, and the C dimensions with the largest ratios."""
 
-    rule: str  # of RULES
+    rule: str  # key of RULES
     sites: tuple[str, ...]
     norms: tuple[Row, ...]  # the R norms in the order of the computation
     row: int  # index of the norm with the largest ratio
     median: np.ndarray  # median of |x| over tokens and dimensions, float64 [R]
     limit: np.ndarray  # smallest outlying |x|, float64 [R]
-    dimensions: tuple[int, ...]  # the C dimensions, the largest ratio first
-    value: np.ndarray  # the x with the largest |x| over tokens, float32 [R, C]
+    dimensions: tuple[int, ...]  # the C dimensions, by decreasing ratio
+    value: np.ndarray  # x with the largest |x| over tokens, float32 [R, C]
     ratio: np.ndarray  # |value| / median, float64 [R, C]
-    carrier: np.ndarray  # position of its token, int32 [R, C]
+    carrier: np.ndarray  # position of the token with this x, int32 [R, C]
     table: pd.DataFrame  # from model.activations.residual_statistics.outliers
     carriers: pd.DataFrame  # from model.activations.residual_statistics.carriers
-    attention: float  # weight on the first token, mean over heads and later tokens; NaN for a prompt of one token
+    attention: float  # mean weight on the first token, over heads and later tokens; NaN for a prompt of one token
 
 
 @dataclass(frozen=True, eq=False)
 class Dimensions:
-    """Every dimension of one norm's input, at one token and at the others."""
+    """The magnitudes of all dimensions of one norm's input, at one token and over the other tokens."""
 
     row: int  # index in Outliers.norms
     token: int
@@ -69,7 +69,7 @@ class Dimensions:
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, StreamStatistics]) -> Outliers:
-    """Find the outliers before the norms of the selected sites."""
+    """Find the outliers in the inputs of the norms at the selected sites."""
     stream, rule, sites = results["stream"], settings.rule, SITES[settings.site]
     rows, dimensions = stream.rows(sites), top_dimensions(stream, sites, DIMENSIONS)
     ratio = np.stack([ratios(stream, n)[dimensions] for n in rows])
@@ -96,7 +96,7 @@ def _highest(stream: StreamStatistics, rows: Sequence[int]) -> int:
 
 
 def measure_one(scene: Scene, settings: Settings, results: Mapping[str, StreamStatistics]) -> Dimensions:
-    """Measure one norm's input at one token: the clicked row and selected token, by default of the largest ratio."""
+    """Measure one norm's input at one token: the clicked row and the selected token, or those of the largest ratio."""
     stream = results["stream"]
     rows = stream.rows(SITES[settings.site])
     norms = [stream.norms[n] for n in rows]
@@ -109,7 +109,7 @@ def measure_one(scene: Scene, settings: Settings, results: Mapping[str, StreamSt
 
 
 def median_of_others(sizes: np.ndarray, token: int) -> np.ndarray | None:
-    """Compute the median over the other tokens; None for a prompt of one token. sizes [T, D] -> [D]"""
+    """Compute each dimension's median over all tokens except `token`; None if there is only one. [T, D] -> [D]"""
     return np.median(np.delete(sizes, token, 0), 0) if len(sizes) > 1 else None
 
 
@@ -117,7 +117,7 @@ def median_of_others(sizes: np.ndarray, token: int) -> np.ndarray | None:
 
 
 def _token(seen: Seen, at: int) -> str:
-    """Format a token's position and text."""
+    """Format a token's position and string."""
     return f"{at} {quoted(seen.facts.pieces[at])}"
 
 
@@ -127,7 +127,7 @@ def _python(seen: Seen, lines: Sequence[str], names: str, imports: Sequence[str]
 
 
 def grid(seen: Seen) -> Payload:
-    """Draw the map of the dimensions with the largest numbers before every norm; dots mark outliers."""
+    """Draw the map of the dimensions with the largest ratios at the input of every norm; dots mark outliers."""
     words, result, dimensions = seen.here, seen.result, seen.result.dimensions
     size = abs(result.value)  # [R, C]
     names = [row_name(seen, norm) for norm in result.norms]
@@ -157,14 +157,14 @@ def grid(seen: Seen) -> Payload:
 
 
 def _cell(seen: Seen, r: int, c: int) -> str:
-    """Format the value, ratio and token of a cell for its hover."""
+    """Format the hover text of a cell: its value, ratio and token."""
     result = seen.result
     value, ratio = signed(float(result.value[r, c])), number(float(result.ratio[r, c]))
     return plotly_text(seen.here["cell"].format(value=value, ratio=ratio, token=_token(seen, result.carrier[r, c])))
 
 
 def tables(seen: Seen) -> Payload:
-    """Build the tables of the outlying numbers and of the tokens that carry them."""
+    """Build the tables of the outlying values and of the tokens that carry them."""
     words, result = seen.here, seen.result
     rows = [
         {
@@ -208,7 +208,7 @@ def tables(seen: Seen) -> Payload:
 
 
 def _largest(seen: Seen) -> str:
-    """Describe the largest number of a run without outliers."""
+    """Describe the largest value of a run without outliers."""
     result, r = seen.result, seen.result.row
     return seen.here["none"].format(
         value=signed(float(result.value[r, 0])),
@@ -220,7 +220,7 @@ def _largest(seen: Seen) -> str:
 
 
 def one(seen: Seen) -> Payload:
-    """Draw every dimension of one norm's input, at the measured token and at the others."""
+    """Draw every dimension of one norm's input, at the measured token and over the other tokens."""
     words, shown, result = seen.here, seen.results["one"], seen.results["main"]
     site, layer = result.norms[shown.row]
     at, reach, n = shown.token, float(result.limit[shown.row]), len(shown.size)
@@ -256,14 +256,14 @@ def outliers(
     """Find the few residual stream dimensions that are far larger than the others, and the tokens that carry them.
 
     Args:
-        rule: Definition of an outlier. massive: at least 1000 times the median and at least 100. x1000, x100, x20: at
-            least that multiple of the median. int8: at least 6.
-        site: Norms to search before: norm1 or norm2; the final norm is always included.
+        rule: Definition of an outlier. massive: |x| at least 1000 times the median |x| and at least 100. x1000, x100,
+            x20: at least that multiple of the median. int8: at least 6.
+        site: Site of the norms whose inputs are searched: norm1 or norm2; the final norm is always included.
 
     Returns:
-        dimensions: site, layer, dimension, token (position), value, ratio to the median size; carriers: tokens with
-        entries (number of outlying values) and norms (number of norms with one); count: outlying dimensions in
-        all.
+        dimensions: site, layer, dimension, token (position), value, ratio (|value| relative to the median); carriers:
+        tokens with entries (number of outlying values) and norms (number of norms with an outlier); count: total number
+        of outlying (norm, dimension) pairs.
     """
     result: Outliers = measured(VIEW, "main", scene, rule=rule, site=site)
     return {
@@ -285,7 +285,7 @@ VIEW = View(
     ),
     layout=("form", ("map", "list"), "one"),
     parts={
-        "map": Asking("gridmap", row_of, grid, of="main"),  # a click moves the row on the page itself
+        "map": Asking("gridmap", row_of, grid, of="main"),  # the page itself moves the row on a click
         "list": Custom("outlierlist", tables, settings=()),
         "one": Figure(one, of=("one", "main"), settings=()),
     },

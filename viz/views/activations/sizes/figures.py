@@ -1,4 +1,4 @@
-"""Statistics of the residual stream as curves: across the layers, and across the tokens of one row."""
+"""Statistics of the residual stream as curves: across the layers, and across the tokens for one row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from viz.labels import axis_name, plotly_text
 from viz.theme import HUES
 from viz.views.activations.figures import BELOW
 
-RANGE = (10.0, 90.0)  # percentiles of the tokens at the edges of the gray band
-_MOST_MARKS = 150  # up to here every token has a mark; beyond it only a line, which draws faster
+RANGE = (10.0, 90.0)  # percentiles over the tokens at the edges of the gray band
+_MOST_MARKS = 150  # maximum number of tokens drawn with markers; more are drawn as a line only, which is faster
 _GRAY = HUES[7]
 _HOVER = "%{text}<br>%{y:.6g}"
 
 
 @dataclass(frozen=True, eq=False)
 class LayerCurve:
-    """Rows of a statistic that form one curve across the layers."""
+    """Rows of a statistic that are drawn as one curve across the layers."""
 
     title: str  # "" for a single curve
     rows: Sequence[int]
-    at: Sequence[float]  # position of each row on the axis of layers
-    names: Sequence[str]  # of the rows
+    at: Sequence[float]  # x coordinate of each row on the layer axis
+    names: Sequence[str]  # names of the rows
 
 
 @dataclass(frozen=True)
 class Series:
-    """A highlighted token: its position, its name, escaped for Plotly, and its color."""
+    """A highlighted token: its position, its name (escaped for Plotly) and its color."""
 
     token: int
     name: str
@@ -38,16 +38,16 @@ class Series:
 
 
 def series_of(tokens: Sequence[int], pieces: Sequence[str]) -> list[Series]:
-    """Assign a hue to each token, as far as the hues go."""
+    """Assign a hue to each token, up to the number of hues; further tokens are dropped."""
     return [Series(t, axis_name(t, pieces[t]), hue) for t, hue in zip(tokens, HUES, strict=False)]
 
 
 def profile_figure(
     values: np.ndarray, curves: Sequence[LayerCurve], series: Sequence[Series], words: Mapping[str, str], log: bool
 ) -> go.Figure:
-    """Draw a statistic across the layers: some tokens, over the median and range of all tokens. values [R, T]
+    """Draw a statistic across the layers: the tokens of `series`, and the median and range of all tokens.
 
-    `words`: "value", "layers" (of the axis), "median", "p10", "p90".
+    values [R, T]. `words`: "value", "layers" (of the axis), "median", "p10", "p90".
     """
     panels, y = {}, {}
     scale = LOG | {"nticks": 6 // len(curves)} if log else {}
@@ -77,7 +77,7 @@ def _profile(
 
 
 def _spread(values: np.ndarray) -> np.ndarray:
-    """Compute the 10%, 50% and 90% quantiles of each row's finite numbers, NaN without any. [R, T] -> [R, 3]"""
+    """Compute the 10%, 50% and 90% quantiles of each row's finite values, NaN if it has none. [R, T] -> [R, 3]"""
     parts = (RANGE[0], 50.0, RANGE[1])
     finite = [row[np.isfinite(row)] for row in values]
     return np.array([np.percentile(row, parts) if row.size else [np.nan] * 3 for row in finite])
@@ -86,7 +86,7 @@ def _spread(values: np.ndarray) -> np.ndarray:
 def row_figure(
     row: np.ndarray, pieces: Sequence[str], series: Sequence[Series], words: Mapping[str, str], log: bool
 ) -> go.Figure:
-    """Draw one row's numbers by token, with large colored markers for `series`; a click selects a token. row [T]
+    """Draw one row's values by token, with large colored markers for `series`; a click selects a token. row [T]
 
     `words`: "value", "position" (of the axis), "every" (token).
     """

@@ -1,4 +1,4 @@
-"""Sizes: statistics of every norm's input, and of each sublayer's update to the stream."""
+"""Sizes: statistics of the inputs of all norms, and of the changes by each sublayer and block."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ from viz.words import joined
 
 NUMBER = Choice("number", tuple(STATISTICS), default="rms")
 _SIGNED = ("mean", "along")
-_LOW = ("cosine",)  # the smallest number is the most interesting
+_LOW = ("cosine",)  # statistics whose extreme cell is the smallest value
 _NORM_NUMBERS = ("mean", "variance", "rms", "norm", "divisor")
 
 
 @dataclass(frozen=True, eq=False)
 class StreamSizes:
-    """One statistic of the stream."""
+    """One statistic of the residual stream, with its extreme cell."""
 
     name: str  # key of STATISTICS
     rows: tuple[Row, ...]
@@ -46,18 +46,18 @@ class StreamSizes:
 
     @property
     def log(self) -> bool:
-        """The flag for logarithmic axes of the curves."""
+        """True if the curves have logarithmic axes."""
         return self.name not in _SIGNED and wide(self.values)
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, StreamStatistics]) -> StreamSizes:
-    """Return the selected statistic and its extreme cell."""
+    """Compute the selected statistic and find its extreme cell."""
     rows, values = statistic(results["stream"], settings.number)
     return StreamSizes(settings.number, tuple(rows), values, *extreme(values, settings.number in _LOW))
 
 
 def extreme(values: np.ndarray, smallest: bool) -> tuple[int, int]:
-    """Return the row and column of the number largest in size, or of the smallest number; the first of ties. [R, T]"""
+    """Return the row and column of the smallest value or of the largest magnitude; the first of ties. values [R, T]"""
     finite = np.isfinite(values)
     if not finite.any():
         return 0, 0
@@ -70,13 +70,13 @@ def extreme(values: np.ndarray, smallest: bool) -> tuple[int, int]:
 
 
 def _row(seen: Seen) -> int:
-    """Return the index of the clicked row, by default that of the extreme cell."""
+    """Return the index of the clicked row, by default the row of the extreme cell."""
     sizes: StreamSizes = seen.results["main"]
     return nearest_row(list(sizes.rows), *seen.settings.map) if seen.settings.map else sizes.row
 
 
 def _tokens(seen: Seen) -> tuple[int, ...]:
-    """Return the selected tokens in order of selection, by default the extreme cell's and the one at the position."""
+    """Return the selected tokens in order of selection; by default the extreme cell's and the one at the position."""
     return seen.facts.picked or tuple(dict.fromkeys((seen.results["main"].token, seen.facts.position)))
 
 
@@ -116,7 +116,7 @@ def grid(seen: Seen) -> Payload:
 
 
 def _reads(seen: Seen) -> str:
-    """Describe the tensors behind the rows, as this model is wired."""
+    """Describe the tensors behind the rows for this model's wiring: pre-norm, post-norm or parallel."""
     words, config, name = seen.here, seen.facts.config, seen.result.name
     if STATISTICS[name] == "blocks":
         return words["reads_blocks"]
@@ -127,12 +127,12 @@ def _reads(seen: Seen) -> str:
 
 
 def _opened(seen: Seen) -> list[str]:
-    """Explain the row that is displayed by default; empty after a click."""
+    """Explain which row is displayed by default; empty after a click."""
     return [] if seen.settings.map else [seen.here["opened_low" if seen.result.name in _LOW else "opened_high"]]
 
 
 def _curves(seen: Seen) -> list[LayerCurve]:
-    """Group the rows into curves across the layers: one each for attention and MLP, otherwise a single curve."""
+    """Group the rows into curves across the layers: one for attention and one for MLP, or else a single curve."""
     words, sizes = seen.here, seen.result
     if STATISTICS[sizes.name] != "sublayers":
         places = [layer + (0.5 if what == "norm2" else 0) for what, layer in sizes.rows]
@@ -146,7 +146,7 @@ def _curves(seen: Seen) -> list[LayerCurve]:
 
 
 def profile(seen: Seen) -> Payload:
-    """Draw the statistic across the layers, for the selected tokens and for all."""
+    """Draw the statistic across the layers for the selected tokens, with the median and range of all tokens."""
     words, sizes, tokens = seen.here, seen.result, _tokens(seen)
     log = sizes.log
     labels = words.plain() | {"value": _value(seen), "layers": seen.words["layers"]}
@@ -164,7 +164,7 @@ def profile(seen: Seen) -> Payload:
 
 
 def row(seen: Seen) -> Payload:
-    """Draw the selected row's numbers by token, with a note on one of its cells."""
+    """Draw the selected row's values by token, with a note on one of its cells."""
     words, sizes, tokens, at = seen.here, seen.result, _tokens(seen), _row(seen)
     what, layer = sizes.rows[at]
     series, labels = series_of(tokens, seen.facts.pieces), words.plain() | {"value": _value(seen)}
@@ -179,7 +179,7 @@ def row(seen: Seen) -> Payload:
 
 
 def cell_note(seen: Seen, row: Row, at: int) -> str:
-    """Describe the numbers of a row at one token."""
+    """Describe the statistics of a row at one token."""
     stream, (what, layer) = seen.results["stream"], row
     values = {"token": quoted(seen.facts.pieces[at]), "position": at}
     if what == "block":
@@ -198,15 +198,15 @@ def cell_note(seen: Seen, row: Row, at: int) -> str:
 
 
 def stream_sizes(scene: Scene, number: Annotated[str, OneOf(tuple(STATISTICS))] = "rms") -> dict:
-    """Measure each token's residual stream before every norm, or its change by each sublayer or block.
+    """Measure each token's residual stream at the input of every norm, or its change by each sublayer or block.
 
     Args:
-        number: rms, norm (length), mean, variance, divisor (the norm's denominator): before every norm. update:
-            length of a sublayer's output over that of the stream; along: cosine of the two. cosine: of the stream
-            before and after a block.
+        number: rms, norm (length), mean, variance, divisor (the norm's denominator): of the norm's input. update:
+            length of a sublayer's output relative to that of the stream; along: cosine between the two. cosine: between
+            the stream before and after a block.
 
     Returns:
-        rows: where (norm1, norm2, final; attn, mlp; or block), layer, and values: one per token.
+        rows: where (norm1, norm2, final; attn, mlp; or block), layer, and values, one per token.
     """
     sizes: StreamSizes = measured(VIEW, "main", scene, number=number)
     rows = [
@@ -227,7 +227,7 @@ VIEW = View(
     ),
     layout=("form", ("map", ("profile", "row"))),
     parts={
-        "map": Asking("gridmap", row_of, grid, of="main"),  # a click moves the row on the page itself
+        "map": Asking("gridmap", row_of, grid, of="main"),  # the page itself moves the row on a click
         "profile": Figure(profile, depends=_SELECTION, settings=()),
         "row": Figure(row, of=("main", "stream"), depends=_SELECTION, settings=("map",)),
     },

@@ -1,4 +1,4 @@
-"""The picture of the residual stream: tokens as points in two principal components, and paths through the layers."""
+"""The picture of the residual stream: tokens on two principal components, and their paths through the layers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from viz.labels import plotly_text, tick_text
 from viz.numbers import percent
 from viz.theme import HUES, RAMPS, colorscale, frame_layout
 
-MOST_LABELS = 28  # up to this number of tokens each point has a label
-_HEIGHT, _NARROW = 560, 440  # pixels, wide and narrow page
+MOST_LABELS = 28  # maximum number of tokens with a label at each point
+_HEIGHT, _NARROW = 560, 440  # heights in pixels on a wide and on a narrow page
 _HOVER = "%{text}<br>%{x:.4g}, %{y:.4g}"
 
 
@@ -21,7 +21,7 @@ class Drawn:
     """The data of the figure: a projection, the selected layer and axes, and the tokens with a path."""
 
     coordinates: np.ndarray  # [L + 1, T, components]
-    shares: Sequence[float]  # of the variance, one per component
+    shares: Sequence[float]  # fraction of the variance that each component explains
     start: int  # position of the first token in `coordinates`
     layer: int
     axes: tuple[int, int]  # components of the x and y axes
@@ -29,15 +29,15 @@ class Drawn:
 
 
 def space_figure(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Draw every token at one layer as a point, and the paths of some tokens through all layers.
+    """Draw every token at one layer as a point, and the paths of the tokens in `drawn.paths` through all layers.
 
-    `pieces` are the texts of all prompt tokens. The axes cover all layers, so they stay fixed while the layer
+    `pieces` are the strings of all prompt tokens. The axes cover all layers, so they stay fixed while the layer
     changes. `words`: "axis", "at_layer", "at_end", "position".
     """
     x, y = (drawn.coordinates[:, :, axis] for axis in drawn.axes)  # [L + 1, T]
     traces = [trace for n, at in enumerate(drawn.paths) for trace in _path(drawn, at, n, pieces, words)]
     traces.append(_points(drawn, pieces, words))
-    stops = {name: stops[2:] for name, stops in RAMPS.items()}  # without the stops that hardly differ from the page
+    stops = {name: stops[2:] for name, stops in RAMPS.items()}  # without those close to the page background
     scales = {name: colorscale(each, "linear") for name, each in stops.items()}
     title = {"text": plotly_text(words["position"]), "side": "right"}
     bar = {"thickness": 10, "len": 0.7, "outlinewidth": 0, "title": title}
@@ -53,7 +53,7 @@ def space_figure(drawn: Drawn, pieces: Sequence[str], words: Mapping[str, str]) 
 
 
 def _axis(drawn: Drawn, which: int, values: np.ndarray, words: Mapping[str, str]) -> dict:
-    """Build an axis with room for the values of all layers; its title names the component and its share of variance."""
+    """Build an axis with room for the values of all layers; its title gives the component's explained variance."""
     component, low, high = drawn.axes[which], float(values.min()), float(values.max())
     room = 0.06 * (high - low) or 1.0
     title = words["axis"].format(n=component + 1, share=percent(drawn.shares[component]))

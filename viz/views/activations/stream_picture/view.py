@@ -1,4 +1,4 @@
-"""The picture of the residual stream: all tokens of all layers in two of their principal components."""
+"""The picture of the residual stream: all tokens at all layers, projected onto two principal components."""
 
 from model.activations.principal_components import Space, principal, work
 from model.gpt.config import ModelConfig
@@ -14,8 +14,8 @@ from viz.views.activations.stream_picture.figures import Drawn, space_figure
 from viz.words import Words, joined
 
 AXES = {"12": (0, 1), "23": (1, 2), "13": (0, 2)}  # option: components of the x and y axes, counted from 0
-QUICK = 1.6e10  # multiplications that take about half a second
-MOST_PATHS = 8  # one per hue
+QUICK = 1.6e10  # maximum number of multiplications without a button, about half a second
+MOST_PATHS = 8  # maximum number of paths, one per hue
 
 
 def _axes(words: Words, option: str) -> str:
@@ -34,7 +34,7 @@ _MEASURED = ("states", "first")
 
 
 def is_quick(config: ModelConfig, T: int) -> bool:
-    """Return whether the components are computed without a button."""
+    """Return whether the components are computed automatically, without a button."""
     return work(config.n_layer + 1, T, config.d_model) <= QUICK
 
 
@@ -43,7 +43,7 @@ def _space(scene: Scene, settings: Settings) -> Space:
 
 
 def measure_quick(scene: Scene, settings: Settings) -> Space | None:
-    """Compute the principal components if quick, otherwise return None. Raises InputError if they are undefined."""
+    """Compute the principal components if that is quick, else return None. Raises InputError if they are undefined."""
     return _space(scene, settings) if is_quick(scene.model.config, len(scene.tokens)) else None
 
 
@@ -57,19 +57,19 @@ def measure_space(scene: Scene, settings: Settings, progress: Progress) -> Space
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the cost of computing the components; done if they are computed at once."""
+    """Describe the cost of computing the components; no text if they are computed automatically."""
     quick = is_quick(seen.facts.config, len(seen.facts.tokens))
     return {"text": "", "done": True} if quick else {"text": seen.here["hint"]}
 
 
 def paths(seen: Seen) -> tuple[int, ...]:
-    """Return the tokens with a path: the selected ones, by default the token at the position and the first."""
+    """Return the tokens with a path: the selected ones, by default the token at the position and the first one."""
     tokens = seen.facts.picked or (seen.facts.position, 0)
     return tuple([at for at in dict.fromkeys(tokens) if at or seen.settings.first][-MOST_PATHS:])
 
 
 def picture(seen: Seen) -> Payload:
-    """Draw the tokens in two principal components, with a note on their share of the variance."""
+    """Draw the tokens on two principal components, with a note on the explained variance."""
     words, settings = seen.here, seen.settings
     space: Space | None = seen.results["quick"] or seen.results["space"]
     if space is None:
@@ -101,12 +101,12 @@ def residual_space(scene: Scene, unit: bool = True, first: bool = True) -> dict:
     """Project all tokens of all layers onto the first three principal components of the residual stream.
 
     Args:
-        unit: Whether every state is first divided by its length.
+        unit: Whether every vector is first divided by its length.
         first: Whether to include the first token, which is often far from the others.
 
     Returns:
-        coordinates: by layer (0: before the first block) and token, three numbers; shares: of the variance; start:
-        the position of the first token included.
+        coordinates: by layer (0: before the first block) and token, three numbers; shares: fraction of the variance
+        that each component explains; start: position of the first token included.
     """
     settings = {"states": "unit" if unit else "raw", "first": first}
     space: Space = measured(VIEW, "quick", scene, **settings) or measured(VIEW, "space", scene, **settings)

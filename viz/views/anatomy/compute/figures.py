@@ -1,4 +1,4 @@
-"""FLOPs against context length, and each component's share of the work beside its share of the time."""
+"""FLOPs as a function of context length, and each component's fraction of the FLOPs beside its fraction of the time."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -33,25 +33,25 @@ class Mark:
 
     at: float
     text: str
-    value: float | None = None  # FLOPs of a point on the line, if one is drawn
+    value: float | None = None  # FLOPs of the point to draw on the line; None for no point
     strong: bool = True
 
 
 @dataclass(frozen=True)
 class ComponentBar:
-    """One component: its shares of the work and of the time, and the hover texts of its bars."""
+    """One component: its fractions of the FLOPs and of the time, and the hover texts of its bars."""
 
     name: str
     work: float
     time: float
-    spread: tuple[float, float]  # middle half of the repeats, as shares of the same total
+    spread: tuple[float, float]  # interquartile range of the repeats, relative to the same total
     texts: tuple[str, str]  # hover texts of the two bars
 
 
 def work_figure(
     x: Sequence[int], bands: Sequence[FlopsBand], marks: Sequence[Mark], stacked: bool, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw FLOPs against context length, stacked on linear axes or as lines on logarithmic axes.
+    """Draw FLOPs as a function of context length, stacked on linear axes or as lines on logarithmic axes.
 
     `words`: "context", "axis", "tokens".
     """
@@ -117,7 +117,7 @@ def _label(mark: Mark, row: int, stacked: bool, longest: int) -> dict:
 
 
 def times_figure(bars: Sequence[ComponentBar], words: Mapping[str, str]) -> go.Figure:
-    """Draw each component's share of the work beside its share of the time. `words`: "work", "time", "share"."""
+    """Draw each component's fraction of the FLOPs beside its fraction of the time. `words`: "work", "time", "share"."""
     whiskers = {
         "type": "data",
         "symmetric": False,

@@ -1,4 +1,4 @@
-"""Operations of a prompt and of one token after it, by formula, and the loaded model's time by component."""
+"""FLOPs of a prompt and of one more token, by formula, and the loaded model's measured time by component."""
 
 from dataclasses import dataclass
 
@@ -26,9 +26,9 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
 from viz.views.anatomy.subject import Subject, subject_of
 
-MOST = 1 << 20  # longest context, in tokens
-POINTS = 97  # points of a curve
-COUNTED_LAYERS = 200  # PyTorch counts forward passes of up to this many layers
+MOST = 1 << 20  # maximum context length, in tokens
+POINTS = 97  # number of points of a curve
+COUNTED_LAYERS = 200  # maximum number of layers for which PyTorch counts the FLOPs
 ITEMS = {"float32": 4, "bfloat16": 2, "int8": 1}  # bytes per number
 
 
@@ -45,7 +45,7 @@ ITEM = Choice("item", tuple(ITEMS))
 
 @dataclass(frozen=True)
 class PassWork:
-    """The work of a prompt and of one token after it.
+    """The FLOPs and memory traffic of a prompt and of one more token.
 
     `readings`, `operations`, `moved` and `intensity` have the keys "prompt" and "step".
     """
@@ -55,7 +55,7 @@ class PassWork:
     item: int  # bytes per number
     readings: dict[str, PassSize]
     operations: dict[str, tuple[Operation, ...]]  # in the order of the computation
-    moved: dict[str, int]  # bytes of weights and cache
+    moved: dict[str, int]  # bytes of weights and cache that are moved
     intensity: dict[str, float]  # FLOPs per byte
     rules: dict[str, int]  # from model.anatomy.flops.rules
     kaplan: int  # FLOPs per token by Kaplan et al. 2020: 2 N + 2 L T H E
@@ -64,13 +64,13 @@ class PassWork:
 
 
 def readings(settings: Settings) -> dict[str, PassSize]:
-    """Return the sizes of the two forward passes in the tables: the prompt, and one more token."""
+    """Return the sizes of the two forward passes in the tables: the prompt and one more token."""
     T = settings.tokens
     return {"prompt": prompt(T, None if settings.logits == "every" else 1), "step": next_token(T)}
 
 
 def measure_work(scene: Scene, settings: Settings) -> PassWork:
-    """Compute the work of both forward passes from the config alone."""
+    """Compute the FLOPs and memory traffic of both forward passes from the config alone."""
     subject, T, item = subject_of(scene, settings), settings.tokens, ITEMS[settings.item]
     c, passes = subject.config, readings(settings)
     rules_of_thumb = rules(c)
@@ -102,7 +102,7 @@ def measure_counted(scene: Scene, settings: Settings) -> dict[str, int] | None:
 
 @dataclass(frozen=True)
 class FlopsCurve:
-    """FLOPs by group of operations against context length."""
+    """FLOPs by group of operations as a function of context length."""
 
     subject: Subject
     shown: str  # an option of `SHOWN`
@@ -114,7 +114,7 @@ class FlopsCurve:
 
 
 def measure_curve(scene: Scene, settings: Settings) -> FlopsCurve:
-    """Compute the FLOPs from one token to beyond every crossing.
+    """Compute the FLOPs at context lengths from one token to beyond every crossing.
 
     On logarithmic axes, the curve also reaches the model's own context length.
     """
@@ -144,7 +144,7 @@ def contexts(longest: int, logarithmic: bool) -> list[int]:
 
 
 def cost_of_times(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Return the number of forward passes that the measurement runs, and the number of tokens that they read.
+    """Return the number of forward passes in the measurement, and the number of tokens that they process.
 
     Every round runs the prompt and one more token, each with and without the clock.
     """
@@ -153,6 +153,6 @@ def cost_of_times(scene: Scene, settings: Settings) -> tuple[float, float]:
 
 
 def measure_times(scene: Scene, settings: Settings, progress: Progress) -> Clocked:
-    """Measure the seconds by component of the loaded model, without edits."""
+    """Measure the seconds that each component of the loaded model takes, without edits."""
     ids = scene.tokens.ids.tolist()
     return component_times.measure(scene.model.model, ids, settings.logits == "every", progress)

@@ -1,4 +1,4 @@
-"""Measured time of each component beside its share of the FLOPs, for the prompt and for one more token."""
+"""Each component's measured time beside its fraction of the FLOPs, for the prompt and for one more token."""
 
 from model.anatomy.component_times import BUDGET, Clocked, ComponentTime, Forward
 from viz.numbers import NONE, flops, milliseconds, number, percent, signed_percent, whole
@@ -17,12 +17,12 @@ def kind_of(seen: Seen) -> str:
 
 
 def clocked_of(seen: Seen) -> Clocked | None:
-    """Return the measured times; None before the measurement and for an architecture that is not loaded."""
+    """Return the measured times; None before the measurement or if the architecture is not loaded."""
     return seen.results["times"] if is_live(seen.settings) else None
 
 
 def hint(seen: Seen) -> Payload:
-    """Build the text beside the button."""
+    """Build the text beside the button that starts the measurement."""
     if not is_live(seen.settings):
         return {"unready": True, "text": seen.words["not_here"]}
     text = seen.here["hint"].format(seconds=whole(BUDGET))
@@ -30,13 +30,13 @@ def hint(seen: Seen) -> Payload:
 
 
 def empty(seen: Seen) -> Payload:
-    """Build the placeholder that a part shows before the measurement."""
+    """Build the placeholder of a part that needs the measurement."""
     explanation = seen.words["empty_hint" if is_live(seen.settings) else "not_here"]
     return {"empty": {"text": seen.words[f"empty_{kind_of(seen)}"], "hint": explanation}}
 
 
 def times(seen: Seen) -> Payload:
-    """Draw each component's share of the FLOPs beside its share of the time."""
+    """Draw each component's fraction of the FLOPs beside its fraction of the time."""
     clocked, kind, words = clocked_of(seen), kind_of(seen), seen.words.within("times")
     if clocked is None:
         return empty(seen)
@@ -63,7 +63,7 @@ def forward_of(clocked: Clocked, kind: str) -> Forward:
 
 
 def _source(seen: Seen, clocked: Clocked) -> str:
-    """Describe the measurement: model, data type, threads, and their wait policy."""
+    """Describe the setup of the measurement: model, data type, number of threads, and their wait policy."""
     words, facts = seen.words.within("times"), seen.facts
     values = {"model": facts.label, "dtype": facts.dtype, "threads": clocked.threads}
     text = words["measured"].format(**values, policy=clocked.waiting or words["policy_none"])
@@ -71,12 +71,12 @@ def _source(seen: Seen, clocked: Clocked) -> str:
 
 
 def _rate(rate: float | None) -> str:
-    """Format a rate in FLOPs per second as a number of GFLOPs per second."""
+    """Format a rate, given in FLOPs per second, in GFLOPs per second."""
     return number(None if rate is None else rate / 1e9)
 
 
 def _spread(spread: tuple[float, float]) -> str:
-    """Format the middle half of the repeated times, in milliseconds."""
+    """Format the interquartile range of the repeated times, in milliseconds."""
     return "–".join(map(milliseconds, spread))
 
 
@@ -93,7 +93,7 @@ def _bar(words: Words, part: ComponentTime, forward: Forward) -> ComponentBar:
 
 
 def clock(seen: Seen) -> Payload:
-    """Build the table of times by component, and compare the sum with the whole forward pass."""
+    """Build the table of times by component, and compare their sum with the time of the whole forward pass."""
     clocked, kind, words, names = (
         clocked_of(seen),
         kind_of(seen),

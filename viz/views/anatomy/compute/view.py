@@ -1,4 +1,4 @@
-"""FLOPs of a prompt and of one more token, by formulas that PyTorch's counter confirms, and their measured time."""
+"""FLOPs of a prompt and of one more token, by formulas that PyTorch's counter confirms, and measured times."""
 
 from typing import Annotated
 
@@ -33,7 +33,7 @@ from viz.views.anatomy.subject import ASKING, FORM, LOADED, Which, config_python
 from viz.words import Words
 from viz.work.playground import Playground
 
-# FLOPs of matrix products, per layer (head: once). T query tokens, S key tokens; E: width of a head, M: of the MLP.
+# FLOPs of matrix products, per layer (head: once). T query tokens, S key tokens, E head width, M MLP width.
 FORMULAS = {
     "q": "2·T·D·H·E",
     "k": "2·T·D·G·E",
@@ -50,7 +50,7 @@ Item = tuple[str, str]  # an entry of the facts: label and text
 
 
 def curve(seen: Seen) -> Payload:
-    """Draw FLOPs against context length, and mark where attention overtakes the other groups."""
+    """Draw FLOPs as a function of context length, and mark where attention overtakes the other groups."""
     words, result = seen.here, seen.result
     subject, shown, x = result.subject, result.shown, result.x
     bands = [FlopsBand(key, words[key], result.groups[key]) for key in COLORS]
@@ -73,9 +73,9 @@ def curve(seen: Seen) -> Payload:
 
 
 def _marks(result: FlopsCurve, words: Words, tokens: int) -> list[Mark]:
-    """List the marked context lengths, longest first.
+    """List the marked context lengths in decreasing order.
 
-    They are those where attention overtakes, the model's own context length, and the length that the tables use.
+    They are those at which attention overtakes the references, the model's own context length, and that of the tables.
     """
     lines, n_ctx = result.shown == "lines", result.subject.config.n_ctx
     marks = [
@@ -96,7 +96,7 @@ def _marks(result: FlopsCurve, words: Words, tokens: int) -> list[Mark]:
 
 
 def facts(seen: Seen) -> Payload:
-    """List the totals, the rules of thumb beside them, the crossing in closed form, and the arithmetic intensity."""
+    """List the totals, the rules of thumb for comparison, the crossing in closed form, and the arithmetic intensity."""
     words, work = seen.here, seen.result
     items = [*_totals(words, work), *_rules(words, work), _crossing(words, work), *_intensities(words, work)]
     return {"title": words["title"].format(n=whole(work.tokens)), "items": [list(item) for item in items]}
@@ -118,7 +118,7 @@ def _totals(words: Words, work: PassWork) -> list[Item]:
 
 
 def _rules(words: Words, work: PassWork) -> list[Item]:
-    """Compare the rules of thumb 2 N and 6 N, and Kaplan's formula, with the exact numbers."""
+    """Compare the rules of thumb 2 N and 6 N, and Kaplan's formula, with the exact counts."""
     N, exact = work.rules, total(work.operations["prompt"]) / work.tokens
     values = {
         "N": whole(N["blocks"]),
@@ -143,7 +143,7 @@ def _rules(words: Words, work: PassWork) -> list[Item]:
 
 
 def _crossing(words: Words, work: PassWork) -> Item:
-    """Describe in closed form at which context lengths attention overtakes the other groups."""
+    """Describe the context lengths, in closed form, at which attention overtakes the other groups."""
     c, at = work.subject.config, work.crossings
     values = {"D": whole(c.d_model), "G": c.n_kv_head, "H": c.n_head}
     values |= {"first": _tokens(at["projections"]), "layer": _tokens(at["layer"]), "useful": _tokens(at["useful"])}
@@ -168,7 +168,7 @@ def _intensities(words: Words, work: PassWork) -> list[Item]:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of all operations of the prompt or of one more token, beside PyTorch's count."""
+    """Build the table of all operations of the prompt or of one more token, with PyTorch's count for comparison."""
     work, which, words = seen.result, seen.part, seen.words.within("table")
     subject, reading, operations = work.subject, work.readings[which], work.operations[which]
     every = total(operations)
@@ -195,7 +195,7 @@ def table(seen: Seen) -> Payload:
 def _row(words: Words, op: Operation, every: int) -> list:
     """Build the row of one operation.
 
-    Columns: name, formula, FLOPs of one layer, FLOPs of all layers, their share, and elementwise operations.
+    Columns: name, formula, FLOPs of one layer, FLOPs of all layers, fraction of the total, and elementwise operations.
     """
     share = op.all_products / every if every else 0.0
     return [
@@ -209,7 +209,7 @@ def _row(words: Words, op: Operation, every: int) -> list:
 
 
 def _check(words: Words, counted: dict[str, int] | None, which: str, every: int) -> dict:
-    """Compare the total with PyTorch's count of the same forward pass."""
+    """Compare the total with PyTorch's count for the same forward pass."""
     if counted is None:
         return {"check": words["uncounted"].format(n=COUNTED_LAYERS), "same": False}
     same = counted[which] == every
@@ -249,7 +249,7 @@ def work(
 
     Args:
         architecture: loaded (the model), or a well-known architecture.
-        tokens: Length of the prompt. The token after it reads the whole prompt from the cache.
+        tokens: Length of the prompt. The token after it attends to the whole prompt through the cache.
         every_head: Whether the output head runs for every token of the prompt or only for the last one.
         item: Number format of weights and cache, for the intensity.
 
@@ -257,8 +257,8 @@ def work(
         prompt and step (one more token): operations (products: FLOPs of the matrix products in one layer, times: number
         of layers, all: FLOPs in all layers, useful: without the masked pairs, elementwise: counted separately), total,
         useful, intensity (FLOPs per byte of weights and cache). crossing: context lengths at which scores and mix take
-        as many FLOPs as the projections, and as the rest of the layer. rules: 2 N and 6 N per token, where N counts the
-        parameters of the blocks' matrices or all parameters.
+        as many FLOPs as the projections, and as the rest of the layer. rules: 2 N and 6 N per token, where N counts
+        either the parameters of the blocks' matrices or all parameters.
     """
     settings = {FORM: (architecture, ""), "tokens": tokens, "logits": "every" if every_head else "last", "item": item}
     result = measured(VIEW, "main", unprompted(playground, model), **settings)
@@ -282,7 +282,8 @@ def work_times(scene: Scene, every_head: bool = True) -> dict:
 
     Returns:
         prompt and step (one more token): parts (component, median seconds, flops, rate in FLOPs per second), clocked
-        and plain (seconds of the whole forward pass with and without the clock), flops. threads: number of CPU threads.
+        and plain (median seconds of the whole forward pass with and without the clock), flops. threads: number of CPU
+        threads.
     """
     result: Clocked = measured(VIEW, "times", scene, logits="every" if every_head else "last")
     return {"prompt": _forward(result.prompt), "step": _forward(result.step), "threads": result.threads}

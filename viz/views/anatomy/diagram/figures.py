@@ -1,8 +1,8 @@
-"""A model as a drawing: the position of each part, and the lines between them. The page fills in the words.
+"""The layout of a model diagram: the position of each part, and the lines between them. The page adds the words.
 
-x is a share of the width, y is in pixels. The residual stream runs down the left side. Parts that read from it or add
-to it are beside it; a norm that acts on the stream itself lies across it. `config` is a ModelConfig, a part one of
-model.anatomy.blueprint.
+x is a fraction of the width, y is in pixels. The residual stream runs down the left side. Parts that read from it or
+add to it are beside it; a norm that acts on the stream itself lies across it. `config` is a ModelConfig, and parts are
+those of model.anatomy.blueprint.
 """
 
 import itertools
@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 STREAM = 0.06  # x of the residual stream
-LEFT, RIGHT, EDGE = 0.15, 0.94, 0.965  # x: bounds of the parts beside the stream, right edge of the block
-INSIDE, HALF, APART = 0.02, 0.56, 0.012  # left edge of a norm across the stream, center between two sublayers, gap
+LEFT, RIGHT, EDGE = 0.15, 0.94, 0.965  # x of the bounds of parts beside the stream, and of the block's right edge
+INSIDE, HALF, APART = 0.02, 0.56, 0.012  # x: left edge of a norm across the stream, center between sublayers; gap
 TIED = 0.988  # x of the line that marks tied weights
-LOW, HIGH, TALL, GAP, SUM = 38, 42, 84, 17, 26  # pixels: heights of boxes (TALL: with heads), gap, sum
+LOW, HIGH, TALL, GAP, SUM = 38, 42, 84, 17, 26  # pixels: heights of boxes (TALL: with heads), gap, diameter of a sum
 HEADER = 44  # pixels between the top of the block and its first part
-MOST_HEADS = 32  # most heads drawn one by one
+MOST_HEADS = 32  # maximum number of heads drawn individually
 
 
 @dataclass(frozen=True)
 class Box:
-    """A part: its left edge and width as shares, its top and height in pixels. A sum is round."""
+    """A part: its left edge and width as fractions of the page width, its top and height in pixels. A sum is round."""
 
     key: str
     x: float
@@ -49,7 +49,7 @@ class Box:
 class Connection:
     """A connection between boxes.
 
-    "flow" and "sum" (it ends at a sum) have an arrow; "stream" and "join" do not. "tied" only marks tied weights.
+    "flow" and "sum" (which ends at a sum) have an arrow; "stream" and "join" do not. "tied" only marks tied weights.
     """
 
     points: tuple[tuple[float, float], ...]
@@ -58,12 +58,12 @@ class Connection:
 
 @dataclass
 class Drawing:
-    """Boxes in the order of the computation, lines under them, sums that are not parts, and the frame of the block."""
+    """Boxes in the order of the computation, lines between them, sums other than parts, and the frame of the block."""
 
     boxes: list[Box] = field(default_factory=list)
     lines: list[Connection] = field(default_factory=list)
     sums: list[float] = field(default_factory=list)  # y of each sum on the stream
-    frame: tuple[float, float] = (0, 0)  # top and bottom
+    frame: tuple[float, float] = (0, 0)  # y of its top and bottom
     height: float = 0
 
     def put(self, key: str, y: float, span: tuple[float, float], h: float = HIGH) -> Box:
@@ -73,7 +73,7 @@ class Drawing:
         return box
 
     def line(self, kind: str, *points: tuple[float, float]) -> None:
-        """Add a line through these points."""
+        """Add a line through the given points."""
         self.lines.append(Connection(points, kind))
 
     def down(self, x: float, upper: Box, lower: Box) -> None:
@@ -82,7 +82,7 @@ class Drawing:
 
 
 def drawing(config, parts: Sequence[str]) -> Drawing:
-    """Lay out the parts of `model.anatomy.blueprint.blueprint`, passed as keys in their order."""
+    """Lay out the parts of `model.anatomy.blueprint.blueprint`, whose keys are passed in the same order."""
     result = Drawing()
     tokens = result.put("tokens", 0, (0, EDGE), LOW)
     embed = result.put("embed", tokens.bottom + GAP, (0, EDGE))
@@ -107,7 +107,7 @@ def drawing(config, parts: Sequence[str]) -> Drawing:
 
 
 def _tail(diagram: Drawing, parts: Sequence[str], y: float) -> float:
-    """Add the parts after the blocks. Returns the y where the stream ends: the top of the first of them."""
+    """Add the parts after the blocks. Returns the y where the stream ends, which is the top of the first of them."""
     shown = [key for key in ("final_norm", "unembed", "output") if key in parts]
     boxes = []
     for key in shown:
@@ -184,13 +184,13 @@ def _sum(diagram: Drawing, key: str, last: Box) -> None:
 
 
 def _columns(diagram: Drawing, keys: Sequence[str], y: float, span: tuple[float, float]) -> list[Box]:
-    """Add boxes side by side and return them."""
+    """Add boxes of equal width side by side, and return them."""
     left, width = span[0], (span[1] - span[0] + APART) / len(keys)
     return [diagram.put(key, y, (left + i * width, left + (i + 1) * width - APART)) for i, key in enumerate(keys)]
 
 
 def _attention(diagram: Drawing, parts: Sequence[str], y: float, span: tuple[float, float]) -> tuple[list[Box], Box]:
-    """Add the parts from q, k and v to o. Returns the boxes that read the input, and the box of o."""
+    """Add the parts of attention, from q, k and v to o. Returns the boxes that read the input, and the box of o."""
     q, k, v = first = _columns(diagram, "qkv", y, span)
     upper, xs, y = q, (q.center_x, k.center_x), q.bottom + GAP
     for key in ("qk_norm", "rope", "scores", "softmax"):
@@ -212,9 +212,9 @@ def _attention(diagram: Drawing, parts: Sequence[str], y: float, span: tuple[flo
 def _mlp(
     diagram: Drawing, parts: Sequence[str], y: float, span: tuple[float, float], at: float | None = None
 ) -> tuple[list[Box], Box]:
-    """Add the parts from up (and gate) to down. Returns the boxes that read the input, and the box of down.
+    """Add the parts of the MLP, from up (and gate) to down. Returns the boxes that read the input, and the box of down.
 
-    `at` is the top of down; None puts it below the activation.
+    `at` is the y of the top of down; if it is None, down is placed below the activation.
     """
     first = _columns(diagram, [key for key in ("gate", "up") if key in parts], y, span)
     act = diagram.put("act", first[0].bottom + GAP, span, LOW)
@@ -251,15 +251,15 @@ def second_line(config, key: str, part) -> str:
 
 
 def shape_text(flow) -> str:
-    """Format the shape of a tensor: [H 12, T 9, E 64]."""
+    """Format the shape of a tensor, such as [H 12, T 9, E 64]."""
     return f"[{', '.join(f'{letter} {n:,}' for letter, n in flow.axes)}]"
 
 
 def heads_drawn(config, chosen: int | None) -> dict:
-    """Count the heads to draw one by one, and locate the selected one among them.
+    """Determine the heads that are drawn individually, and locate the selected one among them.
 
-    Returns groups (KV heads), size (query heads of each), more (whether heads are left out) and chosen ([KV head, query
-    head within it]; None if the selected head is not drawn).
+    Returns groups (number of KV heads), size (query heads per KV head), more (whether heads are omitted) and chosen
+    ([KV head, query head within it]; None if the selected head is not drawn).
     """
     size = min(config.group_size, MOST_HEADS)
     groups = max(min(config.n_kv_head, MOST_HEADS // size), 1)

@@ -1,4 +1,4 @@
-"""The numbers of the prompt in the selected part of the diagram, as a table."""
+"""The table of the prompt's live numbers in the selected part of the diagram."""
 
 from model.activations.site_statistics import Passed
 from viz.labels import quoted
@@ -24,12 +24,12 @@ def purpose_of(seen: Seen, key: str) -> str:
 
 
 def _words_key(seen: Seen, key: str) -> str:
-    """Return the words key of a part. The only sum of a parallel block adds both sublayers and has its own key."""
+    """Return the words key of a part. The only sum of a parallel block adds both sublayers, so it has its own key."""
     return "add_both" if key == "add2" and seen.results["main"].subject.config.parallel_residual else key
 
 
 def live(seen: Seen) -> Payload:
-    """Build the table of the selected part's numbers at the selected token and head."""
+    """Build the table of the selected part's live numbers at the selected token and head."""
     words, parts = seen.here, seen.results["main"]
     key = parts.chosen(seen.settings.figure)
     if not parts.subject.live:
@@ -96,7 +96,7 @@ def _vector_rows(seen: Seen, key: str) -> _Rows:
 
 
 def _logits(seen: Seen) -> list[str]:
-    """Build the row of the logits. Its largest value is the maximum, whatever the size of the negative logits."""
+    """Build the row of the logits. Its largest value is the maximum, not the largest absolute value."""
     words, result = seen.here, seen.results["outside"].logits
     name = words["gives"].format(tensor=seen.words.within("tensors")["logits"])
     place = words["place"].format(value=logit(result.largest), place=result.place)
@@ -115,14 +115,14 @@ def _token_rows(seen: Seen) -> _Rows:
 
 
 def _attention_row(seen: Seen) -> tuple[list[str], dict[str, float]]:
-    """Return the Python lines and the numbers of the selected head's attention row."""
+    """Return the Python lines and the summary of the selected head's attention row."""
     (layer, head), at, passed = seen.facts.head, seen.facts.position, seen.results["inside"]
     summary = f"{{name: each[{head}, {at}] for name, each in vars(rows).items()}}"
     return [f"rows = block_numbers(run, {layer}).rows", summary], row_of(passed, head, at)
 
 
 def row_of(passed: Passed, head: int, position: int) -> dict[str, float]:
-    """Return summary numbers of one row of attention, by name."""
+    """Return summary statistics of one attention row, by name."""
     return {name: float(each[head, position]) for name, each in vars(passed.rows).items()}
 
 
@@ -148,7 +148,7 @@ def _softmax_rows(seen: Seen) -> _Rows:
 
 
 def _output_rows(seen: Seen) -> _Rows:
-    """Build the rows of the most likely next tokens, and of the entropy."""
+    """Build the rows of the most likely next tokens and of the entropy."""
     words, facts = seen.here, seen.facts
     result: Outside = seen.results["outside"]
     rows: list[list] = [

@@ -1,4 +1,4 @@
-"""The parts of an architecture, and the numbers of the prompt in the parts of the loaded model."""
+"""The parts of an architecture, and the prompt's live numbers in the parts of the loaded model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -46,12 +46,12 @@ KEYS = (
     "unembed",
     "output",
 )
-NEXT = 5  # most likely next tokens listed
+NEXT = 5  # number of most likely next tokens in the list
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of an architecture for a prompt of `tokens` tokens."""
+    """The parts of an architecture, with shapes for a prompt of `tokens` tokens."""
 
     subject: Subject
     tokens: int
@@ -59,7 +59,7 @@ class Parts:
     shares: dict[str, ParameterShare]  # parameters of the parts that have any
 
     def chosen(self, key: str) -> str:
-        """Return the clicked part if this architecture has it, else q."""
+        """Return the clicked part if this architecture has it, else `q`."""
         return key if key in self.parts else FIRST
 
 
@@ -71,22 +71,22 @@ class Logits:
     rms: float
     mean: float
     largest: float
-    place: int  # token id of the largest one
+    place: int  # token id of the largest logit
 
 
 @dataclass(frozen=True)
 class Outside:
-    """The vectors before and after the blocks at one token, and the prediction."""
+    """The vectors before and after the blocks at one token, and the prediction at this token."""
 
     sizes: dict[str, VectorSizes]  # by site, for this token only
     logits: Logits
-    ids: tuple[int, ...]  # most likely next tokens
+    ids: tuple[int, ...]  # ids of the most likely next tokens
     shares: tuple[float, ...]  # their probabilities
-    entropy: float  # of the prediction, in nats
+    entropy: float  # entropy of the prediction, in nats
 
 
 def measure(scene: Scene, settings: Settings) -> Parts:
-    """Build all parts from the config alone."""
+    """Build all parts of the selected architecture from its config alone."""
     subject, T = subject_of(scene, settings), len(scene.tokens)
     return Parts(subject, T, blueprint(subject.config, T), shares(subject.config))
 
@@ -100,12 +100,12 @@ def measure_code(scene: Scene, settings: Settings) -> Code:
 
 
 def measure_inside(scene: Scene, settings: Settings) -> Passed | None:
-    """Measure the vectors in the selected block; None for an architecture that is not loaded."""
+    """Measure the vectors in the selected block; None if the architecture is not loaded."""
     return block_numbers(scene.trace, scene.head[0]) if is_live(settings) else None
 
 
 def measure_outside(scene: Scene, settings: Settings) -> Outside | None:
-    """Measure the vectors outside the blocks; None for an architecture that is not loaded."""
+    """Measure the vectors outside the blocks; None if the architecture is not loaded."""
     if not is_live(settings):
         return None
     sizes, logits = outside_numbers(scene.trace, scene.position), scene.trace.logits_at(scene.position)
@@ -134,7 +134,8 @@ class PartVector:
 def vectors(parts: Parts, key: str, sizes: Mapping[str, VectorSizes], head: int, position: int) -> list[PartVector]:
     """Return the vectors of one part at one token.
 
-    `sizes`: sizes of the block's vectors for a part of the block, else of the vectors outside the blocks.
+    `sizes` holds the statistics of the block's vectors for a part of the block, and of those outside the blocks
+    otherwise.
     """
     part, config = parts.parts[key], parts.subject.config
     result = []
@@ -152,6 +153,6 @@ def vectors(parts: Parts, key: str, sizes: Mapping[str, VectorSizes], head: int,
 
 
 def _head(flow: Flow, head: int, group_size: int) -> int | None:
-    """Return the head of a tensor: the selected query head, or the KV head that it reads. None without a head axis."""
+    """Return the head of a tensor: the selected query head or its KV head; None for a tensor without a head axis."""
     letter = flow.axes[0][0]
     return {"H": head, "G": head // group_size}.get(letter)

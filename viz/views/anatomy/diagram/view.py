@@ -1,4 +1,4 @@
-"""A model as a drawing, from its config alone: each part with its formula, shapes, weights and live numbers."""
+"""A model diagram drawn from the config alone: each part with its formula, shapes, weights and live numbers."""
 
 from typing import Annotated
 
@@ -38,7 +38,7 @@ _LABELS = ("block", "layer", "head", "less", "more", "parts", "jump")
 
 
 def read(value: object, scene: Scene) -> str:
-    """Parse the clicked part; anything else selects the first part."""
+    """Parse the clicked part; any other value selects the first part."""
     part = value.get("part") if isinstance(value, dict) else None
     return part if isinstance(part, str) and part in KEYS else FIRST
 
@@ -52,7 +52,7 @@ def _chosen(seen: Seen) -> tuple[Parts, str]:
 
 
 def figure(seen: Seen) -> Payload:
-    """Draw every part with its name, dimensions and share of the parameters."""
+    """Draw every part with its name, its dimensions and its fraction of the parameters."""
     words, result, facts = seen.here, seen.result, seen.facts
     subject, config = result.subject, result.subject.config
     layer, head = facts.head
@@ -90,7 +90,7 @@ def figure(seen: Seen) -> Payload:
 
 
 def _label(seen: Seen, key: str) -> list[str]:
-    """Return the name, the second line and the share of a box."""
+    """Return the name, the second line and the parameter fraction of a box."""
     words, result = seen.here, seen.result
     config, share = result.subject.config, result.shares.get(key)
     text = second_line(config, key, result.parts[key])
@@ -174,16 +174,16 @@ def anatomy(
     """Describe a model from its config alone: every part with its formula, shapes and parameters.
 
     Args:
-        architecture: Name of a well-known architecture. Empty: the loaded model, or the config.
-        config: Text of a config.json of the Hugging Face Hub, or empty.
+        architecture: Name of a well-known architecture. If empty, config is used, or else the loaded model.
+        config: Contents of a config.json of the Hugging Face Hub, or empty.
         tokens: Length of the prompt that the shapes are for.
 
     Returns:
         config: sizes and options. parts, in the order of the computation: part (key), formula, reads and gives (tensors
-        with their axes), tensors (weights of the first block, or outside the blocks, with their shapes), once
-        (parameters in one block), whole (in all blocks) and share. components: parameters of each. total: all
-        parameters. published: published count of exactly this config, or null. counted: sum(p.numel()) of the loaded
-        model; null for another architecture or a config.
+        with their axes), tensors (weights of the first block, or outside the blocks, with their shapes), once (number
+        of parameters in one block), whole (in all blocks) and share (fraction of all parameters). components: number of
+        parameters of each. total: total number of parameters. published: published count of exactly this config, or
+        null. counted: sum(p.numel()) of the loaded model; null for another architecture or a config.
     """
     if architecture and config:
         raise InputError("Give an architecture or a config, not both.", architecture, "Leave one of them empty.")
@@ -221,16 +221,17 @@ def _flows(flows: tuple[Flow, ...]) -> list[dict]:
 def part_numbers(
     scene: Scene, part: Annotated[str, OneOf(KEYS)] = "q", layer: int = 0, head: int = 0, position: int = -1
 ) -> dict:
-    """Measure the vectors of the prompt in one part of the model, at one token.
+    """Measure the prompt's vectors in one part of the model, at one token.
 
     Args:
         part: A part, as listed by the endpoint anatomy.
 
     Returns:
         vectors: inputs and outputs of the part, each with way (reads or gives), tensor, head (null for a tensor without
-        heads), n (its length), rms, mean, largest (in absolute value) and place (index of the largest). attention: for
-        the parts scores and softmax, the largest and the mean score, the largest weight with its key, and the entropy
-        of the weights (nats); else null. active: for the part act, the share of neurons above 0; else null.
+        a head axis), n (its length), rms, mean, largest (in absolute value) and place (index of the largest).
+        attention: for the parts scores and softmax, the largest and the mean score, the largest weight with its key,
+        and the entropy of the weights (nats); otherwise null. active: for the part act, the fraction of neurons above
+        0; otherwise null.
     """
     scene = at(on(scene, layer, head), position)
     parts: Parts = measured(VIEW, "main", scene)
@@ -262,14 +263,15 @@ def code_of(
     """Return the lines of this project's source code that compute a part of the model.
 
     Args:
-        part: A part, as listed by the endpoint anatomy, or step_ plus a step from two vectors to one attention weight.
+        part: A part, as listed by the endpoint anatomy, or step_ followed by a step from two vectors to one attention
+            weight.
         layer: Layer, counted from 0, whose modules run the lines.
         tokens: Length of the prompt that the shapes are for.
 
     Returns:
         code: for each function its file, function (dotted name), lines (first and last line of each contiguous
         excerpt), text and shapes (line, and shape of the tensor computed there). mini: the same for docs/mini_gpt.py,
-        if the model has that architecture.
+        if it implements the model's architecture.
     """
     check_layer(layer, model.config.n_layer)
     wiring = wiring_of(model.model, layer)

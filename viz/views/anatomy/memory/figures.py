@@ -1,4 +1,4 @@
-"""Memory stacked against context length."""
+"""Memory, stacked, as a function of context length."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ COLORS = {
 
 @dataclass(frozen=True)
 class Band:
-    """One kind of memory: its bytes at every context length."""
+    """One kind of memory, in bytes at every context length."""
 
     key: str  # a key of `COLORS`
     name: str
@@ -33,7 +33,7 @@ class Band:
 def memory_figure(
     x: Sequence[int], bands: Sequence[Band], budgets: Mapping[str, int], current: int, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw bytes against context length, with a line at every nearby budget and one at the context length `current`.
+    """Draw bytes as a function of context length, with lines at nearby budgets and at the context length `current`.
 
     `words`: "context", "size", "tokens", "here".
     """

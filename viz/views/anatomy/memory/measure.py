@@ -1,4 +1,4 @@
-"""Memory derived from a config, and memory measured on the loaded model."""
+"""Memory computed from a config, and memory measured on the loaded model."""
 
 from dataclasses import dataclass, replace
 
@@ -29,7 +29,7 @@ from viz.views.anatomy.subject import Subject, subject_of
 
 BUDGETS = (8, 16, 24, 80)  # GB
 GB = 10**9
-POINTS = 65  # points of the figure
+POINTS = 65  # number of points in the figure
 ITEMS = {"float32": 4, "bfloat16": 2}  # bytes per number
 _INFERENCE = {"mode": ("inference",)}
 MODE = Choice("mode", MODES)
@@ -42,35 +42,35 @@ ATTENTION = Choice("attention", ("fused", "explicit"))
 
 @dataclass(frozen=True)
 class Rules:
-    """Bytes by rules that are shown beside the exact numbers; activations take 2 bytes per number."""
+    """Bytes by simple rules, displayed beside the exact numbers. Activations take 2 bytes per number."""
 
     params: int  # a count, not bytes
     tensors: int  # a count, not bytes
     token: int  # cache of one token
     every: int  # the same if every query head had its own keys and values
-    adam: int  # optimizer state
-    fused: int  # activations of a training step
-    explicit: int  # the same with the attention matrices
-    published: tuple[int, int] | None  # Korthikanti's formula with and without those matrices
+    adam: int  # optimizer state of Adam
+    fused: int  # activations saved in a training step
+    explicit: int  # the same including the attention matrices
+    published: tuple[int, int] | None  # by Korthikanti's formula, with and without those matrices
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of one architecture in one setting."""
+    """Memory of one architecture for one workload, in bytes."""
 
     subject: Subject
     setting: Setting
     x: list[int]  # context lengths in tokens
     curves: dict[str, list[int]]  # kind of memory -> bytes at each context length
     parts: dict[str, int]  # kind of memory -> bytes at the selected context length
-    smallest: int  # for one text of one token
-    fits: dict[int, tuple[int, int]]  # GB -> longest context, largest batch; 0 if nothing fits
+    smallest: int  # total for batch size 1 and context length 1
+    fits: dict[int, tuple[int, int]]  # GB -> longest context, largest batch size; 0 if nothing fits
     formats: dict[str, int]  # number format -> bytes of the weights
     rules: Rules
 
 
 def measure(scene: Scene, settings: Settings) -> Memory:
-    """Compute the memory from the config alone."""
+    """Compute the memory of the selected architecture from its config alone."""
     subject = subject_of(scene, settings)
     config, setting = subject.config, setting_of(subject, settings)
     x = contexts(max(round(1.25 * setting.tokens), 16))
@@ -89,7 +89,7 @@ def measure(scene: Scene, settings: Settings) -> Memory:
 
 
 def setting_of(subject: Subject, settings: Settings) -> Setting:
-    """Convert the form to a Setting. The default context is the model's full context length."""
+    """Convert the form to a `Setting`. The default context is the model's full context length."""
     return Setting(
         mode=settings.mode,
         form=settings.form,
@@ -108,7 +108,7 @@ def contexts(longest: int) -> list[int]:
 def _rules(subject: Subject, setting: Setting) -> Rules:
     c, B, T = subject.config, setting.batch, setting.tokens
     plain = c.n_kv_head == c.n_head and c.n_head * c.d_head == c.d_model and c.mlp != "swiglu"
-    applies = plain and c.d_mlp == 4 * c.d_model  # the only architecture that the formula covers
+    applies = plain and c.d_mlp == 4 * c.d_model  # the formula covers only this architecture
     return Rules(
         n_params(c),
         n_tensors(c),
@@ -126,15 +126,15 @@ def _rules(subject: Subject, setting: Setting) -> Rules:
 
 @dataclass(frozen=True)
 class Expected:
-    """The loaded model's memory on the prompt: derived by formula, and read off its tensors without running it."""
+    """The loaded model's memory on the prompt: computed by formula, and read from its tensors without running it."""
 
     tokens: int
     derived: dict[str, int]  # by field of model.anatomy.measured_memory.MemoryUse
-    readable: dict[str, int | None]  # the same without running the model; None if it takes a run
+    readable: dict[str, int | None]  # the same, if known without a forward pass; otherwise None
 
 
 def measure_expected(scene: Scene, settings: Settings) -> Expected:
-    """Derive the memory for the tokens that the measurement runs, with batch size 1 and float32."""
+    """Compute the memory for the tokens of the measurement, with batch size 1 and float32."""
     config, T = scene.model.config, min(len(scene.tokens), MOST_TOKENS)
     cache = tensor_bytes(config, 1, T)
     derived = {
@@ -150,5 +150,5 @@ def measure_expected(scene: Scene, settings: Settings) -> Expected:
 
 
 def measure_held(scene: Scene, settings: Settings, progress: Progress) -> MemoryUse:
-    """Measure the memory of the loaded model while it runs the first tokens of the prompt, without edits."""
+    """Measure the memory of the loaded model while it processes the first tokens of the prompt, without edits."""
     return measured_memory.measure(scene.model.model, scene.tokens.ids.tolist(), progress)

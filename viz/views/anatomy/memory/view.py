@@ -1,4 +1,4 @@
-"""Memory of weights, cache, activations, gradients and optimizer state, and the contexts and batches that fit."""
+"""Memory of weights, cache, activations, gradients and optimizer state, and the context and batch size that fit."""
 
 import dataclasses
 from typing import Annotated
@@ -37,7 +37,7 @@ from viz.work.playground import Playground
 def _python(seen: Seen, lines: list[str], names: str) -> str:
     """Build Python code that defines the setting and then runs `lines`.
 
-    `names`: imports from model.anatomy.footprint.
+    `names` are the imports from model.anatomy.footprint.
     """
     memory: Memory = seen.result
     imports = [f"from model.anatomy.footprint import {names}"]
@@ -46,7 +46,7 @@ def _python(seen: Seen, lines: list[str], names: str) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Draw every kind of memory, stacked, against context length."""
+    """Draw every kind of memory, stacked, as a function of context length."""
     words, names, memory = seen.here, seen.words.within("parts"), seen.result
     setting, x = memory.setting, memory.x
     bands = [Band(key, names[key], memory.curves[key]) for key in COLORS]
@@ -71,7 +71,7 @@ def _formula(words: Words, key: str, mode: str) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of each kind of memory: its bytes, its share, and how it is computed."""
+    """Build the table of each kind of memory: its bytes, its fraction of the total, and how it is computed."""
     words, names, memory = seen.here, seen.words.within("parts"), seen.result
     setting, total = memory.setting, sum(memory.parts.values())
     rows = [
@@ -97,7 +97,7 @@ def table(seen: Seen) -> Payload:
 
 
 def fits(seen: Seen) -> Payload:
-    """Build the table of the longest context and the largest batch for several memory sizes."""
+    """Build the table of the longest context and the largest batch size for several memory sizes."""
     words, memory = seen.here, seen.result
     setting, n_ctx, rows, beyond = memory.setting, memory.subject.config.n_ctx, [], False
     for gigabytes, (tokens, batch) in memory.fits.items():
@@ -151,7 +151,7 @@ def formats(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """List rules beside the exact numbers: bytes per parameter and per cached token, and published formulas."""
+    """List rules of thumb beside the exact numbers: bytes per parameter and cached token, and published formulas."""
     words, memory = seen.here, seen.result
     setting, rules, c = memory.setting, memory.rules, memory.subject.config
     values = {
@@ -183,16 +183,16 @@ def facts(seen: Seen) -> Payload:
 
 
 def hint(seen: Seen) -> Payload:
-    """Build the text beside the button."""
+    """Build the text beside the button that starts the measurement."""
     if not is_live(seen.settings):
         return {"unready": True, "text": seen.words["not_here"]}
     return {"text": seen.here["hint"].format(n=MOST_TOKENS)}
 
 
 def held(seen: Seen) -> Payload:
-    """Build the table of measured bytes beside derived bytes.
+    """Build the table of measured bytes beside computed bytes.
 
-    Weights and cache are filled in at once, activations only after the measurement.
+    The values of weights and cache are known at once, those of activations only after the measurement.
     """
     words, expected, result = seen.here, seen.result, seen.results["held"]
     if not is_live(seen.settings):
@@ -216,7 +216,7 @@ def held(seen: Seen) -> Payload:
 
 
 def _difference(derived_bytes: int, measured_bytes: int) -> str:
-    """Format the measured bytes minus the derived bytes."""
+    """Format the measured minus the computed bytes, also relative to the computed ones."""
     if derived_bytes == measured_bytes:
         return whole(0)
     difference = measured_bytes - derived_bytes
@@ -244,14 +244,14 @@ def memory(
         mode: inference, or training with AdamW: adamw (all float32) or mixed (16 bytes per parameter).
         weights: Number format of the weights, for inference.
         tokens: Context length.
-        batch: Number of texts processed at once.
+        batch: Batch size.
         item: Number format of cache and activations, for inference.
-        explicit_attention: Whether the attention matrices are computed explicitly, and kept in training.
+        explicit_attention: Whether the attention matrices are computed explicitly, and saved in training.
 
     Returns:
         parts (bytes of each) and their total. formats: bytes of the weights in each number format. fits: for 8, 16, 24
-        and 80 GB, the longest context at this batch size and the largest batch at this context length; 0 if nothing
-        fits. setting, and parameters (their number).
+        and 80 GB, the longest context at this batch size and the largest batch size at this context length; 0 if
+        nothing fits. setting: the workload. parameters: number of parameters.
     """
     attention = ATTENTION.options[explicit_attention]
     settings = {"mode": mode, "form": weights, "tokens": tokens, "batch": batch, "item": item, "attention": attention}

@@ -8,7 +8,7 @@ from viz.labels import plotly_text
 from viz.theme import HUES, frame_layout
 
 HEIGHT, NARROW = 460, 420
-MOST_LAYERS = 128  # the tensors of deeper models are left out
+MOST_LAYERS = 128  # maximum number of layers for which tensors are drawn
 COLORS = {"embedding": HUES[0], "attention": HUES[1], "norms": HUES[3], "mlp": HUES[2], "head": HUES[5]}
 _DEPTH = 3  # levels visible at once: all, component, layer or tensor
 
@@ -17,7 +17,7 @@ Node = tuple[str, str, str, int, str]  # id, label, id of the parent, parameters
 
 
 def nodes(tensors: Sequence[Tensor], words: Mapping[str, str]) -> list[Node]:
-    """Build the tree of components (largest first), layers (in order) and tensors.
+    """Build the tree of components (largest first), layers (by increasing number) and tensors (largest first).
 
     The size of a node is the sum over its children. `words`: "all", "layer" with {layer}, and the components by key.
     """

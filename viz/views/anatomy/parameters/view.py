@@ -1,4 +1,4 @@
-"""The parameters by component, layer and tensor, checked against the loaded model and published counts."""
+"""Parameter counts by component, layer and tensor, checked against the loaded model and published counts."""
 
 from dataclasses import dataclass
 
@@ -25,24 +25,24 @@ from viz.words import joined
 
 @dataclass(frozen=True)
 class Counted:
-    """The parameters of one architecture, and other counts to check them against."""
+    """The parameter counts of one architecture, and independent counts to check them against."""
 
     subject: Subject
     tensors: tuple[Tensor, ...]  # every tensor
     parts: dict[str, ParameterShare]  # by key of `COMPONENTS`
     total: int
     loaded: int | None  # sum(p.numel()) of the loaded model; None for another architecture
-    published: tuple[int, str] | None  # and its source
+    published: tuple[int, str] | None  # published count and its source
 
     @property
     def same(self) -> bool:
-        """True if there is at least one other count and all of them agree."""
+        """True if there is at least one independent count and all of them equal `total`."""
         others = [count for count in (self.loaded, self.published and self.published[0]) if count is not None]
         return bool(others) and all(count == self.total for count in others)
 
 
 def measure(scene: Scene, settings: Settings) -> Counted:
-    """Count the parameters from the config. Only `loaded` is counted on the weights themselves."""
+    """Count the parameters from the config. Only `loaded` is counted from the weights themselves."""
     subject = subject_of(scene, settings)
     listed = weights(subject.config)
     return Counted(
@@ -78,7 +78,7 @@ def tree(seen: Seen) -> Payload:
 def table(seen: Seen) -> Payload:
     """Build the table of each part's tensors and parameters, in one block and in all blocks.
 
-    Below it, the sum is compared with the other counts.
+    Below it, the sum is compared with the independent counts.
     """
     words, counted = seen.here, seen.result
     subject, parts = counted.subject, counted.parts.values()
@@ -118,7 +118,7 @@ def _row(seen: Seen, part: str, share: ParameterShare) -> list:
 
 
 def _check(seen: Seen) -> str:
-    """Describe whether the other counts of the same model agree."""
+    """Describe whether the independent counts agree with the sum."""
     words, counted = seen.here, seen.result
     total, published = counted.total, counted.published
     sentences = [words["sum"].format(n=whole(total))]

@@ -1,4 +1,4 @@
-"""The cost of a conversation, model by model: bars of new input, resent input and output."""
+"""The cost of conversations by model: stacked bars of new input, resent input and output."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from viz.labels import plotly_text
 from viz.numbers import money
 from viz.theme import HUES
 
-_ROW, _MARGIN = 30, 120  # pixels: height of a bar, and of everything around the bars
+_ROW, _MARGIN = 30, 120  # heights in pixels: one bar, and everything around the bars
 PARTS = {"fresh": HUES[0], "again": HUES[5], "written": HUES[4]}
 
 
 @dataclass(frozen=True)
 class CostBar:
-    """One model's cost: its `parts` by key of PARTS, in the currency of the table, and the date of its price."""
+    """One model's cost: its `parts` by key of PARTS, in the currency of the price table, and the date of its price."""
 
     model: str
     parts: Mapping[str, float]
@@ -25,7 +25,10 @@ class CostBar:
 
 
 def price_figure(bars: Sequence[CostBar], currency: str, words: Mapping[str, str]) -> go.Figure:
-    """Draw one bar per model, cheapest on top. `words`: "cost", "seen", "too_long", and each key of PARTS."""
+    """Draw one bar per model, in the given order from top to bottom.
+
+    `words`: "cost", "seen", "too_long", and each key of PARTS.
+    """
     names = [plotly_text(bar.model if bar.fits else f"{bar.model} *") for bar in bars]
     traces = [
         go.Bar(

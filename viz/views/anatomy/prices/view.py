@@ -1,4 +1,4 @@
-"""The cost of a conversation under a price table that the visitor can replace, and its share of each context."""
+"""The cost of a conversation under a replaceable price table, and the fraction of each context that it fills."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -23,7 +23,7 @@ from viz.seam.view import Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.prices.figures import PARTS, CostBar, price_figure
 from viz.work.playground import Playground
 
-MOST, TURNS = 1_000_000, 200  # most tokens of a question or an answer, most turns
+MOST, TURNS = 1_000_000, 200  # maximum number of tokens of a question or an answer, and of turns
 _SETTINGS = (
     Choice("of", ("prompt", "number")),
     Number("question", 1, MOST, 1000, when={"of": ("number",)}),
@@ -31,14 +31,14 @@ _SETTINGS = (
     Number("turns", 1, TURNS, 10),
     Number("times", 1, MOST, 1000),
     Choice("table", ("bundled", "own")),
-    # One character over the limit, so that a longer table is refused instead of being cut.
+    # One character over the limit, so that a longer table is rejected instead of truncated.
     Text("csv", bundled().strip(), max_length=MOST_CHARACTERS + 1, lines=8, when={"table": ("own",)}),
 )
 
 
 @dataclass(frozen=True)
 class PriceLine:
-    """One line of the price table, with the cost of one conversation and the number of turns that fit the context."""
+    """One row of the price table, with the cost of one conversation and the number of turns that fit the context."""
 
     price: Price
     cost: ConversationCost
@@ -47,7 +47,7 @@ class PriceLine:
 
 @dataclass(frozen=True)
 class Priced:
-    """A conversation of `turns` turns, and its cost under each price, cheapest first."""
+    """A conversation of `turns` turns, and its cost under each price in increasing order."""
 
     question: int  # tokens
     answer: int  # tokens
@@ -58,7 +58,7 @@ class Priced:
 
 
 def priced(question: int, answer: int, turns: int, table: str) -> Priced:
-    """Compute the cost under every line of a table. Raises InputError if the table cannot be read."""
+    """Compute the cost under every row of a price table. Raises InputError if the table cannot be read."""
     tokens = talk(question, answer, turns)
     lines = [
         PriceLine(price, cost(price, tokens), most_turns(price, question, answer))
@@ -68,7 +68,7 @@ def priced(question: int, answer: int, turns: int, table: str) -> Priced:
 
 
 def measure(scene: Scene, settings: Settings) -> Priced:
-    """Compute the cost of the form's conversation. Its questions are as long as the prompt or as the form says."""
+    """Compute the cost of the form's conversation. Its questions have the length of the prompt or that of the form."""
     question = settings.question if settings.of == "number" else len(scene.tokens)
     return priced(question, settings.answer, settings.turns, settings.csv if settings.table == "own" else "")
 
@@ -91,7 +91,7 @@ def _python(seen: Seen) -> str:
 
 
 def _source(seen: Seen) -> str:
-    """Describe the origin and dates of the prices, and the tokenizer that counted the prompt."""
+    """Describe the origin and dates of the prices, and whose tokenizer determined the length of the prompt."""
     days = [line.price.as_of for line in seen.result.lines]
     text = seen.words["source_own" if seen.result.table else "source_bundled"].format(first=min(days), last=max(days))
     if seen.settings.of == "number":
@@ -100,7 +100,7 @@ def _source(seen: Seen) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Draw the cost of the conversations as bars."""
+    """Draw the cost of the conversations as bars, one per model."""
     words, result, times = seen.here, seen.result, seen.settings.times
     bars = [
         CostBar(
@@ -126,7 +126,7 @@ def figure(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of prices and costs, with the share of each context that the conversation fills."""
+    """Build the table of prices and costs, with the fraction of each context that the conversation fills."""
     words, result = seen.here, seen.result
     currency, rows, lines = result.lines[0].price.currency, [], []
     for line in result.lines:
@@ -169,19 +169,20 @@ def prices(
     turns: Annotated[int, Within(1, TURNS)] = 10,
     table: Annotated[str, Long()] = "",
 ) -> dict:
-    """Compute the cost of a conversation from a dated price table. Every turn sends all earlier turns again.
+    """Compute the cost of a conversation from a dated price table. Every turn resends all earlier turns.
 
     Args:
         question: Tokens per question.
         answer: Tokens per answer.
         turns: Number of question-answer pairs.
         table: CSV with the columns model, context, input, output, currency, as_of, source and, optionally,
-            cached_input; prices are per million tokens. Empty: the bundled table, whose prices are those of the listed
-            dates, not of today.
+            cached_input; prices are per million tokens. If empty, the bundled table is used, whose prices are those of
+            the listed dates, not of today.
 
     Returns:
-        tokens: fresh, again, written, context. prices, cheapest first: each line of the table with the cost of the
-        conversation, fits (whether it fits the context) and most_turns (number of turns that fit).
+        tokens: fresh (input tokens sent for the first time), again (resent input tokens), written (output tokens) and
+        context (context length of the last answer). prices, by increasing cost: each row of the table with the cost of
+        the conversation, fits (whether it fits the context) and most_turns (maximum number of turns that fit).
     """
     result = priced(question, answer, turns, table)
     rows = [

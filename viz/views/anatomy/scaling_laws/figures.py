@@ -1,4 +1,4 @@
-"""Figures of scaling laws: loss against compute, tokens against parameters, the cost of another size, own runs."""
+"""Figures of scaling laws: loss vs. compute, tokens vs. parameters, the cost of other sizes, and own runs."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ class PlotLine:
 
 @dataclass(frozen=True)
 class Dots:
-    """Points with a name each. `labeled` lists those whose names are drawn beside them."""
+    """Points with a hover text each. `labeled` lists those whose names are drawn beside them."""
 
     name: str
     x: Sequence[float]
@@ -52,7 +52,7 @@ class Dots:
 
 
 def size_color(index: int, n: int) -> str:
-    """Return the color of one model size among `n`, the largest darkest. All are readable on light and dark."""
+    """Return the color of one of `n` model sizes, darker for larger ones. All are readable on light and dark pages."""
     return ramp_at(RAMP[3:7], index / max(1, n - 1))
 
 
@@ -107,7 +107,7 @@ def _figure(traces: list[go.Scatter], x: dict, y: dict, notes: Sequence[dict] = 
 
 
 def loss_figure(sizes: Sequence[PlotLine], best: Sequence[PlotLine], plan: Dots, words: Mapping[str, str]) -> go.Figure:
-    """Draw loss against compute: one named line per model size, the best over all sizes, and the plan.
+    """Draw loss as a function of compute: one labeled line per model size, the best over all sizes, and the plan.
 
     `words`: "x", "y".
     """
@@ -123,7 +123,7 @@ def loss_figure(sizes: Sequence[PlotLine], best: Sequence[PlotLine], plan: Dots,
 
 
 def _note(x: float, y: float | None, text: str, more: Mapping[str, object]) -> dict:
-    """Build a text label on logarithmic axes. Without `y`, `more` sets the y coordinate."""
+    """Build a text label on logarithmic axes. If `y` is None, `more` sets the y coordinate."""
     height = {} if y is None else {"y": math.log10(y)}
     return {"x": math.log10(x), "text": plotly_text(text), "showarrow": False} | height | more
 
@@ -143,7 +143,7 @@ def plane_figure(
     bounds: tuple,
     words: Mapping[str, str],
 ) -> go.Figure:
-    """Draw tokens against parameters: contours of equal loss, the optimum under every law, and models.
+    """Draw the plane of tokens and parameters: contours of equal loss, the optimum under every law, and models.
 
     `bounds`: limits of x and of y. `words`: "x", "y".
     """
@@ -164,7 +164,7 @@ def plane_figure(
 
 
 def price_figure(lines: Sequence[PlotLine], limit: float, words: Mapping[str, str]) -> go.Figure:
-    """Draw compute relative to the minimum against model size relative to the optimum. `words`: "x", "y"."""
+    """Draw compute relative to the minimum as a function of model size relative to the optimum. `words`: "x", "y"."""
     traces = _lines(lines, lambda x, y: f"N/N* {number(x)}: {number(y)} ×")
     xs = [x for each in lines for x in each.x]
     x = _log(words["x"], (min(xs), max(xs)), {"tickvals": [0.1, 0.2, 0.5, 1, 2, 5]})
@@ -175,7 +175,7 @@ def price_figure(lines: Sequence[PlotLine], limit: float, words: Mapping[str, st
 def runs_figure(
     runs: Sequence[tuple[PlotLine, PlotLine | None]], ends: PlotLine | None, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the loss of each run against compute: measured points, and the power law fitted to them.
+    """Draw the loss of each run as a function of compute: measured points, and the power law fitted to them.
 
     `ends`: the power law across the runs. `words`: "x", "y".
     """

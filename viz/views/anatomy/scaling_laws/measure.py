@@ -1,4 +1,4 @@
-"""Published scaling laws applied to a budget and to known models, by formula."""
+"""Published scaling laws, evaluated for a budget and for known models."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ from viz.words import Words
 
 
 def _budget_number(name: str, low: float, high: float, default: float, option: str) -> Range:
-    """Build the setting of a budget, which is shown if the setting `given` equals `option`."""
+    """Build the setting of a budget, which is displayed if the setting `given` equals `option`."""
     return Number(name, low, high, default, 0, {"given": (option,)})
 
 
@@ -67,17 +67,17 @@ def budget(settings: Settings) -> tuple[Given, float]:
 
 @dataclass(frozen=True)
 class Plans:
-    """The best use of a budget under every law."""
+    """The optimal use of a budget under every law."""
 
     kind: str  # "compute", "params" or "tokens"
     value: float
-    plans: dict[str, ComputePlan]  # by law
-    half: dict[str, float | None]  # compute for half the size, relative to the optimum; None without a loss
-    kaplan: dict[str, float]  # loss by each of Kaplan's formulas at Kaplan's own plan: "n", "d", "c" and "nd"
+    plans: dict[str, ComputePlan]  # law -> plan
+    half: dict[str, float | None]  # compute for half the size, relative to the optimum; None if no loss is defined
+    kaplan: dict[str, float]  # loss under each of Kaplan's formulas ("n", "d", "c", "nd") at Kaplan's own plan
 
 
 def plans_of(kind: Given, value: float) -> Plans:
-    """Compute the plan under every law. Raises InputError if the budget is out of range."""
+    """Compute the optimal plan under every law. Raises InputError if the budget is out of range."""
     plans = {law: planned(law, kind, value) for law in LAWS}
     kaplan = plans["kaplan"]
     losses = {
@@ -91,7 +91,7 @@ def plans_of(kind: Given, value: float) -> Plans:
 
 
 def measure_plans(scene: Scene, settings: Settings) -> Plans:
-    """Compute the plan under every law for the budget of the form."""
+    """Compute the optimal plan under every law for the budget of the form."""
     return plans_of(*budget(settings))
 
 
@@ -100,7 +100,7 @@ def measure_plans(scene: Scene, settings: Settings) -> Plans:
 
 @dataclass(frozen=True)
 class Losses:
-    """Loss against compute under one law, around a plan."""
+    """Loss as a function of compute under one law, around a plan."""
 
     law: str
     plan: ComputePlan
@@ -110,7 +110,7 @@ class Losses:
 
 @dataclass(frozen=True)
 class Lines:
-    """The curves that need no budget: contours of equal loss under one law, and the optima and costs under all laws."""
+    """The curves independent of the budget: loss contours under one law, optima and extra compute under all laws."""
 
     law: str
     contours: list[ScalingCurve]
@@ -119,14 +119,14 @@ class Lines:
 
 
 def measure_losses(scene: Scene, settings: Settings) -> Losses:
-    """Compute the loss curves around the plan of the budget."""
+    """Compute the loss curves around the plan for the budget."""
     law, plan = settings.law, planned(settings.law, *budget(settings))
     sizes = [curve for curve in size_curves(law, plan.compute, MOST_LOSS) if curve.x]
     return Losses(law, plan, sizes, frontiers(plan.compute))
 
 
 def measure_lines(scene: Scene, settings: Settings) -> Lines:
-    """Compute the lines in the plane of parameters and tokens, and the cost of other model sizes."""
+    """Compute the lines in the plane of parameters and tokens, and the extra compute of other model sizes."""
     return Lines(settings.law, contours(settings.law), optimal_lines(), price_curves())
 
 
@@ -135,20 +135,20 @@ def measure_lines(scene: Scene, settings: Settings) -> Lines:
 
 @dataclass(frozen=True)
 class Placed:
-    """A known model as evaluated by one law."""
+    """A known model, evaluated under one law."""
 
     model: KnownModel
-    share: float  # its parameters relative to the optimum for its own compute
-    loss: float  # predicted by the law for its parameters and tokens
+    share: float  # its parameter count relative to the optimum for its compute
+    loss: float  # predicted loss for its numbers of parameters and tokens
 
 
 @dataclass(frozen=True)
 class KnownModels:
-    """The known models, and the loaded one."""
+    """The known models under one law, and the loaded model."""
 
     rows: tuple[Placed, ...]
-    loaded: KnownModel | None  # None if its training is unknown
-    n_params: int  # of the loaded model
+    loaded: KnownModel | None  # None if the number of training tokens is unknown
+    n_params: int  # number of parameters of the loaded model
 
 
 def measure_models(scene: Scene, settings: Settings) -> KnownModels:

@@ -1,4 +1,4 @@
-"""The visitor's own training runs beside the scaling laws: their losses against compute, with fitted exponents."""
+"""The visitor's own training runs beside the scaling laws: loss vs. compute, with fitted exponents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ RECENT = 0.05  # the final loss of a run is the mean over this fraction of its s
 
 @dataclass(frozen=True)
 class OwnRun:
-    """One run: its task, its sizes, and its loss so far in nats per token."""
+    """One run: its task, its model and data sizes, and its loss so far in nats per token."""
 
     task: str
-    config: dict[str, int | str]  # sizes and options of its model
-    steps: int  # planned
+    config: dict[str, int | str]  # sizes and options of the model
+    steps: int  # number of planned steps
     vocab_size: int
     n_params: int
-    tokens: int  # read so far
-    last: float  # mean loss over its last steps
+    tokens: int  # number of tokens processed so far
+    last: float  # mean loss over the last steps
     curve: RunCurve
 
     @property
@@ -39,21 +39,21 @@ class OwnRun:
 
 @dataclass(frozen=True)
 class OwnRuns:
-    """All runs with a loss curve, and the power law across those that are comparable."""
+    """All runs with a loss curve, and the power law across the comparable ones."""
 
     runs: tuple[OwnRun, ...]
     group: tuple[int, ...] = ()  # indices into `runs`: the largest group with one task and vocabulary
-    across: Fit | None = None  # of their final losses against compute; None for fewer than three budgets
+    across: Fit | None = None  # fit of final loss against compute; None for fewer than three budgets
     lacking: int = 0  # number of runs with other budgets that the fit still needs
 
 
 def measure(scene: Scene, settings: Settings) -> OwnRuns:
-    """Measure the current visitor's training runs, and fit the power law across them."""
+    """Collect the current visitor's training runs, and fit the power law across them."""
     return compared([run for each in scene.playground.workshop.of(scene.visitor) if (run := own_run(each))])
 
 
 def own_run(run: LiveRun) -> OwnRun | None:
-    """Summarize a run; None before its second report, and for a job that does not train from random weights."""
+    """Summarize a run; None before its second report, and for a job that does not start from random weights."""
     reports = list(run.reports)  # a copy: the run may add reports at any moment
     if run.started is None or len(reports) < 2 or not isinstance(run.job, Job):
         return None
@@ -71,7 +71,7 @@ def own_run(run: LiveRun) -> OwnRun | None:
 
 
 def compared(runs: Sequence[OwnRun]) -> OwnRuns:
-    """Fit the power law across the largest group of runs with one task and one vocabulary."""
+    """Fit the power law across the largest group of runs with the same task and vocabulary size."""
     groups: dict[tuple, list[int]] = {}
     for at, run in enumerate(runs):
         groups.setdefault((run.task, run.vocab_size), []).append(at)
@@ -93,12 +93,12 @@ def refit_button(seen: Seen) -> Payload:
 
 
 def name_of(run: OwnRun, seen: Seen) -> str:
-    """Format the name of a run as in the tab Training, followed by its size."""
+    """Format the name of a run as on the Training tab, followed by its number of parameters."""
     return f"{run_label(run.task, run.config, run.steps, seen.all_words)} · N {count(run.n_params)}"
 
 
 def figure(seen: Seen) -> Payload:
-    """Draw the loss of every run against compute, with its power law."""
+    """Draw the loss of every run as a function of compute, with its power law."""
     words, result, drawn = seen.here, seen.result, []
     if not result.runs:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
@@ -128,7 +128,7 @@ def _exponent(fit: Fit | None) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of each run's exponents, and of the exponent across runs if there are enough."""
+    """Build the table of each run's exponents, and of the exponent across runs if there are enough runs."""
     words, result = seen.here, seen.result
     if not result.runs:
         return {"empty": {"text": words["title"], "hint": ""}}

@@ -1,4 +1,4 @@
-"""Scaling laws: the best use of a budget under each published law, beside known models and the visitor's own runs."""
+"""Scaling laws: the optimal use of a budget under each published law, known models, and the visitor's own runs."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -55,7 +55,7 @@ def times(value: float | None) -> str:
 
 
 def plan(seen: Seen) -> Payload:
-    """Build the table of the plan under each law."""
+    """Build the table of the optimal plan under each law."""
     words, result = seen.here, seen.result
     rows, lines = [], []
     for law, each in result.plans.items():
@@ -90,7 +90,7 @@ def _columns(words: Words) -> list[str]:
 
 
 def loss(seen: Seen) -> Payload:
-    """Draw loss against compute: one line per model size, the best over all sizes under each law, and the plan."""
+    """Draw loss as a function of compute: one line per model size, each law's best over all sizes, and the plan."""
     words, result = seen.here, seen.result
     chosen, law, n = result.plan, result.law, len(result.sizes)
     sizes = [
@@ -115,7 +115,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def plane(seen: Seen) -> Payload:
-    """Draw tokens against parameters, with every law's optimum, published models, and the loaded model."""
+    """Draw the plane of tokens and parameters, with every law's optimum, published models, and the loaded model."""
     words, result, models = seen.here, seen.result, seen.results["models"]
     law, chosen = result.law, seen.results["plan"].plans[result.law]
     equal = [
@@ -166,7 +166,7 @@ def _dots(words: Words, key: str, models: Sequence[KnownModel], color: str, symb
 
 
 def price(seen: Seen) -> Payload:
-    """Draw the extra compute of a model smaller or larger than the optimum."""
+    """Draw the extra compute of models that are smaller or larger than the optimum."""
     words, result = seen.here, seen.result
     law = result.law
     lines = [
@@ -192,7 +192,7 @@ def price(seen: Seen) -> Payload:
 
 
 def models(seen: Seen) -> Payload:
-    """Build the table of known models: N, D, C, and their size and loss according to the selected law."""
+    """Build the table of known models: N, D, C, and their relative size and loss under the selected law."""
     words, result, rows, lines = seen.here, seen.result, [], []
     if result.loaded is None:
         name = words["loaded"].format(name=seen.facts.label)
@@ -222,7 +222,7 @@ def models(seen: Seen) -> Payload:
 
 
 def fits(seen: Seen) -> Payload:
-    """Build the table of all formulas, with their published coefficients and the loss at their own plans."""
+    """Build the table of all formulas, with their published coefficients and the loss at each law's own plan."""
     words, result = seen.here, seen.result
     (N_c, a_n), (D_c, a_d), (C_c, a_c), joint = KAPLAN.n, KAPLAN.d, KAPLAN.c_min, KAPLAN.joint
     both = f"N_c {power(joint[0], 2)}, α_N {number(joint[1])}, D_c {power(joint[2], 2)}, α_D {number(joint[3])}"
@@ -259,7 +259,7 @@ def fits(seen: Seen) -> Payload:
 
 
 def _coefficients(result: Parametric) -> str:
-    """Format the coefficients in one line, each with its standard error in parentheses if published."""
+    """Format the coefficients on one line, each with its standard error in parentheses if that is published."""
     names = {"E": "E", "A": "A", "B": "B", "α": "alpha", "β": "beta"}
     errors = [f" ({exact(error)})" for error in result.errors] if result.errors else [""] * 5
     return ", ".join(
@@ -285,8 +285,9 @@ def scaling_laws(
 
     Returns:
         given and value: the budget. plans: law, params, tokens, compute, ratio (tokens per parameter), loss (nats per
-        token of that study; null if the law has none) and half (compute that a model of half the size needs for the
-        same loss, relative to the optimum). models: name, params, tokens, year and source, as published.
+        token of that study's tokenizer; null if the law does not predict a loss) and half (compute that a model of half
+        the size needs for the same loss, relative to the optimum). models: name, params, tokens, year and source, as
+        published.
     """
     result = plans_of(given, float(f"{value}e{exponent}"))
     rows = [vars(each) | {"ratio": each.ratio, "half": result.half[law]} for law, each in result.plans.items()]

@@ -1,4 +1,4 @@
-"""One text in several vocabularies: sample sentences, their tokens as chips, and a comparison of languages."""
+"""Tokenizer comparison: sample sentences, their tokens as chips, and a figure that compares languages."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,8 +10,8 @@ from viz.labels import plotly_text, visible
 from viz.theme import HUES
 
 HEIGHT = 380
-MOST_CHIPS = 160  # most tokens drawn per vocabulary
-# Article 1 of the Universal Declaration of Human Rights (United Nations 1948), its first sentence in seven languages.
+MOST_CHIPS = 160  # maximum number of tokens drawn per vocabulary
+# First sentence of Article 1 of the Universal Declaration of Human Rights (United Nations 1948) in seven languages.
 LANGUAGES = {
     "en": "All human beings are born free and equal in dignity and rights.",
     "de": "Alle Menschen sind frei und gleich an Würde und Rechten geboren.",
@@ -39,7 +39,7 @@ def part_text(raw: bytes) -> str:
 def chips(raw: Sequence[bytes], ids: Sequence[int | None], notes: Mapping[int, str]) -> list[list]:
     """Build one chip for each of the first tokens: [label, id, number of bytes, is a partial character, note].
 
-    `notes` maps the position of a token that is only part of a character to a description of that part.
+    `notes` maps the position of a token that is only part of a character to a description of this part.
     """
     return [
         [part_text(each), number, len(each), not _is_text(each), notes.get(at, "")]
@@ -56,7 +56,7 @@ def _is_text(raw: bytes) -> bool:
 
 
 def premium_figure(counts: Mapping[str, Sequence[int]], names: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Draw the number of tokens of the same sentence relative to the first language, one bar per vocabulary.
+    """Draw the token count of the same sentence in each language relative to the first language, by vocabulary.
 
     `counts`: vocabulary -> tokens in each language; `names`: names of the languages. `words`: "y", "tokens".
     """

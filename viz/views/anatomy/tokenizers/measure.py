@@ -1,4 +1,4 @@
-"""A text, and sample texts, in every available vocabulary; and the merges of one vocabulary step by step."""
+"""A text, and sample texts, tokenized with every available vocabulary; and the BPE merges of one vocabulary."""
 
 from dataclasses import dataclass
 
@@ -21,8 +21,8 @@ from viz.views.anatomy.tokenizers.figures import SAMPLES
 from viz.words import Words
 from viz.work.playground import Playground
 
-MOST_TEXT = 2000  # most characters of a text in the form
-MOST_PAIRS = 6  # most mergeable pairs listed per step
+MOST_TEXT = 2000  # maximum number of characters of a text in the form
+MOST_PAIRS = 6  # maximum number of mergeable pairs listed per step
 LOADED = "loaded"
 
 
@@ -30,13 +30,13 @@ def _label(words: Words, option: str) -> str:
     return words["merges_loaded"] if option == LOADED else Words(words.catalogue, "tokenizers.names")[option]
 
 
-TEXT = Text("text", max_length=20_000, lines=2)  # over the limit, so that a longer text is refused, not cut
+TEXT = Text("text", max_length=20_000, lines=2)  # over the limit, so that a longer text is rejected, not truncated
 MERGES = Choice("merges", lambda scene: (LOADED, *local_vocabularies()), label=_label)
 
 
 @dataclass(frozen=True)
 class Tokenized:
-    """A text in one vocabulary, without `cut` and `counted` if the vocabulary has no token for a part of it."""
+    """A text tokenized with one vocabulary; `cut` and `counted` are None if the vocabulary cannot encode the text."""
 
     key: str  # "loaded", the id of a built-in model, "bytes" or "characters"
     cut: Cut | None
@@ -45,14 +45,14 @@ class Tokenized:
 
 @dataclass(frozen=True)
 class Compared:
-    """One text in every vocabulary."""
+    """One text tokenized with every vocabulary."""
 
     text: str
     rows: tuple[Tokenized, ...]
 
 
 def tokenizer_of(playground: Playground, name: str) -> Tokenizer:
-    """Return the tokenizer of a built-in model, from memory if the model is loaded, else from its file."""
+    """Return the tokenizer of a built-in model, from memory if the model is loaded, otherwise from its file."""
     loaded = playground.models.peek(name)
     return loaded.tokenizer if loaded else built_in(name)
 
@@ -60,14 +60,15 @@ def tokenizer_of(playground: Playground, name: str) -> Tokenizer:
 def vocabularies(scene: Scene) -> dict[str, Tokenizer | None]:
     """Return the vocabularies to compare, by key.
 
-    They are the loaded model's, those of the built-in models on this computer, and None for bytes and for characters.
+    They are those of the loaded model and of the built-in models on this computer, and bytes and characters (None
+    each).
     """
     others = {key: tokenizer_of(scene.playground, key) for key in local_vocabularies() if key != scene.model.id}
     return {LOADED: scene.model.tokenizer, **others, BYTES: None, CHARACTERS: None}
 
 
 def tokenize(key: str, tokenizer: Tokenizer | None, text: str) -> Tokenized:
-    """Tokenize a text in one vocabulary."""
+    """Tokenize a text with one vocabulary."""
     try:
         tokens = cut(key, tokenizer, text)
     except InputError:
@@ -76,7 +77,7 @@ def tokenize(key: str, tokenizer: Tokenizer | None, text: str) -> Tokenized:
 
 
 def text_of(scene: Scene, settings: Settings) -> str:
-    """Return the text of the form, else the prompt or, for a conversation, the text of its turns.
+    """Return the text of the form or, if it is empty, the prompt; for a conversation, the text of its turns.
 
     Raises InputError if the text is too long, or if the turns have no text.
     """
@@ -90,7 +91,7 @@ def text_of(scene: Scene, settings: Settings) -> str:
 
 
 def measure(scene: Scene, settings: Settings) -> Compared:
-    """Tokenize the text in every vocabulary."""
+    """Tokenize the text with every vocabulary."""
     text = text_of(scene, settings)
     return Compared(text, tuple(tokenize(key, each, text) for key, each in vocabularies(scene).items()))
 
@@ -120,7 +121,7 @@ class MergeStep:
 
 @dataclass(frozen=True)
 class Replayed:
-    """One piece of the text with its merges."""
+    """One pre-tokenized piece of the text, with its merges."""
 
     piece: Piece
     steps: tuple[MergeStep, ...]
@@ -128,11 +129,11 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Merged:
-    """The merges that build the tokens of a text in one vocabulary."""
+    """The merges that build the tokens of a text with one vocabulary."""
 
-    which: str  # the vocabulary: a key as in `Tokenized`
-    text: str  # its beginning, as far as it is shown
-    complete: bool  # whether that is the full text
+    which: str  # key of the vocabulary, as in `Tokenized`
+    text: str  # the beginning of the text, as far as it is displayed
+    complete: bool  # whether `text` is the full text
     pieces: tuple[Replayed, ...]
 
 
@@ -153,7 +154,7 @@ def _steps(tokenizer: Tokenizer, piece: Piece) -> Replayed:
 
 
 def measure_merges(scene: Scene, settings: Settings) -> Merged:
-    """Replay the merges of the beginning of the text in the selected vocabulary."""
+    """Replay the merges of the beginning of the text with the selected vocabulary."""
     text, which = text_of(scene, settings), settings.merges
     tokenizer = scene.model.tokenizer if which == LOADED else tokenizer_of(scene.playground, which)
     shown = text[:MOST_CHARACTERS]

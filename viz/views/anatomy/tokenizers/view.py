@@ -1,4 +1,4 @@
-"""One text in several vocabularies: its token counts, a comparison of languages, and the merges step by step."""
+"""One text in several vocabularies: token counts, a comparison of languages, and the BPE merges one by one."""
 
 from typing import Annotated
 
@@ -37,7 +37,7 @@ def name_of(seen: Seen, key: str) -> str:
 
 
 def counts(seen: Seen) -> Payload:
-    """Build the table of tokens, and of bytes and characters per token, in every vocabulary."""
+    """Build the table of token counts, and of bytes and characters per token, for every vocabulary."""
     words, text = seen.here, seen.result.text
     rows, lines = [], []
     largest = max((row.counted.bytes_per_token for row in seen.result.rows if row.counted), default=0) or 1
@@ -151,7 +151,7 @@ def _piece(result: Replayed) -> dict:
 
 
 def languages(seen: Seen) -> Payload:
-    """Draw the number of tokens of the same sentence in each language, relative to English."""
+    """Draw the token count of the same sentence in each language, relative to English."""
     words, names = seen.here, seen.words.within("texts")
     rows = {key: [by_text[name] for name in LANGUAGES] for key, by_text in seen.result.items()}
     tokens = {name_of(seen, key): [each.tokens for each in row] for key, row in rows.items() if all(row)}
@@ -168,7 +168,7 @@ def languages(seen: Seen) -> Payload:
 
 
 def samples(seen: Seen) -> Payload:
-    """Build the table of bytes per token, for every sample in every vocabulary except bytes."""
+    """Build the table of bytes per token for every sample and every vocabulary except bytes."""
     words, names = seen.here, seen.words.within("texts")
     result = {key: row for key, row in seen.result.items() if key != BYTES}
     largest = max(each.bytes_per_token for row in result.values() for each in row.values() if each)
@@ -197,11 +197,11 @@ def samples(seen: Seen) -> Payload:
 
 
 def tokenizers(scene: Scene) -> dict:
-    """Count the tokens of the prompt, and of sample texts in several languages and formats, in several vocabularies.
+    """Count the tokens of the prompt and of sample texts (languages, code, numbers, emoji) in several vocabularies.
 
     Returns:
-        vocabularies: name, size, tokens, bytes_per_token, characters_per_token and single (share of the bytes that are
-        tokens of their own and only part of a character); only the name if the vocabulary cannot encode the text.
+        vocabularies: name, size, tokens, bytes_per_token, characters_per_token and single (fraction of the bytes that
+        are tokens of their own and only part of a character); only the name if the vocabulary cannot encode the text.
         samples: kind, text, and tokens by vocabulary (null if it cannot encode the text).
     """
     result: Compared = measured(VIEW, "main", scene)
@@ -222,14 +222,14 @@ def tokenizers(scene: Scene) -> dict:
 
 
 def merges(playground: Playground, model: LanguageModel, text: Annotated[str, Long()] = "unbelievable") -> dict:
-    """Replay how byte-pair encoding builds the tokens of a text, merge by merge, up to the tokenizer's own ids.
+    """Replay the merges with which byte-pair encoding builds the tokens of a text, up to the tokenizer's own ids.
 
     Args:
         text: At most 300 characters.
 
     Returns:
-        pieces: text, added (a token matched before any merge), whole (a token found without merges), merges (left,
-        right and rank, in order) and ids.
+        pieces: text, added (an added token, matched before any merge), whole (a token found without merges), merges
+        (left, right and rank, in order) and ids.
     """
     pieces = [
         {

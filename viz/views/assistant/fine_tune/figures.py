@@ -1,4 +1,4 @@
-"""Payloads of the fine-tuning view: losses token by token, and snapshots of a run."""
+"""Payloads of the fine-tuning view: per-token losses, and snapshots of a run."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from viz.labels import visible
 from viz.numbers import nats, plain
 from viz.theme import RAMPS
 
-MOST = 6.0  # nats at the upper end of the ramp
+MOST = 6.0  # upper end of the color ramp, in nats
 
 
 def tokens_payload(pieces: Sequence[str], prompt: int) -> dict:
@@ -18,8 +18,9 @@ def tokens_payload(pieces: Sequence[str], prompt: int) -> dict:
 
 
 def losses_payload(pieces: Sequence[str], prompt: int, losses: np.ndarray, words: Mapping[str, str]) -> dict:
-    """Build the payload of an example's tokens with their losses in nats; the first token has none. pieces [T], losses
-    [T - 1]
+    """Build the payload of an example's tokens with their losses in nats; the first token has no loss.
+
+    pieces [T], losses [T - 1]
     """
     values = [None, *(plain(float(each)) for each in losses)]
     scored = losses[max(prompt - 1, 0) :]
@@ -33,7 +34,7 @@ def losses_payload(pieces: Sequence[str], prompt: int, losses: np.ndarray, words
 
 
 def snapshot_payload(snapshot) -> dict:
-    """Build the payload of one snapshot of a run; values that are not finite become None."""
+    """Build the payload of one snapshot of a run. Non-finite values become None."""
     return {
         "step": snapshot.step,
         "loss": plain(snapshot.loss),

@@ -1,4 +1,4 @@
-"""The fine-tuning view: a model learns from pairs of instruction and answer while the visitor watches."""
+"""The fine-tuning view: training on instruction-answer pairs, with live updates."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,15 +31,15 @@ from viz.words import Words, section, translate, words
 from viz.work.processes.training_process import LiveRun
 
 OWN = "own"
-MOST_TEXT = 60_000  # characters of the visitor's own examples
-SHOWN = 6  # examples in the table
+MOST_TEXT = 60_000  # maximum number of characters of the visitor's own examples
+SHOWN = 6  # number of examples in the table
 RANKS = ("1", "2", "4", "8", "16", "32")
 METHODS = ("lora", "full")
 _SMALL = Limits()
 
 
 def as_it_is(words: object, option: str) -> str:
-    """Return a numeric option unchanged as its own label."""
+    """Return a numeric option as its own label."""
     return option
 
 
@@ -56,7 +56,7 @@ SETTINGS = (
     Choice("matrices", tuple(MATRICES), when={"method": ("lora",)}),
     Number("steps", 1, _SMALL.steps, default_recipe(True).steps),
     Number("batch", 1, _SMALL.batch, default_recipe(True).batch),
-    Range("rate", 0.0, RATES[1], 0, 0.0, kind="number", blank=True),  # 0: the default of the method
+    Range("rate", 0.0, RATES[1], 0, 0.0, kind="number", blank=True),  # 0: the method's default
     Number("seed", 0, MOST_SEED, 0),
     Number("shown", 1, 2000, 1),
 )
@@ -69,15 +69,16 @@ LEARNED = ("set", "examples", "template")  # the settings that determine the exa
 
 @dataclass(frozen=True)
 class Examples:
-    """The training examples, and the first few of them filled into the template."""
+    """The training examples, and the prompts of the first few."""
 
     rows: tuple[Example, ...]
-    prompts: tuple[str, ...]  # the first examples, filled into the template
+    prompts: tuple[str, ...]  # prompts of the first examples, built from the template
 
 
 def examples_of(settings: Settings) -> tuple[Example, ...]:
-    """Load the examples that the settings select. Raises InputError for an empty or oversized text and for malformed
-    lines.
+    """Load the selected examples.
+
+    Raises InputError if the visitor's own examples are empty, too large or malformed.
     """
     if settings.set != OWN:
         return tuple(SETS[settings.set]())
@@ -90,14 +91,17 @@ def examples_of(settings: Settings) -> tuple[Example, ...]:
 
 
 def measure_examples(scene: Scene, settings: Settings) -> Examples:
-    """Load the selected examples and fill the first SHOWN into the template. Raises InputError for a bad template."""
+    """Load the selected examples and build the prompts of the first SHOWN.
+
+    Raises InputError for an invalid template.
+    """
     check_template(settings.template)
     rows = examples_of(settings)
     return Examples(rows, tuple(prompt_text(each, settings.template) for each in rows[:SHOWN]))
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of the first examples, with columns for prompt and answer."""
+    """Build the table of the first examples, with columns for the prompt and the answer."""
     words, examples = seen.here, seen.result
     rows = [[prompt, each.output] for prompt, each in zip(examples.prompts, examples.rows, strict=False)]
     return {
@@ -115,15 +119,18 @@ def table(seen: Seen) -> Payload:
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """The losses of one example, token by token."""
+    """The per-token losses of one example."""
 
     pieces: tuple[str, ...]  # [T]
     prompt: int  # number of prompt tokens, which are not scored
-    losses: np.ndarray  # nats of each token after the first. float32 [T - 1]
+    losses: np.ndarray  # loss of each token after the first, in nats. float32 [T - 1]
 
 
 def measure_masked(scene: Scene, settings: Settings) -> Masked:
-    """Compute the token losses of the selected example under the loaded model. Raises InputError for a bad template."""
+    """Compute the per-token losses of the selected example under the loaded model.
+
+    Raises InputError for an invalid template.
+    """
     check_template(settings.template)
     rows = examples_of(settings)
     one = rows[min(int(settings.shown), len(rows)) - 1]
@@ -131,7 +138,7 @@ def measure_masked(scene: Scene, settings: Settings) -> Masked:
 
 
 def masked(scene: Scene, example: Example, template: str) -> Masked:
-    """Compute the token losses of an example in a template under the loaded model, truncated to the model's context."""
+    """Compute the per-token losses of an example under the loaded model, truncated to the model's context."""
     tokenizer = scene.model.tokenizer
     ids, prompt = to_ids(example, tokenizer, end_of(tokenizer) if has_end(tokenizer) else None, template)
     ids = ids[: min(scene.model.config.n_ctx, scene.limit)]
@@ -152,12 +159,12 @@ def masked_part(seen: Seen) -> Payload:
 
 
 def measure_limits(scene: Scene, settings: Settings) -> Limits:
-    """Return the limits that this server sets for training runs."""
+    """Return this server's limits on training runs."""
     return scene.playground.workshop.limits
 
 
 def lab(seen: Seen) -> Payload:
-    """Build the run panel's payload, or a notice if training is switched off on this server."""
+    """Build the run panel's payload, or a notice if training is disabled on this server."""
     if seen.result.minutes > 0:
         return first_lab(seen.words)
     language = seen.facts.language
@@ -176,8 +183,9 @@ def first_lab(texts: Words) -> Payload:
 
 
 def job_of(visit: Visit) -> TuneJob:
-    """Build the job that the form describes. Raises InputError if the examples, the template or the model cannot be
-    used.
+    """Build the training job from the form.
+
+    Raises InputError if the examples, the template or the model are unusable.
     """
     settings = read_all(SETTINGS, visit.values.get("fine_tune_form"), None)
     adapted = settings.method == "lora"
@@ -202,7 +210,7 @@ def job_of(visit: Visit) -> TuneJob:
 
 
 def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload:
-    """Build the update of a run for a page that already has `have` = (number of reports, number of snapshots)."""
+    """Build the update of a run for a page that already has `have`: (number of reports, number of snapshots)."""
     view = Words(words(language), "fine_tune")
     texts, learned = view.within("lab"), view[f"settings.set_{run.job.name}"]
     reports, snapshots = run.reports[have[0] :], run.snapshots[have[1] :]
@@ -216,7 +224,7 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
         piece["error"] = failure(run, language)
     if run.state == "diverged":
         step = run.snapshots[-1].step if run.snapshots else 0
-        # The same choice as in model/alignment/tuning.py.
+        # The same criterion as in model/alignment/tuning.py.
         kept = min(reversed(run.snapshots[:-1]), key=lambda each: each.loss).step
         piece["error"] = {"text": texts["diverged"].format(step=step), "hint": texts["diverged_hint"].format(step=kept)}
     if run.started and run.tokenizer:
@@ -277,12 +285,12 @@ def masked_losses(scene: Scene, instruction: str, output: str, input: str = "", 
         instruction: The instruction.
         output: The answer.
         input: The input of the instruction; may be empty.
-        template: The template of the prompt: {instruction}, {input}, and [[ ]] around what is left out without an
-            input.
+        template: The template of the prompt, with {instruction}, {input}, and [[ ]] around the part that is omitted if
+            the input is empty.
 
     Returns:
         tokens: each token's text, whether it is scored, and its loss (nats), null for the first. loss: the mean over
-        the scored tokens. prompt: the number of prompt tokens. Tokens beyond the model's context are left out.
+        the scored tokens. prompt: the number of prompt tokens. Tokens beyond the model's context are omitted.
     """
     check_template(template)
     if not instruction or not output:

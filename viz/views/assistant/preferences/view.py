@@ -1,4 +1,4 @@
-"""The preferences view: a person or a rule picks the better of two texts, pair by pair."""
+"""The preferences view: a person or a rule chooses the better of two texts, pair by pair."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,10 +15,10 @@ from viz.seam.view import Custom, Event, Payload, Seen, Stream, View, Visit
 from viz.work.limits import check_writing
 from viz.work.playground import Playground
 
-MOST_SHOWN = 300  # pairs that a page holds
-MOST_RULED = 20  # pairs that the rule chooses per click
+MOST_SHOWN = 300  # maximum number of pairs on a page
+MOST_RULED = 20  # number of pairs that the rule decides per click
 MOST_AT = 1_000_000
-MOST_TEXTS = 64  # texts per request of a program
+MOST_TEXTS = 64  # maximum number of texts per API request
 RULE = Text("rule", "sentiment", max_length=600)
 WRITING = (
     Text("prompts", "", max_length=2000, lines=3),
@@ -30,7 +30,7 @@ WRITING = (
 
 
 def prompts_of(text: str) -> tuple[str, ...]:
-    """Parse the typed prompts, one per line; return the bundled prompts if there are no lines."""
+    """Parse the prompts entered by the visitor, one per line; return the bundled prompts if there are no lines."""
     return tuple(line.strip() for line in text.split("\n") if line.strip()) or PROMPTS
 
 
@@ -38,7 +38,7 @@ def prompts_of(text: str) -> tuple[str, ...]:
 
 
 def desk(seen: Seen) -> Payload:
-    """Build the payload of the two cards and the table, with the range of the rule or the error in it."""
+    """Build the payload of the two cards and the table, with the rule's reward range or its error message."""
     payload: Payload = {
         "words": seen.here.plain(),
         "most": MOST_SHOWN,
@@ -62,7 +62,7 @@ def desk(seen: Seen) -> Payload:
 
 
 def _read_request(visit: Visit, sent: object) -> tuple[Settings, str, int]:
-    """Read a request: return the form's settings, the page's tag for its answer, and the number of the pair."""
+    """Parse a request into the form's settings, the tag that the page expects back, and the index of the pair."""
     values = sent if isinstance(sent, Mapping) else {}
     settings = read_all(WRITING, visit.values.get("preferences_form"), None)
     at = values.get("at")
@@ -71,7 +71,7 @@ def _read_request(visit: Visit, sent: object) -> tuple[Settings, str, int]:
 
 
 def _generate_two(visit: Visit, settings: Settings, at: int) -> tuple[str, str, str]:
-    """Return a prompt and two texts generated for it. `at` counts the pairs and is added to the seed."""
+    """Generate two texts for a prompt, and return all three. `at`, the index of the pair, is added to the seed."""
     prompts = prompts_of(settings.prompts)
     prompt, playground = prompts[at % len(prompts)], visit.playground
     check_writing(playground.options.allowed, 2, settings.tokens)
@@ -83,8 +83,9 @@ def _generate_two(visit: Visit, settings: Settings, at: int) -> tuple[str, str, 
 
 
 def write(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Generate two texts for a person to compare, and yield them with their rewards under the rule, if the rule is
-    valid.
+    """Generate two texts for a person to compare, and yield them with their rewards under the rule.
+
+    The rewards are None if the rule is invalid.
     """
     settings, tag, at = _read_request(visit, sent)
     prompt, one, other = _generate_two(visit, settings, at)
@@ -99,7 +100,10 @@ def _scores(rule: str, texts: tuple[str, ...]) -> list[float] | None:
 
 
 def let_rule(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Let the rule choose in MOST_RULED pairs; each piece holds all pairs so far. Closing the iterator stops it."""
+    """Generate MOST_RULED pairs and let the rule choose in each. Every update holds all pairs so far.
+
+    Closing the iterator stops it.
+    """
     settings, tag, at = _read_request(visit, sent)
     rules, pairs, ties = parse_rules(settings.rule), [], 0
     for done in range(1, MOST_RULED + 1):
@@ -114,7 +118,7 @@ def _as_list(pair: Pair) -> list[str]:
 
 
 def read_listed(sent: object) -> tuple[Pair, ...]:
-    """Parse the list of pairs that a page sends, skipping malformed entries."""
+    """Parse the list of pairs sent by a page, skipping malformed entries."""
     listed = sent.get("pairs") if isinstance(sent, Mapping) else None
     pairs = []
     for each in listed[:MOST_SHOWN] if isinstance(listed, list) else []:
@@ -127,7 +131,7 @@ def read_listed(sent: object) -> tuple[Pair, ...]:
 
 
 def judge(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Count the person's pairs in which the rule would have chosen the same text, the other one, or neither."""
+    """Count the person's pairs for which the rule chooses the same text, the other one, or neither."""
     settings, tag, _ = _read_request(visit, sent)
     pairs = [pair for pair in read_listed(sent) if pair.by == "person"]
     try:
@@ -146,15 +150,15 @@ def rule_rewards(
     texts: list[str],
     rules: list[str],
 ) -> dict:
-    """Compute the reward that rules give to texts: a weighted sum of each rule's value.
+    """Compute the rewards of texts under rules: the weighted sum of the rules' values.
 
     Args:
         texts: At most 64 texts.
-        rules: Each as "name: value * weight", where value and weight may be missing, as in "contains: happy, glad * 2".
+        rules: Each as "name: value * weight", where value and weight may be omitted, as in "contains: happy, glad * 2".
 
     Returns:
-        rules: the rules as parsed; rewards: one per text; parts: the unweighted value of each rule for each text
-        [text][rule]; low, high: the smallest and largest reward that these rules can give.
+        rules: the rules as parsed; rewards: one per text; parts: the unweighted value of each rule for each text,
+        [text][rule]; low, high: the smallest and largest possible reward under these rules.
     """
     if len(texts) > MOST_TEXTS:
         raise InputError("A list is too long.", f"texts: {len(texts)}", say("At most {} entries.", MOST_TEXTS))

@@ -1,4 +1,4 @@
-"""Figures of reinforcement learning: training curves, reward against KL, shifted token probabilities, changed heads."""
+"""Figures of reinforcement learning: training curves, reward vs. KL, shifted token probabilities, changed heads."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ from viz.labels import plotly_text, tick_text, visible
 from viz.numbers import percent, signed
 from viz.theme import HUES, scales
 
-ROW, NARROW_ROW = 210, 200  # pixels of a row of panels
-NARROW_PLACES = 8  # positions in the map of tokens on a phone; dragging its axis shows the others
-ROWS = 8  # tokens per position in the map of tokens
+ROW, NARROW_ROW = 210, 200  # heights in pixels of a row of panels, on a wide and on a narrow page
+NARROW_PLACES = 8  # positions visible in the token map on a phone; dragging its axis shows the others
+ROWS = 8  # maximum number of tokens per position in the token map
 COLORS = {
     "reward": BLUE,
     "kl": ORANGE,
@@ -48,10 +48,10 @@ COLORS = {
 def curves_figure(
     steps: Sequence[int], curves: Mapping[str, Sequence[float]], spread: Sequence[float], words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw one panel per quantity across the updates. curves: name -> [S], skipped without a finite value; spread [S]
-    is the standard deviation of the reward.
+    """Draw one panel per quantity as a function of the number of updates.
 
-    `words`: "step" and the names of the curves.
+    curves: name -> [S], one value per step; those without a finite value are skipped. spread [S]: standard deviation of
+    the reward, drawn as a band. `words`: "step" and the names of the curves.
     """
     shown = {name: each for name, each in curves.items() if any(map(math.isfinite, each))}
     panels, across, up = {}, {}, {}
@@ -73,12 +73,12 @@ def curves_figure(
 
 @dataclass(frozen=True)
 class Path:
-    """One run in the trade-off: its mean KL and reward after each number of updates."""
+    """One run in the reward-KL trade-off: its mean KL and reward after each number of updates."""
 
     name: str
     kl: tuple[float, ...]  # nats per text
     reward: tuple[float, ...]
-    method: str  # decides the color
+    method: str  # determines the color
     current: bool = False
 
 
@@ -86,7 +86,7 @@ METHOD_COLORS = {"reinforce": BLUE, "ppo": ORANGE, "grpo": GREEN, "dpo": PINK, "
 
 
 def tradeoff_figure(paths: Sequence[Path], words: Mapping[str, str]) -> go.Figure:
-    """Draw reward against KL, one line per run with a large last point. `words`: "kl", "reward", "step"."""
+    """Draw reward as a function of KL, one line per run, with a large last point. `words`: "kl", "reward", "step"."""
     hover = (
         f"{plotly_text(words['kl'])}: %{{x:.3g}}<br>{plotly_text(words['reward'])}: %{{y:.3g}}"
         f"<br>{plotly_text(words['step'])}: %{{text}}"
@@ -109,8 +109,9 @@ def tokens_figure(
 ) -> go.Figure:
     """Draw the most likely next tokens at each position, colored by ln(p / q): warm if training raised the probability.
 
-    pieces [T] of the probe, top [T][K] texts, before and after [T, K] ln q and ln p; shows the first ROWS of each
-    position, sorted by the larger of the two. `words`: "token", "next", "before", "after", "ratio".
+    `pieces` [T] of the probe; `top` [T][K]: strings of the tokens, sorted by the larger of their two probabilities;
+    `before` and `after` [T, K]: ln q and ln p. The first ROWS of each position are drawn. `words`: "token", "next",
+    "before", "after", "ratio".
     """
     T, K = before.shape
     K = min(K, ROWS)
@@ -160,7 +161,8 @@ def tokens_figure(
 
 
 def heads_figure(moved: np.ndarray, words: HeadWords) -> go.Figure:
-    """Draw the distance of each head's attention weights from the reference model's, 0 to 1. A click selects the head.
-    moved [L, H]
+    """Draw the distance, 0 to 1, between each head's attention weights and the reference model's. moved [L, H]
+
+    A click selects the head.
     """
     return head_figure(moved, words, f"{plotly_text(words.value)}: %{{z:.4f}}", signed=False)

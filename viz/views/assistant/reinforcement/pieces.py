@@ -1,4 +1,4 @@
-"""The updates that the page receives of a run: its state, curves, texts, and shifted token probabilities."""
+"""The messages with which the page follows a run: state, curves, texts, and shifted token probabilities."""
 
 import dataclasses
 import threading
@@ -17,21 +17,21 @@ from viz.views.assistant.reinforcement.figures import Path, curves_figure, heads
 from viz.words import Words, plot_words, words
 from viz.work.processes.training_process import LiveRun
 
-KEPT = 16  # runs per visitor in the trade-off
-PLACES = 24  # positions of the probe in the map of tokens
+KEPT = 16  # maximum number of runs per visitor in the trade-off
+PLACES = 24  # maximum number of probe positions in the token map
 MEASURED = ("reward", "kl", "entropy", "perplexity", "length", "distinct_2")
 UPDATED = ("clip_fraction", "value_error", "accuracy", "gradient_norm")
 
 
 @dataclass(eq=False)
 class Histories:
-    """Reward and KL of every visitor's runs, for the trade-off. It outlives the runs' files."""
+    """Reward and KL of every visitor's runs, for the trade-off. They outlive the runs' files."""
 
     paths: dict[str, dict[str, Path]] = field(default_factory=dict)  # visitor -> run -> path
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def keep(self, session: str, run: str, path: Path) -> list[Path]:
-        """Store the current path of a run, and return all paths of the visitor with this run's marked as current."""
+        """Store the current path of a run, and return all paths of the visitor, with this run's marked as current."""
         with self.lock:
             own = self.paths.setdefault(session, {})
             own[run] = path
@@ -46,7 +46,11 @@ class Histories:
 
 
 def piece(run: LiveRun, language: str, have: tuple[int, int], histories: Histories, session: str) -> Payload:
-    """Build the update of a run; it includes the figures if there are reports or looks beyond the numbers in `have`."""
+    """Build the next message about a run.
+
+    It includes the figures if the page has nothing yet, or if there are more reports or snapshots than the numbers in
+    `have`.
+    """
     texts = Words(words(language), "reinforcement").within("live")
     job: Practice = run.job
     reports: list[Report] = list(run.reports)
@@ -72,14 +76,14 @@ def piece(run: LiveRun, language: str, have: tuple[int, int], histories: Histori
 
 
 def _facts(run: LiveRun, texts: Words) -> str:
-    """Format the number and share of the parameters that are trained; "" if none are."""
+    """Format the number of trained parameters and their fraction of all parameters; "" if none are trained."""
     learned, whole_model = run.started.n_learned, run.started.n_params
     values = {"learned": whole(learned), "params": whole(whole_model), "share": percent(learned / whole_model)}
     return texts["facts"].format(**values) if learned else ""
 
 
 def _path(job: Practice, texts: Words, reports: Sequence[Report]) -> Path:
-    """Build the run's path in the trade-off."""
+    """Build the run's path in the reward-KL trade-off."""
     measured = [report.measured for report in reports]
     kl, reward = (tuple(getattr(each, name) for each in measured) for name in ("kl_text", "reward"))
     return Path(_name(job, texts), kl, reward, job.course.method)
@@ -98,7 +102,7 @@ def _pictures(
 
 
 def _name(job: Practice, texts: Words) -> str:
-    """Format the run's name from its method and main settings: "PPO, β 0.05, rate 0.0002"."""
+    """Format the run's name from its method and main settings, such as "PPO, β 0.05, rate 0.0002"."""
     course, method = job.course, texts[f"method_{job.course.method}"]
     if course.method == "best_of_n":
         return method
@@ -121,7 +125,7 @@ def _line(run: LiveRun, texts: Words) -> list[str]:
 
 
 def _part(run: LiveRun, name: str, kind: str, texts: Words, payload: Payload) -> Payload:
-    """Build a part from its payload, adding the fields that every part carries."""
+    """Build a part from its payload and the fields common to all parts."""
     source = texts["source"].format(model=run.job.base.label, name=_name(run.job, texts))
     common = {"run": f"{run.id[:8]} {name}", "source": source, "file": f"reinforcement-{name}"}
     if kind == "figure":
@@ -153,7 +157,7 @@ def _tradeoff(run: LiveRun, texts: Words, paths: Sequence[Path]) -> Payload:
 
 
 def _texts(run: LiveRun, texts: Words, reports: Sequence[Report]) -> Payload:
-    """Build the table of the best, the median and the worst text of the first and the last report."""
+    """Build the table of the texts with the best, median and worst reward in the first and the last report."""
     rows = []
     for report in dict.fromkeys((reports[0], reports[-1])):
         for sample in report.samples:
@@ -164,7 +168,7 @@ def _texts(run: LiveRun, texts: Words, reports: Sequence[Report]) -> Payload:
 
 
 def _watched(run: LiveRun, texts: Words, looks: Sequence[Look]) -> Payload:
-    """Build the table of continuations from the same random numbers, under the reference and under the latest model."""
+    """Build the table of continuations under the reference model and the latest model, sampled with the same seed."""
     rows = []
     for before, after in zip(looks[0].samples, looks[-1].samples, strict=True):
         cells = [visible(before.text), number(before.reward), visible(after.text), number(after.reward)]

@@ -1,4 +1,4 @@
-"""The reinforcement learning view: the loaded model learns from a reward while the visitor watches."""
+"""The reinforcement learning view: training of the loaded model on a reward, with live updates."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -22,16 +22,16 @@ from viz.views.assistant.reinforcement.pieces import Histories, piece
 from viz.words import Words, section, translate
 from viz.work.playground import Playground
 
-_MOST_CHARACTERS = 200_000  # characters of pairs
-EMPTY = -1  # the value of an empty field
+_MOST_CHARACTERS = 200_000  # maximum number of characters of the pairs
+EMPTY = -1  # value of an empty field
 
-TRAINED_REWARD = "trained"  # the reward model that the visitor trained last
+TRAINED_REWARD = "trained"  # the visitor's newest reward model
 TRAINED = ("reinforce", "ppo", "grpo", "dpo")
 CLIPPED = ("ppo", "grpo")
 
 
 def _blank(name: str, low: float, high: float, step: float = 1, when: Mapping[str, tuple] | None = None) -> Range:
-    """Define a number field that may stay empty; the method's own default then applies."""
+    """Build a number field that may stay empty, in which case the method's own default applies."""
     return Range(name, low, high, step, EMPTY if step else float(EMPTY), when or {}, "number", blank=True)
 
 
@@ -61,12 +61,12 @@ NUMBERS = tuple(each.name for each in SETTINGS if isinstance(each, Range))
 
 
 def measure_limits(scene: Scene, settings: Settings) -> Limits:
-    """Return the limits that this server sets for training runs."""
+    """Return this server's limits on training runs."""
     return scene.playground.workshop.limits
 
 
 def live(seen: Seen) -> Payload:
-    """Build the run panel's payload, or a notice if training is switched off on this server."""
+    """Build the run panel's payload, or a notice if training is disabled on this server."""
     if seen.result.minutes > 0:
         return first(seen.words)
     closed = ("Training is disabled on this server.", "Run the app on your own machine.")
@@ -84,9 +84,9 @@ def first(texts: Words) -> Payload:
 
 
 def job_of(visit: Visit, sent: object = None) -> Practice:
-    """Build the job that the form describes, with the pairs that the page sends if the form has none.
+    """Build the training job from the form, with the pairs sent by the page if the form has none.
 
-    Raises InputError if the rules, the pairs or the numbers cannot be used, and if there is no reward model.
+    Raises InputError if the rules, pairs or numbers are invalid, or if the reward model does not exist.
     """
     form = visit.values.get("reinforcement_form")
     job = practice_of(visit.playground, visit.model_id, form, sent)
@@ -95,8 +95,9 @@ def job_of(visit: Visit, sent: object = None) -> Practice:
 
 
 def practice_of(playground: Playground, model_id: str, form: object, sent: object = None) -> Practice:
-    """Build the job of a form, without the visitor's own reward model. Raises InputError for the same rules, pairs and
-    numbers as `job_of`.
+    """Build the training job from a form, without the visitor's own reward model.
+
+    Raises InputError if the rules, pairs or numbers are invalid.
     """
     chosen = read_all(SETTINGS, form, None)
     changes = {name: chosen[name] for name in NUMBERS if chosen[name] != EMPTY}
@@ -112,9 +113,7 @@ def practice_of(playground: Playground, model_id: str, form: object, sent: objec
 
 
 def _reward_model(visit: Visit) -> Path:
-    """Return the folder of the visitor's newest reward model of the loaded model. Raises InputError if it does not
-    exist.
-    """
+    """Return the folder of the visitor's newest reward model for the loaded model. Raises InputError without one."""
     kept = [each for each in visit.playground.rewards.of(visit.session) if each.base == visit.model_id]
     if not kept:
         hint = "Train one in the view Reward model, with this model loaded."
@@ -123,22 +122,22 @@ def _reward_model(visit: Visit) -> Path:
 
 
 def piece_for(visit: Visit) -> Piece:
-    """Return the function that builds a run's updates for this visitor."""
+    """Return the function that builds the messages about a run for this visitor."""
     return lambda run, language, have: piece(run, language, have, visit.state, visit.session)
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload | ModelsChanged]:
-    """Start a run and yield its updates. Closing the iterator stops the run."""
+    """Start a run and yield its messages. Closing the iterator stops the run."""
     yield from follow(visit, job_of(visit, sent), piece_for(visit))
 
 
 def send_again(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Yield the updates that a reconnected page lacks of its own run."""
+    """Yield the messages of the visitor's run that a reconnected page has missed."""
     yield from lacking(visit, sent, Practice, piece_for(visit))
 
 
 def open_model(visit: Visit, sent: object) -> Iterator[Open]:
-    """Open the trained model on the probe. Raises InputError if the model no longer exists."""
+    """Open the trained model on the probe prompt. Raises InputError if the model no longer exists."""
     run = own_run(visit, sent, Practice)
     if run is None or run.tokenizer is None or not run.left_a_model:
         raise InputError("This model is no longer on the server.", "", "Train it again.")
@@ -146,7 +145,7 @@ def open_model(visit: Visit, sent: object) -> Iterator[Open]:
 
 
 def forget(histories: Histories, session: str) -> None:
-    """Forget the history of a visitor who left."""
+    """Forget the run histories of a visitor who left."""
     histories.leave(session)
 
 
@@ -168,15 +167,15 @@ PRACTICE = Stream(
 
 
 def reinforcement_run(playground: Playground, run: str) -> dict:
-    """Return the measurements of a reinforcement learning run: reward, KL to the reference and texts, by update.
+    """Return the measurements of a reinforcement learning run by update: reward, KL to the reference model, and more.
 
     Args:
-        run: The id of the run, as shown on the page that started it.
+        run: The id of the run, as displayed on the page that started it.
 
     Returns:
-        state; reports: records with step, reward, kl (nats per token), kl_text (nats per text), perplexity under the
-        reference, entropy, length, distinct (share of distinct token pairs) and coefficient. Report 0 describes the
-        reference.
+        state: state of the run; reports: records with step, reward, kl (nats per token), kl_text (nats per text),
+        perplexity under the reference model, entropy, length, distinct (fraction of distinct token bigrams) and
+        coefficient (of the KL penalty). Report 0 describes the reference model.
     """
     live = live_run(playground, run, Practice)
     rows = [

@@ -1,4 +1,4 @@
-"""Figures of a reward model: its training curves, its calibration, and the effect of single words."""
+"""Figures of a reward model: training curves, calibration, and the effect of single words."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,8 +20,9 @@ def curve_figure(
     reference: float,
     form: str,
 ) -> go.Figure:
-    """Draw a quantity by step for training pairs and held-out pairs, with a reference line. `form` is its number
-    format; `words`: "step", "value", "reference".
+    """Draw a quantity by step for training pairs and held-out pairs, with a reference line.
+
+    `form` is the number format of the values; `words`: "step", "value", "reference".
     """
     hover = f"{plotly_text(words['step'])}: %{{x}}<br>{plotly_text(words['value'])}: %{{y:{form}}}"
     traces = [
@@ -36,8 +37,9 @@ def curve_figure(
 def calibration_figure(
     predicted: np.ndarray, agreed: np.ndarray, counts: np.ndarray, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw one bar per bin of predicted probability, as high as the share that agrees; the dashed line marks perfect
-    calibration.
+    """Draw the fraction of agreeing pairs as one bar per bin of predicted probability.
+
+    The dashed line marks perfect calibration.
     """
     filled = counts > 0
     text = [f"{words['count']}: {whole(int(n))}" for n in counts[filled]]
@@ -65,8 +67,9 @@ def calibration_figure(
 
 
 def words_figure(named: Sequence[str], without: np.ndarray, instead: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Draw two bars per word: the change of the reward without the word, and with the other word in its place. A series
-    that is all NaN is left out.
+    """Draw two bars per word: the change in reward if the word is deleted, and if it is replaced by the other word.
+
+    A series with only NaN is omitted.
     """
     keys = [str(at) for at in range(len(named))]
     labels = [visible(each) for each in named]

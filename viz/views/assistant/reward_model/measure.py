@@ -1,4 +1,4 @@
-"""The measures of the reward model view: training in a separate process, and the rewards along the prompt."""
+"""Measurements of the reward model view: training in a separate process, and the rewards along the prompt."""
 
 import contextlib
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.work.processes.trial_process import run_alone
 
-WORDS = 24  # words of the prompt that are changed one by one
-NEW_TOKENS = 24  # length of a text that a rule judges
-LONGEST_NAME = 60  # characters of the rules that the name of a reward model quotes
+WORDS = 24  # maximum number of prompt words that are changed individually
+NEW_TOKENS = 24  # length in tokens of a text that a rule judges
+LONGEST_NAME = 60  # maximum number of characters of the rules in a reward model's name
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """The results of training, and the id of the reward model on the visitor's shelf."""
+    """A trained reward model: its id and name on the visitor's shelf, and the training results."""
 
     id: str  # id on the visitor's shelf
     name: str
@@ -35,16 +35,16 @@ class Learned:
 
 @dataclass(frozen=True, eq=False)
 class RewardReading:
-    """The reward model's reading of the prompt."""
+    """The reward model's outputs on the prompt."""
 
     pieces: tuple[str, ...]
-    along: np.ndarray  # reward if the text ended at each token. float32 [T]
-    deviation: float  # standard deviation of the rewards of held-out texts, which scales the colors
+    along: np.ndarray  # reward of the text up to each token. float32 [T]
+    deviation: float  # standard deviation of the held-out texts' rewards, which scales the colors
     changed: Changed | None  # None for a prompt without words
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the training settings with the visitor added, since a reward model is kept for one visitor only."""
+    """Return the training settings together with the visitor, since a reward model belongs to one visitor only."""
     chosen = settings if settings.source == "page" else settings.but(pairs=())
     return Settings((*chosen.items_, ("visitor", scene.visitor)))
 
@@ -70,7 +70,7 @@ def measure_reward(scene: Scene, settings: Settings, progress: Progress) -> Lear
 
 
 def measure_prompt(scene: Scene, settings: Settings, results: dict) -> RewardReading | None:
-    """Compute the reward at each token of the prompt, and the reward after changes to single words."""
+    """Compute the reward at each token of the prompt, and the reward after changes of single words."""
     learned = results["trained"]
     if learned is None:
         return None

@@ -1,4 +1,4 @@
-"""The reward model view: training on pairs of texts, the rewards of texts, and the words that matter to them."""
+"""The reward model view: training on pairs of texts, rewards along the prompt, and the words that affect them."""
 
 import math
 
@@ -32,21 +32,21 @@ STEPS = Choice("steps", ("20", "40", "80"), default="40", label=as_it_is)
 SEED = Number("seed", 0, 1_000_000, 0)
 WORD = Text("word", "happy", max_length=40)
 TRAINING = (SOURCE, RULE, COUNT, LEARNS, STEPS, SEED)
-MOST_BODY = Limits().full_parameters  # parameters of a model that is trained in full; a server may allow fewer
+MOST_BODY = Limits().full_parameters  # maximum number of parameters for full training; a server may allow fewer
 
 
 def used(seen: Seen) -> Payload:
-    """Build the note on the use of the page's own pairs."""
+    """Build the payload with which the page reports whether its own pairs are used."""
     return {"words": seen.here.plain(), "least": LEAST_PAIRS, "wanted": seen.settings.source == "page"}
 
 
 def read_used(sent: object, scene: Scene) -> tuple[Pair, ...]:
-    """Parse the page's own pairs."""
+    """Parse the pairs sent by the page."""
     return read_listed(sent)
 
 
 def start(seen: Seen) -> Payload:
-    """Describe the training that the settings ask for, or the reason it cannot start."""
+    """Describe the training that the settings specify, or the reason why it cannot start."""
     words, chosen = seen.here, seen.settings
     try:
         if chosen.source == "rule":
@@ -107,12 +107,12 @@ def loss(seen: Seen) -> Payload:
 
 
 def accuracies(seen: Seen) -> Payload:
-    """Draw the share of pairs in which the chosen text has the higher reward, by step."""
+    """Draw the fraction of pairs in which the chosen text has the higher reward, by step."""
     return _curve(seen, "accuracy", ".1%", 0.5)
 
 
 def calibrated(seen: Seen) -> Payload:
-    """Draw the calibration: predicted probability against the share that agrees, with the counts of the bins."""
+    """Draw the calibration: the fraction of agreeing pairs by predicted probability, with the counts of the bins."""
     words, calibration = seen.here, seen.result.outcome.calibrated
     named = {key: words[key] for key in ("predicted", "agreed", "perfect", "count", "pairs")}
     return {
@@ -125,7 +125,7 @@ def calibrated(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Describe the trained model in sentences: accuracy, pairs, loss, and its name on the shelf."""
+    """Describe the trained model: its accuracy, pairs and loss, and its name on the shelf."""
     words, outcome = seen.here, seen.result.outcome
     last = outcome.looks[-1]
     share, n = accuracy(outcome.margins), len(outcome.margins)
@@ -145,7 +145,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def along(seen: Seen) -> Payload:
-    """Draw the prompt, each token colored by the reward of the text that ends there."""
+    """Draw the prompt with each token colored by the reward of the text up to and including it."""
     words, reading = seen.here, seen.results["prompt"]
     reach = max(2 * reading.deviation, 1e-6)
     values = reading.along.astype(float)
@@ -173,7 +173,7 @@ def _prompt(seen: Seen) -> str:
 
 
 def changes(seen: Seen) -> Payload:
-    """Draw the contribution of each word of the prompt to the reward, and the effect of replacing it."""
+    """Draw the change in reward if each word of the prompt is deleted, and if it is replaced."""
     words, changed = seen.here, seen.results["prompt"].changed
     if changed is None:
         return {"empty": {"text": words["no_words"], "hint": words["no_words_hint"]}}

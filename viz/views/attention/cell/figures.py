@@ -1,4 +1,4 @@
-"""One cell of a head's attention, step by step, with displayed numbers that add up; for static/views/attention/cell.js.
+"""The computation of one attention cell, in displayed numbers that add up, for static/views/attention/cell.js.
 
 `steps` is a model.attention.cell.Explanation or has its fields.
 """
@@ -12,22 +12,23 @@ from model.records import Tokens
 from viz.labels import shorten, visible
 from viz.theme import SIGNED_RAMPS
 
-NAMED = 3  # products listed by dimension
-LINES = 8  # tokens with their own line in the row's table, besides the cell's
+NAMED = 3  # number of products listed individually
+LINES = 8  # maximum number of tokens listed in the row's table, in addition to the cell's
 DECIMALS = 4  # decimals of exponentials and weights in the row's table; the largest exponential is 1
-SHORT = 24  # characters of a token's text
+SHORT = 24  # maximum number of characters of a token
 
 
 def adding_up(parts: Sequence[float], decimals: int, keep: int | None = None) -> list[float]:
-    """Round the parts so that they add up to their rounded sum, each at most one unit in the last place off.
+    """Round the parts so that they add up to their rounded sum, each less than one unit in the last place off.
 
-    The rounding error of the sum is spread over the parts that rounding moved furthest. Part `keep` stays unchanged.
+    The rounding error of the sum is distributed over the parts with the largest rounding errors. Part `keep` stays as
+    it is.
     """
     unit = 10.0**decimals
     scaled = np.asarray(parts, dtype=float) * unit
     rounded = np.round(scaled)
     missing = int(np.round(scaled.sum()) - rounded.sum())
-    errors = (scaled - rounded) * np.sign(missing)  # positive where a correction also reduces the part's own error
+    errors = (scaled - rounded) * np.sign(missing)  # positive where the correction also reduces the part's own error
     if keep is not None:
         errors[keep] = -np.inf
     rounded[np.argsort(-errors, kind="stable")[: abs(missing)]] += np.sign(missing)
@@ -35,7 +36,7 @@ def adding_up(parts: Sequence[float], decimals: int, keep: int | None = None) ->
 
 
 def decimals_of(total: float, largest: float) -> int:
-    """Compute the decimals for a sum with four significant digits, but its largest part with at most six; 0 to 8."""
+    """Compute the decimals, 0 to 8, that give a sum four significant digits and its largest part at most six."""
     places = [digits - 1 - math.floor(math.log10(abs(x))) for x, digits in ((total, 4), (largest, 6)) if x]
     return min(max(min(places, default=0), 0), 8)
 
@@ -59,7 +60,7 @@ def products_shown(products: np.ndarray) -> dict:
 
 
 def row_shown(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
-    """Build the row's table: its largest tokens and the cell's, in descending order, then the total of all others.
+    """Build the row's table: the largest tokens and the cell's, in decreasing order, then the total of all others.
 
     scores, exponentials [n]. Displayed exponentials add up to the displayed denominator, displayed weights to 1.
     """
@@ -102,7 +103,7 @@ def row_shown(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
 
 
 def stages_of(steps) -> list[dict]:
-    """Return q and k at each stage before the dot product; the last stage enters the product. [E] each"""
+    """Return q and k [E] at each stage before the dot product; those of the last stage enter the product."""
     stages = [("raw", steps.q_raw, steps.k_raw)]
     if steps.q_normed is not None:
         stages.append(("normed", steps.q_normed, steps.k_normed))
@@ -112,7 +113,7 @@ def stages_of(steps) -> list[dict]:
 
 
 def steps_payload(steps, tokens: Tokens) -> dict:
-    """Build the payload of the steps: every number in full, and rounded where the displayed numbers must add up."""
+    """Build the payload of the steps: every number unrounded, and rounded where displayed numbers must add up."""
     exponentials = np.asarray(steps.exponentials)
     length = steps.row_output_norm
     return {
@@ -142,7 +143,7 @@ def steps_payload(steps, tokens: Tokens) -> dict:
 
 
 def finite(value: float) -> float | None:
-    """Return a number in full; None if it is not finite."""
+    """Return a number unrounded; None if it is not finite."""
     return float(value) if math.isfinite(value) else None
 
 

@@ -1,4 +1,4 @@
-"""Why this number: one cell of the main head, computed step by step."""
+"""Why this number: the complete computation of one cell of the main head."""
 
 import dataclasses
 import math
@@ -22,13 +22,13 @@ from viz.views.attention import cells
 from viz.views.attention.cell.figures import finite, steps_payload
 from viz.views.attention.cells import cell_of
 
-# Rounding error of float32: of a score relative to the sum of its absolute terms; of a weight, absolute.
+# Tolerance for float32 rounding: relative to the sum of absolute terms for a score, absolute for a weight.
 ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
 class Changed:
-    """The effects of edits on one row of one head, beyond its queries, keys and values."""
+    """Effects of edits on one row of one head, beyond those on its queries, keys and values."""
 
     cell_blocked: bool
     row_blocked: bool
@@ -51,7 +51,7 @@ def measure(scene: Scene, settings: Settings) -> Explanation:
 
 @dataclass(frozen=True)
 class Lines:
-    """The model's code for every step."""
+    """The model's code for every step of the computation."""
 
     steps: dict[str, Code]
 
@@ -63,7 +63,7 @@ def measure_code(scene: Scene, settings: Settings) -> Lines:
 
 
 def shown_steps(seen: Seen) -> Payload:
-    """Build the payload of the steps, with a check against the run's own numbers, and the words."""
+    """Build the payload of the steps, with the words and a check against the run's own numbers."""
     result, facts, words = seen.result, seen.facts, seen.here
     (layer, head), (query, key) = facts.head, (result.query, result.key)
     names = [cells.named(facts.tokens, query), cells.named(facts.tokens, key)]
@@ -88,7 +88,7 @@ def shown_steps(seen: Seen) -> Payload:
 
 
 def changes(edits: tuple[Edit, ...], head: tuple[int, int], cell: tuple[int, int]) -> Changed:
-    """Determine how edits affect this head's row once its queries, keys and values are computed."""
+    """Determine how edits affect this head's row after its queries, keys and values are computed."""
     local = [edit for edit in edits if edit.layer in (None, head[0]) and edit.head in (None, head[1])]
     blocked = {edit.key for edit in local if edit.kind == "block_edge" and edit.query == cell[0]}
     sites = {EDITS[edit.kind].site for edit in local}
@@ -98,7 +98,8 @@ def changes(edits: tuple[Edit, ...], head: tuple[int, int], cell: tuple[int, int
 def check(steps: Explanation, changed: Changed) -> dict:
     """Compare the run's own score and weight with the recomputed ones.
 
-    The state is "same" up to rounding, otherwise the reason for the difference: "forced", "cell", "row" or "apart".
+    The state is `same` if they agree up to rounding. Otherwise it is the reason for the difference: `forced` (replaced
+    pattern), `cell` or `row` (blocked edge), or `apart` (unknown).
     """
     scale = float(abs(steps.products).sum()) / steps.scale
     differences = {"score": steps.model_score - steps.score, "weight": steps.model_weight - steps.weight}
@@ -123,15 +124,15 @@ def check(steps: Explanation, changed: Changed) -> dict:
 
 
 def attention_cell(scene: Scene, layer: int, head: int, query: int = -1, key: int | None = None) -> dict:
-    """Explain one cell of a head's attention step by step: projections, rotation, products, score, softmax and output.
+    """Explain the computation of one attention cell: projections, rotation, products, score, softmax and output.
 
     Args:
         query: Position of the query token; negative counts from the end.
-        key: Position of the key token, not after the query. By default the one with the largest weight, the query
-            itself and the first token excluded.
+        key: Position of the key token, at most that of the query. By default, the one with the largest weight, except
+            for the query itself and the first token.
 
     Returns:
-        Every intermediate vector and number: q, k, products, dot, score, exponentials, weight, value, output; and
+        All intermediate vectors and numbers: q, k, products, dot, score, exponentials, weight, value, output; and
         check: whether the run's own score and weight are the same.
     """
     selected = at(on(scene, layer, head), query)
@@ -146,13 +147,13 @@ def attention_cell(scene: Scene, layer: int, head: int, query: int = -1, key: in
 
 
 def head_vectors(scene: Scene, layer: int, head: int, positions: list[int] = ()) -> dict:
-    """Return one head's queries, keys and values, with positions applied (RoPE), and its output before projection o.
+    """Return one head's queries and keys (after RoPE, if any) and values, and its output before the projection o.
 
     Args:
         positions: Positions of the tokens; all by default.
 
     Returns:
-        q, k, v, z: one vector of d_head numbers per position; kv_head: index of the key and value head that it shares.
+        q, k, v, z: one vector of d_head numbers per position; kv_head: index of the key and value head that it uses.
     """
     on(scene, layer, head)
     rows = places(scene, positions)

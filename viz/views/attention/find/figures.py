@@ -1,4 +1,4 @@
-"""Find the head: parsed positions, ranked heads, and the grid of all heads."""
+"""Find the head: parsing of positions, ranking of heads, and the grid of all heads."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,33 +9,33 @@ from viz.charts.axes import axis, figure
 from viz.labels import plotly_text
 from viz.theme import scales
 
-SHOWN = 12  # heads in the list
+SHOWN = 12  # maximum number of heads in the list
 
 
 def positions_of(value: object, T: int) -> tuple[int, ...] | None:
-    """Parse a list of positions of T tokens, sorted and without duplicates; None if the value is not a list."""
+    """Parse a list of positions among T tokens, sorted and without duplicates; None if the value is not a list."""
     if not isinstance(value, list):
         return None
     return tuple(sorted({at for at in value if type(at) is int and 0 <= at < T}))
 
 
 def ranked(values: np.ndarray, limit: int = SHOWN) -> list[dict]:
-    """Return the heads with the largest finite values in descending order; ties by layer and head. values [L, H]"""
+    """Return the heads with the largest finite values in decreasing order, ties by layer and head. values [L, H]"""
     order = np.argsort(-values.ravel(), kind="stable")[:limit]
     heads = [divmod(int(n), values.shape[1]) for n in order if np.isfinite(values.flat[n])]
     return [{"head": [layer, head], "value": float(values[layer, head])} for layer, head in heads]
 
 
 def even_share(queries: Sequence[int], keys: Sequence[int]) -> float:
-    """Compute the mean weight on the keys if every query attended evenly to all visible tokens."""
+    """Compute the mean weight on the keys under uniform attention of every query to its visible tokens."""
     return float(np.mean([sum(key <= query for key in keys) / (query + 1) for query in queries]))
 
 
 def heads_figure(values: np.ndarray, words: Mapping[str, str], kind: str) -> go.Figure:
-    """Draw the grid of heads, layers across and heads down, with exact values on hover. values [L, H]
+    """Draw the grid of heads with exact values on hover, layers on the x axis and heads on the y axis. values [L, H]
 
-    `kind` "share" goes from 0 to 1, "size" from 0 to the maximum. `words`: "layer", "head", "name" ("head
-    {layer}.{head}"), "measure".
+    The color scale ends at 1 for the `kind` "share", and at the maximum for "size". `words`: "layer", "head", "name"
+    ("head {layer}.{head}"), "measure".
     """
     layers, heads = values.shape
     top = 1.0 if kind == "share" else float(np.nanmax(values, initial=0)) or 1.0
@@ -64,5 +64,5 @@ def heads_figure(values: np.ndarray, words: Mapping[str, str], kind: str) -> go.
 
 
 def _integer_axis(count: int) -> dict:
-    """Build the options of an axis with whole numbers."""
+    """Build the options of an axis of integers."""
     return {"tickmode": "linear", "tick0": 0, "dtick": 1 if count <= 16 else 4, "showgrid": False}

@@ -1,4 +1,4 @@
-"""Find the head: which heads attend from these tokens back to those?"""
+"""Find the head: which heads attend from the given tokens back to the given earlier ones?"""
 
 import functools
 from collections.abc import Mapping
@@ -23,14 +23,14 @@ from viz.views.attention.cells import cell_of, named
 from viz.views.attention.find.figures import even_share, heads_figure, positions_of, ranked
 from viz.words import translate
 
-MOST_ROWS = 1 << 16  # query tokens x prompt tokens that a ranking on a click may take
-NAMED = 3  # tokens of a row that a sentence names
-PLACES = 4  # decimals of a head's score, as in the list next to the sentence
+MOST_ROWS = 1 << 16  # maximum of query tokens x prompt tokens for a ranking on a click
+NAMED = 3  # maximum number of tokens of a row named in a sentence
+PLACES = 4  # number of decimals of a head's score, as in the list next to the sentence
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Query tokens, key tokens and a measure, and the prompt and selection on which they were chosen."""
+    """Query tokens, key tokens and a measure, and the prompt and selection for which they were chosen."""
 
     queries: tuple[int, ...]
     keys: tuple[int, ...]
@@ -49,7 +49,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class RefusedSearch:
-    """The reason why heads cannot be ranked for these tokens."""
+    """The reason why heads cannot be ranked for the given tokens."""
 
     what: str
     got: str
@@ -57,10 +57,10 @@ class RefusedSearch:
 
 
 def chosen_of(value: object, scene: Scene) -> Chosen:
-    """Parse the rows from the page if they belong to this prompt and selection, otherwise derive them from the latter.
+    """Parse the page's rows if they belong to this prompt and selection; otherwise derive them from the selection.
 
-    A pair gives its query and key. With several tokens selected, the last is the query and the others are keys. With
-    one or no token, the query and key are those of `cell_of`.
+    A pair determines query and key. If several tokens are selected, the last is the query and the others are keys. If
+    one token or none is selected, the query and key are those of `cell_of`.
     """
     fields = value if isinstance(value, Mapping) else {}
     name, T, picked = fields.get("measure"), len(scene.tokens), scene.picked
@@ -78,18 +78,18 @@ def chosen_of(value: object, scene: Scene) -> Chosen:
 
 
 def _at(tokens: tuple[int, ...], pair: tuple[int, int] | None) -> dict:
-    """Return the selection on which rows are chosen, as the page sends it back."""
+    """Return the selection for which rows are chosen, in the form in which the page sends it back."""
     return {"tokens": list(tokens), "pair": list(pair) if pair else None}
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the rows and the measure, without the selection on which they were chosen."""
+    """Return the rows and the measure, without the selection for which they were chosen."""
     rows = settings.rows
     return Settings((("queries", rows.queries), ("to", rows.keys), ("measure", rows.measure)))
 
 
 def measure(scene: Scene, settings: Settings) -> Ranking | RefusedSearch:
-    """Compute every head's score, or return the reason for a refusal, so that the rows can be corrected."""
+    """Compute every head's score, or return the reason why it is rejected, so that the rows can be corrected."""
     try:
         return Ranking(ranking(scene, settings))
     except PlaygroundError as error:
@@ -112,7 +112,7 @@ def ranking(scene: Scene, settings: Settings) -> np.ndarray:
 
 
 def rows(seen: Seen) -> Payload:
-    """Build both rows of tokens, the list of heads and a sentence on the first one, or the reason for a refusal."""
+    """Build both rows of tokens, the list of heads and a sentence about the first, or the reason for a rejection."""
     chosen, facts, words, result = seen.settings.rows, seen.facts, seen.here, seen.result
     shown = {
         "run": facts.run,
@@ -160,7 +160,7 @@ def _ends(seen: Seen) -> dict[str, str]:
 
 
 def _names(seen: Seen, positions: tuple[int, ...]) -> str:
-    """Format the first NAMED tokens, and the number of the others."""
+    """Format the first NAMED tokens, and the number of remaining ones."""
     words = seen.words
     first, *others = (named(seen.facts.tokens, at) for at in positions[:NAMED])
     names = functools.reduce(lambda names, name: words["two"].format(names=names, name=name), others, first)
@@ -207,13 +207,13 @@ def find_heads(
     measure: Annotated[str, OneOf(tuple(RANKINGS))] = "weights",
     most: Rows = 20,
 ) -> dict:
-    """Rank the heads that attend from some tokens back to others, the strongest first.
+    """Rank the heads by their attention from the given query tokens back to the given key tokens, in decreasing order.
 
     Args:
-        queries: Positions of the query tokens, counted from 0, negative from the end.
+        queries: Positions of the query tokens, counted from 0; negative counts from the end.
         keys: Positions of the key tokens.
-        measure: weights: summed attention weight on the keys, mean over the queries. value_weighted: length of the
-            keys' summed output, mean over the queries.
+        measure: weights: attention weight, summed over the keys and averaged over the queries. value_weighted: length
+            of the summed output of the keys, averaged over the queries.
 
     Returns:
         heads: records with layer, head and value of the strongest heads.

@@ -19,11 +19,11 @@ from viz.theme import CURVES
 from viz.views.attention.patterns import HEADS, MEASURE, PATTERNS, hidden_note, lines_of, titles, value_name
 from viz.words import joined
 
-PANEL = 330  # pixels: height of each of several panels
+PANEL = 330  # height in pixels of a panel if there are several
 
 
 def window_of(value: object, scene: Scene) -> Window:
-    """Parse the zoomed window of the matrices; all of them if the page's value belongs to another run."""
+    """Parse the zoomed window of the matrices; the complete matrices if the page's value belongs to another run."""
     fields, T = value if isinstance(value, Mapping) else {}, len(scene.tokens)
     is_current = str(fields.get("run", "")).startswith(f"{scene.run} ")
     return Window.of(fields.get("window") if is_current else None, T)
@@ -81,24 +81,27 @@ MeasureName = Annotated[str, OneOf(tuple(MEASURES))]
 
 
 def matrix(scene: Scene, name: str, layer: int, head: int) -> np.ndarray:
-    """Return a measure of one head, [T, T], NaN where undefined. Raises PlaygroundError if it cannot be measured."""
+    """Return the matrix of a measure for one head, [T, T], NaN where undefined.
+
+    Raises PlaygroundError if it cannot be measured.
+    """
     (z,) = measured(VIEW, "main", on(scene, layer, head), measure=name, of="each").z
     return z
 
 
 def attention(scene: Scene, layer: int, head: int, measure: MeasureName = "weights", queries: list[int] = ()) -> dict:
-    """Return one head's attention as a matrix: one row per query, one column per key.
+    """Return one head's attention as a matrix, with one row per query and one column per key.
 
     Args:
-        measure: weights: attention after the softmax. scores: q.k / sqrt(d_head) before it. without_first: weights
-            with the first token left out. value_weighted: length of each key's output. rollout and flow: share of
-            each input token that reaches a token through all layers up to this one, all heads combined.
-        queries: Positions of the rows, counted from 0, negative from the end; all by default. A complete matrix has
-            tokens x tokens numbers.
+        measure: weights: attention after the softmax. scores: q.k / sqrt(d_head), before the softmax. without_first:
+            weights without the first token. value_weighted: length of each key's output. rollout and flow: fraction of
+            the information from each input token, through all heads of all layers up to this one.
+        queries: Positions of the rows, counted from 0; negative counts from the end. By default all, which are tokens x
+            tokens numbers.
 
     Returns:
-        rows: one list per query, null for keys that it cannot see; queries: their positions; tokens: texts of the
-        prompt.
+        rows: one list per query, null for keys that it cannot attend to; queries: their positions; tokens: strings of
+        the prompt's tokens.
     """
     rows, z = places(scene, queries), matrix(scene, measure, layer, head)
     return {
@@ -112,10 +115,10 @@ def attention(scene: Scene, layer: int, head: int, measure: MeasureName = "weigh
 
 
 def attention_links(scene: Scene, layer: int, head: int, measure: MeasureName = "weights", most: Rows = 40) -> dict:
-    """Return the strongest edges of one head, from query token to key token, in descending order.
+    """Return the strongest edges of one head, from query token to key token, in decreasing order.
 
     Args:
-        measure: As in attention.
+        measure: As in the endpoint attention.
 
     Returns:
         links: records with query, key (positions), query_text, key_text and value.

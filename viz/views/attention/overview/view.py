@@ -18,12 +18,12 @@ from viz.seam.view import Asking, Measure, Payload, Seen, View
 class Heads:
     """Thumbnails and metrics of every head of the model on one prompt."""
 
-    thumbnails: np.ndarray  # uint8 [L, H, t, t], square roots of each block's largest weight, 255 in the future
-    metrics: pd.DataFrame  # indexed by (layer, head), one column per metric
+    thumbnails: np.ndarray  # uint8 [L, H, t, t], square root of each block's largest weight, 255 in the future
+    metrics: pd.DataFrame  # index (layer, head), one column per metric
 
 
 def measure(scene: Scene, settings: Settings) -> Heads:
-    """Return the thumbnails and metrics that the run computed on its way through the layers."""
+    """Return the thumbnails and metrics that were computed during the run."""
     return Heads(scene.trace.thumbnails, scene.trace.head_metrics())
 
 
@@ -44,11 +44,11 @@ def heads(seen: Seen) -> Payload:
 
 
 def head_metrics(scene: Scene) -> dict:
-    """Return a few metrics of every head of the model on this prompt. They are: METRICS.
+    """Return summary metrics of every head of the model on this prompt. They are: METRICS.
 
     Returns:
-        heads: one record per head with layer, head and the metrics, in the units named above; null for a metric that
-        is undefined on this prompt, as without a repeated token.
+        heads: one record per head with layer, head and the metrics, in the units above; null for a metric that is
+        undefined on this prompt, for example because no token is repeated.
     """
     return {"tokens": prompt_tokens(scene), "heads": measured(VIEW, "main", scene).metrics}
 
@@ -62,7 +62,7 @@ VIEW = View(
     "overview",
     measures=(Measure("main", measure, locks=False, keep=False),),  # the trace caches both
     layout=("heads",),
-    # Links keep the sort order and filter, but only the page applies them.
+    # Links store the sort order and the filter, but only the page applies them.
     parts={"heads": Asking("heads", lambda value, scene: None, heads, of="main")},
     api=(Endpoint(head_metrics, ("attention.overview", "heads")),),
 )

@@ -1,4 +1,4 @@
-"""The text: the prompt as prose, colored by the attention from or to one of its tokens."""
+"""The text: the prompt, colored by the attention from or to one of its tokens."""
 
 from viz.seam.view import Custom, View
 from viz.views.attention.links import drawn_links

@@ -1,4 +1,4 @@
-"""The bar chart by turn of a conversation: one group of bars per turn, one color per head or method."""
+"""The bar chart by conversation turn: one group of bars per turn, one color per head or method."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from viz.charts.axes import ZERO, axis, figure
 from viz.charts.lines import bars
 from viz.theme import HUES
 
-HOVER = "%{x}<br>%{hovertext}"  # `text` would add a column to the table of the bars
+HOVER = "%{x}<br>%{hovertext}"  # `text` would add a column to the exported table
 
 
 def turn_figure(
@@ -20,7 +20,7 @@ def turn_figure(
     words: Mapping[str, str],
     more: Mapping | None = None,
 ) -> go.Figure:
-    """Draw the numbers of each series by turn, with texts on hover. numbers, texts [series, turns]
+    """Draw the values of each series by turn, with texts on hover. numbers, texts [series, turns]
 
     `words`: "turn", "value".
     """

@@ -1,4 +1,4 @@
-"""Attention, contributions to a logit and its gradients, summed by the turns of a conversation."""
+"""Attention, contributions to a logit, and gradients of this logit, summed by turns of a conversation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ from viz.seam.settings import Settings
 
 @dataclass(frozen=True, eq=False)
 class Reads:
-    """Attention of the selected heads from one token, by turn; the template comes last."""
+    """Attention of the selected heads from one token, summed by turn; the template comes last."""
 
-    position: int  # of the query token
-    turns: np.ndarray  # [T] turn of each token, -1 for the template
-    roles: tuple[str, ...]  # of each turn
-    tokens: np.ndarray  # [turns + 1] number of visible tokens
-    weights: np.ndarray  # [heads, turns + 1] share of the attention; rows sum to 1
+    position: int  # position of the query token
+    turns: np.ndarray  # [T] index of each token's turn, -1 for the template
+    roles: tuple[str, ...]  # role of each turn
+    tokens: np.ndarray  # [turns + 1] number of visible tokens by turn
+    weights: np.ndarray  # [heads, turns + 1] fraction of the attention; rows sum to 1
 
 
 @dataclass(frozen=True, eq=False)
 class Writes:
-    """Contributions of the heads to the most likely next token's logit, by the turn that they read from."""
+    """The heads' contributions to the logit of the most likely next token, by the turn of the attended tokens."""
 
     token: int
     logits: np.ndarray | None  # [heads, turns + 1]; None if an edited output is no longer a sum over tokens
@@ -37,11 +37,11 @@ class Writes:
 
 @dataclass(frozen=True, eq=False)
 class Rests:
-    """Attribution of the most likely next token's logit to turns, by gradients through every path. In logits."""
+    """Attribution of the most likely next token's logit to turns, by gradients through every path, in logits."""
 
     token: int
-    by_token: Gradients  # at the selected position
-    turns: np.ndarray  # [2, turns + 1] gradient x activation and integrated gradients; sums are those of by_token
+    by_token: Gradients  # gradients by token, at the selected position
+    turns: np.ndarray  # [2, turns + 1] gradient x activation and integrated gradients; same totals as by_token
 
 
 def measure_reads(scene: Scene, settings: Settings) -> Reads | None:
@@ -79,7 +79,7 @@ def measure_writes(scene: Scene, settings: Settings, results: Mapping[str, Any])
 
 
 def measure_rests(scene: Scene, settings: Settings, progress: Progress) -> Rests:
-    """Sum the gradients of the logit by turn. Raises InputError without a conversation."""
+    """Compute the attribution of the logit to turns by gradients. Raises InputError without a conversation."""
     turns, at = scene.turns, scene.position
     if turns is None:
         raise InputError(scene.words["turns.none"], "", scene.words["turns.none_hint"])
@@ -90,6 +90,6 @@ def measure_rests(scene: Scene, settings: Settings, progress: Progress) -> Rests
 
 
 def cost_of_rests(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the cost of the gradients: forward passes, and the tokens they read in all."""
+    """Estimate the cost of the gradients: the number of forward passes, and the total number of tokens they process."""
     runs = forwards(affordable(scene.position + 1))
     return runs, runs * (scene.position + 1)

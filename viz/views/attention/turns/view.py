@@ -1,4 +1,4 @@
-"""By turn: attention to the turns of a conversation, the contributions to a logit through them, and its gradients."""
+"""By turn: attention to the turns of a conversation, contributions to a logit, and gradients of this logit."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ from viz.work.prompt import turn_names
 
 
 def _names(reads: Reads, catalogue: Mapping[str, str]) -> list[str]:
-    """Return the names of the turns, the template last."""
+    """Return the names of the turns, followed by that of the template."""
     return [*turn_names(reads.roles, catalogue), catalogue["chat.template"]]
 
 
@@ -34,7 +34,7 @@ def _heads(facts: Facts, words: Words) -> list[str]:
 
 
 def _placeholder(seen: Seen) -> Payload:
-    """Build the placeholder for a prompt without a conversation."""
+    """Build the placeholder for a prompt that is not a conversation."""
     return {"empty": {"text": seen.words["none"], "hint": seen.words["none_hint"]}}
 
 
@@ -73,7 +73,7 @@ def reads(seen: Seen) -> Payload:
 
 
 def writes(seen: Seen) -> Payload:
-    """Draw each head's contributions to the most likely next token's logit by turn."""
+    """Draw each head's contributions to the logit of the most likely next token, by turn."""
     words, reading, result = seen.here, seen.results["main"], seen.results["writes"]
     if reading is None:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
@@ -102,14 +102,14 @@ def writes(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the number of gradients, or the missing conversation."""
+    """Describe the number of gradients, or report a missing conversation."""
     if seen.results["main"] is None:
         return {"text": seen.words["none"], "unready": True}
     return {"text": seen.here["hint"].format(most=whole(affordable(seen.facts.position + 1)))}
 
 
 def rests(seen: Seen) -> Payload:
-    """Draw two bars per turn, with notes on their sums and on the gap between integrated gradients and logit change."""
+    """Draw gradient x activation and integrated gradients by turn, with notes on their sums and their gap."""
     words, reading, result = seen.here, seen.results["main"], seen.results["rests"]
     if reading is None:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
@@ -148,12 +148,12 @@ def rests(seen: Seen) -> Payload:
 
 
 def attention_by_turn(scene: Scene, layer: int, head: int, position: int = -1) -> dict:
-    """Measure a head's attention from a token to each turn of a conversation, and its contribution to a logit from it.
+    """Measure a head's attention from a token to each turn of a conversation, and its contribution to a logit.
 
     Returns:
-        turns: records with role (system, user, assistant, or template for tokens of the chat template), tokens
-        (number of visible ones), weight (share of the attention; they add up to 1) and logit (contribution to the
-        logit of the most likely next token; null if the head's output is edited). target: that token.
+        turns: records with role (system, user, assistant, or template for tokens of the chat template), tokens (number
+        of visible ones), weight (fraction of the attention; they add up to 1) and logit (contribution to the logit of
+        the most likely next token; null if the head's output is edited). target: that token.
     """
     selected = at(on(scene, layer, head), place(scene, position))
     if not scene.prompt.turns:
@@ -175,7 +175,7 @@ def attention_by_turn(scene: Scene, layer: int, head: int, position: int = -1) -
 
 
 def gradients_by_turn(scene: Scene, position: int = -1) -> dict:
-    """Compute the contribution of each turn of a conversation to the most likely next token's logit, by gradients.
+    """Compute each turn's contribution to the logit of the most likely next token, by gradients.
 
     Returns:
         turns: records with role (system, user, assistant, or template for tokens of the chat template),

@@ -1,4 +1,4 @@
-"""Attention by hand: projections, heads, scores, mask, softmax, and the weighted values of typed vectors."""
+"""Attention by hand: projections, heads, scores, mask, softmax, and weighted values of user-defined vectors."""
 
 from typing import Annotated
 
@@ -19,21 +19,21 @@ def by_hand_attention(
     stable: bool = True,
     kind: Annotated[str, OneOf(KIND.options)] = "exact",
 ) -> dict:
-    """Compute attention on the given numbers step by step, in exact fractions or with fifty digits.
+    """Compute attention on the given numbers, showing every step, in exact fractions or with fifty digits.
 
     Args:
-        tables: Replacements for the example's tables, each {"name": "Q", "rows": [[1, 0], [0, 1]]}; numbers or texts
+        tables: Replacements for the example's tables, each {"name": "Q", "rows": [[1, 0], [0, 1]]}; numbers or strings
             such as "1/3".
-        example: The example, which sets the tables: Q, K, V, or X with W_Q, W_K, W_V. Empty: the first one.
+        example: The example, which determines the tables: Q, K, V, or X with W_Q, W_K, W_V. Empty: the first one.
         heads: Number of heads that the columns are split into.
         causal: Whether a token attends only to itself and earlier tokens.
-        scaled: Whether scores are divided by √d of a head.
+        scaled: Whether scores are divided by the square root of the head dimension d.
         stable: Whether the largest score of a row is subtracted before the exponential.
-        kind: Float type of the softmax.
+        kind: Floating-point format of the softmax.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
-        numbers.
+        given, steps: every input and computed matrix, each with numbers and exact (as strings); numpy: lines of code
+        that compute the same numbers.
     """
     options = {"heads": heads, "causal": causal, "scaled": scaled, "stable": stable, "kind": kind}
     return answer("attention", example, tables, options)

@@ -1,4 +1,4 @@
-"""The KV cache by hand: keys and values step by step, and softmax block by block."""
+"""The KV cache by hand: keys and values token by token, and online softmax block by block."""
 
 from viz.seam.programs.endpoint import Endpoint
 from viz.views.by_hand.desk import answer, desk_view
@@ -13,8 +13,8 @@ def by_hand_cache(playground: Playground, tables: list[dict] = (), example: str 
         example: cat_sat_on or online. Empty: cat_sat_on.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
-        numbers.
+        given, steps: every input and computed matrix, each with numbers and exact (as strings); numpy: lines of code
+        that compute the same numbers.
     """
     return answer("cache", example, tables, {})
 

@@ -1,4 +1,4 @@
-"""Logits by hand: temperature, softmax, top-k, top-p, the loss, and the probability of a text as a product."""
+"""Logits by hand: temperature, softmax, top-k, top-p, loss, and the probability of a text as a product."""
 
 from typing import Annotated
 
@@ -19,13 +19,13 @@ def by_hand_logits(
 
     Args:
         tables: Replacements for the example's z, T, k, p, target, or P, each {"name": "z", "rows": [[2, 1, 0.5]]}.
-        example: The example to start from; text has P. Empty: the first one.
+        example: The example to start from; only the example text has the table P. Empty: the first one.
         stable: Whether the largest logit is subtracted before the exponential.
-        kind: Float type of the softmax.
+        kind: Floating-point format of the softmax.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
-        numbers.
+        given, steps: every input and computed matrix, each with numbers and exact (as strings); numpy: lines of code
+        that compute the same numbers.
     """
     return answer("logits", example, tables, {"stable": stable, "kind": kind})
 

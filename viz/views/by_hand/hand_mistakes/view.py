@@ -1,4 +1,4 @@
-"""Find the mistake: worked examples with one wrong number or row, and a check of the visitor's choice."""
+"""Find the mistake: worked examples with one wrong number or row, and a check of the visitor's selection."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -15,11 +15,11 @@ from viz.seam.view import Asking, Payload, Seen, View
 from viz.words import Words
 from viz.work.playground import Playground
 
-DIGITS = 5  # digits of a correct number, one or two more than the exercise shows
+DIGITS = 5  # digits of a correct number, one or two more than in the exercise
 
 
 def read(sent: object, scene: Scene) -> tuple[str, tuple[int, int] | None]:
-    """Parse the exercise that a page selects, and the line and column of the selected number or None."""
+    """Parse the exercise selected on the page, and the line and column of the selected number, or None without one."""
     values = sent if isinstance(sent, Mapping) else {}
     name, cell = values.get("exercise"), values.get("cell")
     name = name if isinstance(name, str) and name in MISTAKES else next(iter(MISTAKES))
@@ -32,7 +32,7 @@ def read(sent: object, scene: Scene) -> tuple[str, tuple[int, int] | None]:
 
 
 def draw(seen: Seen) -> Payload:
-    """Build the payload of the exercise: the table with the mistake, and the answer to the selected number."""
+    """Build the payload of the exercise: the table with the mistake, and the reply to the selected number."""
     name, cell = seen.settings.exercise
     words, current = seen.words, exercise(name)
     symbols = {each.name: each for each in (*current.given, *current.steps)}
@@ -70,7 +70,7 @@ def _about(words: Words, step: MatrixStep) -> str:
 
 
 def _reply(words: Words, name: str, current: Exercise, answer: ClickAnswer) -> dict:
-    """Build the answer to a selected number: a sentence, an explanation, and the calculation of the correct value."""
+    """Build the reply to a selected number: a sentence, an explanation, and the calculation of the correct value."""
     texts, right = words.within("exercise"), written(answer.right, DIGITS)
     by_name = {each.name: each for each in (*current.given, *current.steps)}
     formula = _formula(by_name[answer.step], answer.row, answer.column, by_name)
@@ -82,7 +82,7 @@ def _reply(words: Words, name: str, current: Exercise, answer: ClickAnswer) -> d
 
 
 def _formula(step: MatrixStep, row: int, column: int, steps: Mapping[str, MatrixStep]) -> str:
-    """Format the calculation of a cell in numbers, "(0.8 × 0.9 + …) / 2 = 1.4"; "" for an input number."""
+    """Format the calculation of a cell with numbers, such as "(0.8 × 0.9 + …) / 2 = 1.4"; "" for an input."""
     cell = step.cells[row][column]
     if not cell.made:
         return ""
@@ -100,14 +100,14 @@ def _formula(step: MatrixStep, row: int, column: int, steps: Mapping[str, Matrix
 def by_hand_mistake(
     playground: Playground, exercise_name: Annotated[str, OneOf(tuple(MISTAKES))] = "layer_spread"
 ) -> dict:
-    """Return an exercise of Find the mistake, with its solution.
+    """Return an exercise of the view Find the mistake, with its solution.
 
     Args:
-        exercise_name: The exercise.
+        exercise_name: Name of the exercise.
 
     Returns:
-        rows: step, row, texts (as shown, including the mistake); wrong: line, column, shown and right of each number
-        whose error exceeds rounding.
+        rows: step, row, texts (as displayed, including the mistake); wrong: line, column, shown (displayed value) and
+        right (correct value) of each number whose error exceeds rounding.
     """
     current = exercise(exercise_name)
     answers = [

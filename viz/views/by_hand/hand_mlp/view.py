@@ -17,17 +17,17 @@ def by_hand_mlp(
     activation: Annotated[str, OneOf(ACTIVATIONS)] = "gelu",
     residual: bool = True,
 ) -> dict:
-    """Compute a linear layer or an MLP on the given numbers, step by step.
+    """Compute a linear layer or an MLP on the given numbers, showing every step.
 
     Args:
         tables: Replacements for the example's x, W, b, W_1, b_1, W_2, b_2, W_G, each {"name": "x", "rows": [[1, 2]]}.
         example: The example: linear, mlp, swiglu (gated, always with SiLU) or curve. Empty: linear.
-        activation: Activation of an MLP without a gate.
+        activation: Activation function of an MLP without a gate.
         residual: Whether x is added to the output of the MLP.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
-        numbers.
+        given, steps: every input and computed matrix, each with numbers and exact (as strings); numpy: lines of code
+        that compute the same numbers.
     """
     return answer("mlp", example, tables, {"activation": activation, "residual": residual})
 

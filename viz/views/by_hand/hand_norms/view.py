@@ -1,4 +1,4 @@
-"""Norms by hand: LayerNorm, RMSNorm and BatchNorm of typed vectors."""
+"""Norms by hand: LayerNorm, RMSNorm and BatchNorm of vectors entered by the user."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ def by_hand_norms(
     example: str = "",
     norm: Annotated[str, OneOf(NORM.options)] = "layer",
 ) -> dict:
-    """Compute LayerNorm, RMSNorm or BatchNorm of the given vectors step by step, with the population variance.
+    """Compute LayerNorm, RMSNorm or BatchNorm of the given vectors, showing every step, with the population variance.
 
     Args:
         tables: Replacements for the example's X, gamma, beta, eps, each {"name": "X", "rows": [[1, 2, 3, 4]]}.
@@ -25,8 +25,8 @@ def by_hand_norms(
         norm: The norm, or all three.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
-        numbers.
+        given, steps: every input and computed matrix, each with numbers and exact (as strings); numpy: lines of code
+        that compute the same numbers.
     """
     return answer("norms", example, tables, {"norm": norm})
 

@@ -1,4 +1,4 @@
-"""Positions by hand: sinusoids with the linear map between two positions, and RoPE in both layouts."""
+"""Position encodings by hand: sinusoids with the linear map between two positions, and RoPE in both layouts."""
 
 from viz.seam.programs.endpoint import Endpoint
 from viz.views.by_hand.desk import answer, desk_view
@@ -6,7 +6,7 @@ from viz.work.playground import Playground
 
 
 def by_hand_positions(playground: Playground, tables: list[dict] = (), example: str = "") -> dict:
-    """Compute sinusoidal positions and the linear map from PE(p) to PE(p + k); or RoPE of a vector in both layouts.
+    """Compute sinusoidal encodings and the linear map from PE(p) to PE(p + k); or RoPE of a vector in both layouts.
 
     Args:
         tables: Replacements for the example's N, d, base, p, k, or x, m, base, each {"name": "x", "rows": [[1, 2, 3,
@@ -14,8 +14,8 @@ def by_hand_positions(playground: Playground, tables: list[dict] = (), example: 
         example: sinusoids, eight_wide, rope or rope_million. Empty: sinusoids.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
-        numbers.
+        given, steps: every input and computed matrix, each with numbers and exact (as strings); numpy: lines of code
+        that compute the same numbers.
     """
     return answer("positions", example, tables, {})
 

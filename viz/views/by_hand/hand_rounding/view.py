@@ -1,4 +1,4 @@
-"""Quantization by hand: scale, zero point, integers, and the rounding error."""
+"""Quantization by hand: scale, zero point, integers, and the quantization error."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ def by_hand_rounding(
     example: str = "",
     scheme: Annotated[str, OneOf(SCHEMES)] = "symmetric",
 ) -> dict:
-    """Quantize the given numbers to integers of a few bits and back, in exact fractions.
+    """Quantize the given numbers to integers with few bits and dequantize them, in exact fractions.
 
     Args:
         tables: Replacements for the example's x and bits, each {"name": "x", "rows": [[0.1, -0.7]]}.
@@ -26,8 +26,8 @@ def by_hand_rounding(
         scheme: symmetric around 0, or affine with a zero point.
 
     Returns:
-        given, steps: every matrix with numbers and exact (as texts); numpy: lines of code that compute the same
-        numbers.
+        given, steps: every input and computed matrix, each with numbers and exact (as strings); numpy: lines of code
+        that compute the same numbers.
     """
     return answer("rounding", example, tables, {"scheme": scheme})
 

@@ -1,4 +1,4 @@
-"""Figures of softmax and its replacements: two attention maps, their difference, errors by size, and model losses."""
+"""Figures of softmax and its approximations: attention maps, their difference, errors by size, and model losses."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ COLORS = {
 
 @dataclass(frozen=True, eq=False)
 class ApproximationLine:
-    """The values of one kind of approximation by its size."""
+    """The values of one kind of approximation by size."""
 
     key: str  # a key of COLORS
     name: str
@@ -35,12 +35,12 @@ class ApproximationLine:
 
 
 def panels(exact: np.ndarray, approximate: np.ndarray, names: tuple[str, str]) -> list[Panel]:
-    """Build the panels of the exact and the approximate attention map, with the future blank. [T, T] each"""
+    """Build the panels of the exact and the approximate attention map [T, T], with the future blank."""
     return [Panel(name, _blank(z)) for name, z in zip(names, (exact, approximate), strict=True)]
 
 
 def difference_panel(exact: np.ndarray, approximate: np.ndarray, name: str) -> list[Panel]:
-    """Build the panel of the approximate minus the exact attention map. [T, T] each"""
+    """Build the panel of the approximate attention map minus the exact one, [T, T] each."""
     return [Panel(name, _blank(approximate - exact))]
 
 
@@ -49,14 +49,14 @@ def _blank(z: np.ndarray) -> np.ndarray:
 
 
 def look_of(weights: np.ndarray) -> Look:
-    """Return the colors of a map: shares from 0 to 1, or signed numbers if a weight lies outside that range."""
+    """Return the color scale of a map: from 0 to 1, or signed if a weight falls outside this range."""
     return Look() if weights.min() >= -1e-6 and weights.max() <= 1 + 1e-6 else Look("signed")
 
 
 def sweep_figure(
     lines: Sequence[ApproximationLine], uniform: float, chosen: tuple[int, float] | None, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the error against the size on logarithmic axes, as mean and range over the draws.
+    """Draw the error as a function of size on logarithmic axes, as mean and range over the draws.
 
     A method without a size is a flat line. `uniform`: error of uniform attention; `chosen`: size and error of the
     approximation on the maps. `words`: "size", "error", "uniform", "chosen".
@@ -86,7 +86,7 @@ def sweep_figure(
 
 
 def _steps(low: float, high: float) -> dict:
-    """Build the ticks of a logarithmic axis: 1, 2 and 5 times powers of ten, or powers of ten alone on a long axis."""
+    """Build the ticks of a logarithmic axis: 1, 2 and 5 times powers of ten, or only powers of ten on a long axis."""
     tens = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     values = [first * 10.0**ten for ten in tens for first in ((1, 2, 5) if len(tens) < 5 else (1,))]
     return {"tickmode": "array", "tickvals": values, "ticktext": [number(each) for each in values]}
@@ -97,9 +97,9 @@ def _size_axis(title: str, sizes: Sequence[int]) -> dict:
 
 
 def rows_figure(distance: np.ndarray, off: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Draw the distance of each row of the map and the error of its output, one plot above the other. [T] each
+    """Draw the distance of each row of the map and the error of its output in two panels, one above the other.
 
-    `words`: "distance", "off", "query".
+    distance, off [T]. `words`: "distance", "off", "query".
     """
     T, x = len(off), list(range(len(off)))
     names, plots = token_names(pieces), {}
@@ -113,7 +113,7 @@ def rows_figure(distance: np.ndarray, off: np.ndarray, pieces: Sequence[str], wo
 
 
 def losses_figure(each: ApproximationLine, before: float | None, uniform: float, words: Mapping[str, str]) -> go.Figure:
-    """Draw the model's loss (or KL) against the size, with guides at softmax (`before`) and at uniform attention.
+    """Draw the model's loss (or KL) as a function of size, with guides at softmax (`before`) and uniform attention.
 
     `words`: "size", "value", "softmax", "uniform".
     """

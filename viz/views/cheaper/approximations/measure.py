@@ -1,4 +1,4 @@
-"""Measurements of the approximations: one head with the selected method, with all of them, and the whole model."""
+"""Measurements of the approximations: one head under the selected method and under all, and the whole model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,10 +18,10 @@ from viz.seam.settings import Checkbox, Choice, Number, Settings
 from viz.words import Words
 
 ON, ERRORS = ("text", "prompt"), ("output", "rows")
-MOST = 256  # most tokens on which the whole model is measured
+MOST = 256  # maximum number of tokens on which the whole model is measured
 MOST_SEED = 999
 SIZES = {method: tuple(map(str, sizes)) for method, sizes in heads.SIZES.items()}
-# The setting with the size of each method.
+# Name of the setting that holds the size of each method.
 SIZE_NAMES = {"performer": "features", "linformer": "projected", "nystrom": "landmarks"}
 
 
@@ -49,7 +49,7 @@ OF_KIND = ("method", "orthogonal", "projection")
 
 
 def way_of(settings: Settings) -> Way:
-    """Build the approximation method from the settings; fields that the method does not use keep their defaults."""
+    """Build the approximation method from the settings; fields that the method does not use take their defaults."""
     method = settings.method
     if method == "performer":
         return Way(method, int(settings.features), settings.seed, settings.orthogonal)
@@ -60,7 +60,7 @@ def way_of(settings: Settings) -> Way:
 
 
 def way_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the approximation method, and the layer, which decides the random draws."""
+    """Return the approximation method, and the layer, on which the random draws depend."""
     return Settings((("way", way_of(settings)), ("layer", scene.head[0])))
 
 
@@ -71,33 +71,33 @@ def measure_qkv(scene: Scene, settings: Settings) -> HeadQKV:
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Approximation:
-    """Replace the softmax of the main head by the selected method."""
+    """Compute the selected approximation of the main head's softmax, and its errors."""
     return heads.approximate(results["qkv"], settings.way, settings.layer)
 
 
 def measure_sweep(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Sweep:
-    """Measure the main head with every kind and size of approximation."""
+    """Measure the errors of every kind and size of approximation on the main head."""
     return heads.sweep(results["qkv"], scene.head[0])
 
 
 def text_limit(limit: int) -> int:
-    """Return the number of held-out tokens to measure on a server whose context limit is `limit` tokens."""
+    """Return the number of held-out tokens to measure if the server's context limit is `limit` tokens."""
     return min(MOST, limit)
 
 
 def model_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the methods to try, and the prompt's token ids to measure on; no ids mean the held-out text."""
+    """Return the methods to measure and the token ids of the prompt; no ids stand for the held-out text."""
     ids = tuple(scene.tokens.ids.tolist()[:MOST]) if settings.on == "prompt" else ()
     kind = Settings((("features", "1"), ("projected", "1"), ("landmarks", "1"), ("seed", 0), *settings.items()))
     return Settings((("ways", ways_of_kind(way_of(kind))), ("ids", ids)))
 
 
 def ways_of_kind(way: Way) -> tuple[Way, ...]:
-    """Return all sizes and draws of an approximation's kind."""
+    """Return all sizes and draws of the kind of an approximation."""
     return whole_model.ways_of(way.method, orthogonal=way.orthogonal, projection=way.projection)
 
 
 def measure_model(scene: Scene, settings: Settings, progress: Progress) -> Experiment:
-    """Measure the plain model with every softmax replaced, one size after another."""
+    """Measure the unedited model with every softmax approximated, for one size after another."""
     ids = list(settings.ids) or held_out_ids(scene.model, text_limit(scene.limit))
     return whole_model.measure(scene.model.model, ids, settings.ways, progress)

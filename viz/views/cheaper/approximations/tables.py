@@ -15,15 +15,15 @@ from viz.views.cheaper.approximations.measure import MOST, text_limit, way_of, w
 from viz.words import Words, joined
 
 LENGTHS = (128, 512, 2048, 8192, 32768, 131072)
-SAME = 1e-9  # largest relative difference of the recurrent and parallel form, in float64
-SHARES = 5e-4  # tolerance of a row that counts as a distribution
-_CLOSE = 0.05  # nats; a loss within it counts as that of softmax
+SAME = 1e-9  # tolerance for the relative difference of the recurrent and the parallel form, in float64
+SHARES = 5e-4  # tolerance within which a row counts as a probability distribution
+_CLOSE = 0.05  # difference in nats up to which a loss counts as equal to that of softmax
 
 # --- shared names and Python lines -----------------------------------------------------------------
 
 
 def kind_name(words: Words, way: Way) -> str:
-    """Return the name of an approximation's kind, without its size."""
+    """Return the name of the kind of an approximation, without its size."""
     return words[f"is_{curve_of(way)}"]
 
 
@@ -57,7 +57,7 @@ def head_python(seen: Seen, last: str) -> str:
 
 
 def facts(seen: Seen) -> Payload:
-    """List properties of the matrix: errors of its rows and output, sums of rows, and agreement of its two forms."""
+    """List properties of the matrix: errors of its rows and output, row sums, and agreement of its two forms."""
     words, way = seen.here, way_of(seen.settings)
     result: Approximation = seen.result
     key = "worse" if result.error > result.uniform_error else "better"
@@ -77,7 +77,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def _plain(result: Approximation) -> bool:
-    """Return whether every row of the matrix is a distribution, within SHARES."""
+    """Return whether every row of the matrix is a probability distribution, within the tolerance SHARES."""
     return result.least >= -SHARES and max(abs(each - 1) for each in result.sums) <= SHARES
 
 
@@ -87,7 +87,7 @@ def _sums(result: Approximation) -> dict[str, str]:
 
 
 def costs(seen: Seen) -> Payload:
-    """Build the table of operations and bytes by formula; name the prompt length from which the method is cheaper."""
+    """Build the table of operations and bytes by formula, with the prompt length from which the method is cheaper."""
     words, way, E = seen.here, way_of(seen.settings), seen.facts.config.d_head
     nystrom, rows = way.method == "nystrom", []
     for T in LENGTHS:
@@ -128,7 +128,7 @@ def costs(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the measurement: the number of runs, and that edits are left out."""
+    """Describe the measurement: the number of forward passes, and that edits are ignored."""
     kind = kind_name(seen.words, way_of(seen.settings))
     n = len(ways_of_kind(way_of(seen.settings)))
     hint = seen.here["hint" if n > 1 else "hint_one"].format(n=n, kind=kind, layers=seen.facts.config.n_layer)
@@ -161,12 +161,12 @@ def by_size(experiment: Experiment) -> dict[int, list[PredictionDivergence]]:
 
 
 def _value(reading: PredictionDivergence) -> float:
-    """Return the loss of a reading, or its KL for a text of one token, which has no loss."""
+    """Return the loss of a reading, or its KL divergence for a text of one token, which has no loss."""
     return reading.kl if reading.loss is None else reading.loss
 
 
 def losses(seen: Seen) -> Payload:
-    """Draw the model's loss against the size of the approximation."""
+    """Draw the model's loss as a function of the size of the approximation."""
     words, experiment, way = seen.here, seen.result, way_of(seen.settings)
     groups = by_size(experiment)
     values = np.array([[_value(reading) for reading in group] for group in groups.values()]).T  # [draws, sizes]
@@ -198,7 +198,7 @@ def results(seen: Seen) -> Payload:
 
 
 def _cells(group: list[PredictionDivergence]) -> list[str]:
-    """Format the means over the draws: loss with its range, extra loss over softmax, KL, and agreement."""
+    """Format the means over the draws: loss with its range, extra loss relative to softmax, KL, and agreement."""
     kl, agree = (float(np.mean([getattr(each, name) for each in group])) for name in ("kl", "agree"))
     if group[0].loss is None:
         return [NONE, NONE, nats(kl), percent(agree)]
@@ -209,7 +209,7 @@ def _cells(group: list[PredictionDivergence]) -> list[str]:
 
 
 def conclusion(words: Words, experiment: Experiment) -> str:
-    """Describe how the loss changes with the size, and how close the largest size comes to softmax."""
+    """Describe how the loss changes with size, and how close it is to that of softmax at the largest size."""
     if experiment.before is None:
         return words["one_token"]
     groups = by_size(experiment)

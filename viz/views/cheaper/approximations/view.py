@@ -1,4 +1,4 @@
-"""The approximations view: softmax replaced by cheaper methods, on one head's map, by size, and in the whole model."""
+"""The approximations view: cheaper approximations of softmax, on one head's map, by size, and in the whole model."""
 
 from typing import Annotated
 
@@ -52,11 +52,11 @@ def _heading(seen: Seen) -> dict[str, object]:
 
 
 def _map(seen: Seen, panels_shown: list, look: Look, last: str) -> Payload:
-    """Build the payload fields shared by both figures of maps."""
+    """Build the payload fields shared by the two map figures."""
     words, T = seen.words, len(seen.facts.tokens)
     axes = PatternWords(*(words[key] for key in ("query", "key", "weight", "largest")))
     narrow = 740 if len(panels_shown) > 1 else 360
-    meta = {"whole": True, "height": 380, "narrow": narrow}  # zooming requests no part of the maps
+    meta = {"whole": True, "height": 380, "narrow": narrow}  # zooming needs no further request
     figure = pattern_figure(
         panels_shown, seen.facts.tokens, axes, Window.whole(T), look, meta=meta, revision=seen.facts.run
     )
@@ -86,7 +86,7 @@ def difference(seen: Seen) -> Payload:
 
 
 def sweep(seen: Seen) -> Payload:
-    """Draw the errors of all kinds of approximation against their size."""
+    """Draw the errors of all kinds of approximation as a function of size."""
     words, errors, approximation = seen.here, seen.results["sweep"], seen.results["main"]
     by, way, (layer, head) = seen.settings.error, way_of(seen.settings), seen.facts.head
     index = 1 if by == "output" else 0
@@ -140,23 +140,23 @@ def softmax_approximation(
     projection: Annotated[str, OneOf(PROJECTIONS)] = "random",
     seed: Annotated[int, Within(0, MOST_SEED)] = 0,
 ) -> dict:
-    """Replace the softmax of one head, and measure the error of its map and its output, also by size and draw.
+    """Measure the error of one head's map and output under an approximation of softmax, also by size and draw.
 
     Args:
         method: performer (positive random features), linear (elu + 1), linformer (projected keys) or nystrom
-            (landmarks); each in a causal form.
-        size: Random features (8 to 1024), projected keys (4 to 256) or landmarks (2 to 32), a power of two; linear
-            ignores it.
-        orthogonal: Use orthogonal random features in performer.
+            (landmarks), each in a causal form.
+        size: Number of random features (8 to 1024), projected keys (4 to 256) or landmarks (2 to 32), a power of two;
+            linear ignores it.
+        orthogonal: Whether performer uses orthogonal random features.
         projection: Linformer's untrained projection: random, or mean (of segments).
         seed: Seed of the random draws.
 
     Returns:
-        layer; head; distance: mean over the rows of the sum of |difference|; error: |Z' - Z| / |Z| of the output;
-        uniform_error: the same for uniform attention; sums: smallest and largest sum of a row; least: smallest weight;
-        gap: largest relative difference of recurrent and parallel form, null for a method with only one form; rows:
-        distance and off (error of the output) of each query; sweep: sizes, errors and distances of each kind, one list
-        per draw.
+        layer; head; distance: L1 distance of the approximate from the exact weights of a row, averaged over the rows;
+        error: relative error |Z' - Z| / |Z| of the output; uniform_error: the same for uniform attention; sums:
+        smallest and largest row sum; least: smallest weight; gap: largest relative difference between the recurrent and
+        the parallel form, null for a method with only one form; rows: distance and off (relative error of the output)
+        of each query; sweep: for each kind, its sizes, and errors and distances with one list per draw.
     """
     if method in SIZES and str(size) not in SIZES[method]:
         raise InputError(
@@ -192,17 +192,18 @@ def softmax_replaced(
     projection: Annotated[str, OneOf(PROJECTIONS)] = "random",
     on: Annotated[str, OneOf(ON)] = "text",
 ) -> dict:
-    """Measure the model's predictions with the softmax of every head replaced, one size after another.
+    """Measure the model's predictions with the softmax of every head approximated, for one size after another.
 
     Args:
         method: performer, linear, linformer or nystrom, in a causal form.
-        orthogonal: Use orthogonal random features in performer.
+        orthogonal: Whether performer uses orthogonal random features.
         projection: Linformer's untrained projection: random, or mean (of segments).
-        on: text: a held-out one, or prompt.
+        on: text (a held-out text) or prompt.
 
     Returns:
-        tokens; softmax: loss in nats (null for one token); uniform: loss, kl and agree with uniform attention; rows:
-        size, seed, loss, kl to the model with softmax (nats) and agree (share of positions with the same top token).
+        tokens: number of tokens; softmax: loss of the exact model in nats (null for one token); uniform: loss, kl and
+        agree under uniform attention; rows: size, seed, loss, kl (divergence from the exact model, in nats) and agree
+        (fraction of positions with the same top token).
     """
     options = {"method": method, "orthogonal": orthogonal, "projection": projection, "on": on}
     experiment: Experiment = measured(VIEW, "model", scene, **options)

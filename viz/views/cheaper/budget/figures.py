@@ -1,4 +1,4 @@
-"""The figure of the loss against the number of kept keys."""
+"""The figure of the loss as a function of the number of kept keys."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ DASHES = ("solid", "dash")
 
 @dataclass(frozen=True, eq=False)
 class BudgetCurve:
-    """The loss of one kind of policy by budget."""
+    """The loss under one kind of policy, by budget."""
 
     name: str
     loss: np.ndarray  # [budgets]
-    cache: bool  # whether a KV cache can follow it; other patterns are dashed
+    cache: bool  # whether a KV cache can implement the policy; other patterns are dashed
 
 
 def budget_figure(
     curves: Sequence[BudgetCurve], budgets: Sequence[int], full: float, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the loss against the number of kept keys, one line per policy, with a guide at the loss of full attention.
+    """Draw the loss as a function of the number of kept keys, one line per policy, with a guide at full attention.
 
     `words`: "kept", "loss", "full".
     """

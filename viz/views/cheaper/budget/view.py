@@ -1,4 +1,4 @@
-"""The budget view: the loss of a text under every eviction policy at several budgets."""
+"""The budget view: the loss on a text under every eviction policy at several budgets."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -24,15 +24,15 @@ from viz.words import joined
 from viz.work.playground import Playground
 
 BUDGETS = (4, 8, 16, 32, 64, 128)
-SMALL = 5e7  # weights; a model up to this size reads MANY windows, a larger one FEW
+SMALL = 5e7  # maximum number of parameters for MANY windows; a larger model processes FEW
 MANY, FEW = 4, 2
-NEAR = 0.1  # nats; an extra loss within it counts as close to full attention
+NEAR = 0.1  # extra loss in nats up to which a policy counts as close to full attention
 WHICH = {"caches": CACHES, "all": tuple(POLICIES)}
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """The loss over the second half of every window, in nats per token."""
+    """The loss over the second half of every window, in nats per token, and the agreement with full attention."""
 
     kinds: tuple[str, ...]
     budgets: tuple[int, ...]
@@ -40,17 +40,17 @@ class Sweep:
     length: int
     full: float
     loss: np.ndarray  # float64 [kinds, budgets]
-    agree: np.ndarray  # float64 [kinds, budgets], share of positions with the same top token
+    agree: np.ndarray  # float64 [kinds, budgets], fraction of positions with the same top token
     kl: np.ndarray  # float64 [kinds, budgets], mean KL(full || policy), nats
 
 
 def budgets_of(length: int) -> tuple[int, ...]:
-    """Return the budgets up to half of a window, since only its second half is measured; (1,) for a very short one."""
+    """Return the budgets up to half of a window, whose second half is measured; (1,) for a very short window."""
     return tuple(n for n in BUDGETS if n <= length // 2) or (1,)
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Sweep:
-    """Measure every policy at every budget on the bundled text; the model is not changed."""
+    """Measure the unmodified model on the bundled text under every policy at every budget."""
     windows = text_windows(scene.model, scene.limit)
     windows = windows[: MANY if scene.model.n_params <= SMALL else FEW]
     length = windows.shape[1] - 1
@@ -105,7 +105,7 @@ def _lines(seen: Seen, last: str) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Draw the loss against the number of kept keys, one line per policy."""
+    """Draw the loss as a function of the number of kept keys, one line per policy."""
     words, result = seen.here, seen.result
     curves = [
         BudgetCurve(kind_name(seen, kind), loss, may_forget(Policy(kind)))
@@ -124,7 +124,7 @@ def figure(seen: Seen) -> Payload:
 
 
 def _enough(seen: Seen) -> str:
-    """Describe the best policy at the smallest budget close to full attention, or else the best one overall."""
+    """Describe the best policy at the smallest budget with a loss close to full attention, or else the best overall."""
     words, result = seen.here, seen.result
     close = result.loss - result.full <= NEAR
     if not close.any():
@@ -138,7 +138,7 @@ def _enough(seen: Seen) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of the extra loss over full attention, by policy and budget."""
+    """Build the table of the extra loss relative to full attention, by policy and budget."""
     words, result = seen.here, seen.result
     rows = [
         [kind_name(seen, kind), *(difference(float(each - result.full)) for each in result.loss[n])]
@@ -164,15 +164,17 @@ def table(seen: Seen) -> Payload:
 def forgetting_by_budget(
     playground: Playground, model: LanguageModel, which: Annotated[str, OneOf(tuple(WHICH))] = "caches"
 ) -> dict:
-    """Measure the loss of a text against the number of kept keys, for every eviction policy. Nothing is retrained.
+    """Measure the loss on a text as a function of the number of kept keys, for every eviction policy.
+
+    Nothing is retrained.
 
     Args:
-        which: caches: policies that a KV cache can follow. all: fixed patterns, too.
+        which: caches: policies that a KV cache can implement. all: fixed patterns as well.
 
     Returns:
-        windows and length of the text; full: loss with full attention, nats per token over the second half of every
-        window; budgets; ways: kind and, one value per budget, loss, agree (share of positions with the same top token)
-        and kl (nats).
+        windows and length: number and length of the text's windows; full: loss with full attention, in nats per token
+        over the second half of every window; budgets: numbers of kept keys; ways: kind and, with one value per budget,
+        loss, agree (fraction of positions with the same top token) and kl (nats).
     """
     sweep: Sweep = measured(VIEW, "main", unprompted(playground, model), which=which)
     ways = [

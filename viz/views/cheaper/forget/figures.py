@@ -1,4 +1,4 @@
-"""Figures of attention to fewer keys: one head, losses by position and by token, and when each key is evicted."""
+"""Figures of attention to fewer keys: one head, losses by position and by token, and the eviction of each key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,31 +18,34 @@ HEIGHT, NARROW = 380, 380
 
 @dataclass(frozen=True, eq=False)
 class LossCurve:
-    """The loss by bucket of positions; the first curve of a figure is full attention."""
+    """The mean loss in each bucket of positions. The first curve of a figure is full attention."""
 
     name: str
     loss: np.ndarray  # [K]
 
 
 def map_panels(full: np.ndarray, seen: np.ndarray, left: np.ndarray, names: Sequence[str]) -> list[Panel]:
-    """Build the panels of a head: full attention, mask of seen keys, rescaled weights, and lost weights. [T, T] each"""
+    """Build the panels of a head: full attention, mask of visible keys, rescaled and lost weights. [T, T] each"""
     mask = np.where(seen, 1.0, np.where(np.isnan(full), np.nan, 0.0))
     return [Panel(name, z) for name, z in zip(names, (full, mask, left, np.where(seen, np.nan, full)), strict=True)]
 
 
 def buckets(length: int, most: int = 32) -> list[int]:
-    """Return the first positions of at most `most` buckets of equal width, and the end of the last one. [K + 1]"""
+    """Return the first positions of at most `most` buckets of equal width, and the end of the last bucket. [K + 1]"""
     width = -(-length // most)
     return [*range(0, length, width), length]
 
 
 def bucketed(loss: np.ndarray, ends: Sequence[int]) -> np.ndarray:
-    """Compute the mean loss of each bucket, over windows and positions. loss [W, T], ends [K + 1] -> [K]"""
+    """Compute the mean loss in each bucket over windows and positions. loss [W, T], ends [K + 1] -> [K]"""
     return np.array([np.nanmean(loss[:, a:b]) for a, b in pairwise(ends)])
 
 
 def loss_figure(curves: Sequence[LossCurve], ends: Sequence[int], words: Mapping[str, str]) -> go.Figure:
-    """Draw the loss against the position in the text, one line per curve. `words`: "position", "positions", "loss"."""
+    """Draw the loss as a function of the position in the text, one line per curve.
+
+    `words`: "position", "positions", "loss".
+    """
     middles = [(a + b - 1) / 2 for a, b in pairwise(ends)]
     spans = [f"{a:,}–{b - 1:,}" if b - a > 1 else f"{a:,}" for a, b in pairwise(ends)]
     hover = f"{plotly_text(words['positions'])} %{{text}}<br>{plotly_text(words['loss'])}: %{{y:.3f}}"
@@ -66,7 +69,7 @@ def loss_figure(curves: Sequence[LossCurve], ends: Sequence[int], words: Mapping
 def token_loss_figure(
     full: np.ndarray, less: np.ndarray, pieces: Sequence[str], names: tuple[str, str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the loss of each prompt token with full attention and under a policy. [T - 1] each, from the second token on
+    """Draw the loss of each prompt token from the second on, with full attention and under a policy. [T - 1] each
 
     `words`: "token", "loss".
     """
@@ -82,14 +85,14 @@ def token_loss_figure(
 
 
 def timeline_figure(gone: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Draw how many queries see each token's key, layer by layer. gone [L, T]: the mean first query without it
+    """Draw the number of queries that can attend to each token's key, by layer.
 
-    For a key that stays to the end, the count runs to the end and the hover text says so. `words`: "layer", "token",
-    "stay", "gone", "stays".
+    gone [L, T] is the first query without the key, averaged over KV heads. If the key is never evicted, the number
+    extends to the end of the prompt, as the hover text says. `words`: "layer", "token", "stay", "gone", "stays".
     """
     L, T = gone.shape
     positions = np.arange(T)
-    stay = gone - positions  # number of queries that see it
+    stay = gone - positions  # number of queries that can attend to the key
     names = token_names(pieces)
     texts = [
         [

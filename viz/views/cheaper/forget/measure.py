@@ -18,14 +18,14 @@ from model.text.held_out import bundled_text
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
 
-WINDOW = 32  # keys that a query sees in the comparison on the bundled text
+WINDOW = 32  # maximum number of visible keys in the comparison on the bundled text
 WINDOWS, LENGTH = 8, 256  # number and length of the windows of the bundled text
-MOST_DEFAULT = 32  # largest default budget
+MOST_DEFAULT = 32  # maximum default budget
 LOCAL = tuple(name for name, kind in POLICIES.items() if kind.mask is not None)
 
 
 def _half(scene: Scene) -> int:
-    """Return the default budget: half of the prompt, at most MOST_DEFAULT, so that keys are evicted from the start."""
+    """Return the default budget: half of the prompt, at most MOST_DEFAULT, so that the default evicts keys."""
     return max(1, min(MOST_DEFAULT, len(scene.tokens) // 2))
 
 
@@ -40,7 +40,7 @@ NAMES = tuple(each.name for each in SETTINGS)
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the settings that the policy depends on, and the selected tokens if it uses global tokens."""
+    """Return the settings on which the policy depends, and the selected tokens if it uses global tokens."""
     uses = POLICIES[settings.kind].uses
     defaults = Policy()
     values = {
@@ -51,7 +51,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def policy_of(settings: Settings) -> Policy:
-    """Build the policy from a measurement's question."""
+    """Build the policy from the question of a measurement."""
     return Policy(**dict(settings))
 
 
@@ -60,25 +60,25 @@ def policy_of(settings: Settings) -> Policy:
 
 @dataclass(frozen=True, eq=False)
 class HeadCut:
-    """One head with full attention, and with the keys that a policy leaves. All [T, T]."""
+    """One head with full attention, and with the keys that a policy keeps. Each array is [T, T]."""
 
-    seen: np.ndarray  # bool, whether the query sees the key
+    seen: np.ndarray  # bool, whether the query can attend to the key
     full: np.ndarray  # float32 weights, NaN in the future
-    left: np.ndarray  # float32 weights on the seen keys, rescaled to a sum of 1; NaN elsewhere
+    left: np.ndarray  # float32 weights on the visible keys, rescaled to a sum of 1; NaN elsewhere
 
     @property
     def gone(self) -> np.ndarray:
-        """The full-attention weights on keys that are not seen, NaN elsewhere."""
+        """The full-attention weights on hidden keys, NaN elsewhere."""
         return np.where(self.seen, np.nan, self.full)
 
     @property
     def lost(self) -> float:
-        """The share of a row's weight on keys that are not seen, averaged over the rows."""
+        """The total full-attention weight of a row on hidden keys, averaged over the rows."""
         return float(np.nansum(self.gone) / len(self.full))
 
 
 def measure_head(scene: Scene, settings: Settings) -> HeadCut:
-    """Apply the policy to the main head of the plain run, with all other heads and layers unchanged.
+    """Apply the policy to the main head of the unedited run; all other heads and layers stay unchanged.
 
     Raises InputError unless every layer has full attention.
     """
@@ -86,7 +86,7 @@ def measure_head(scene: Scene, settings: Settings) -> HeadCut:
     need_attention(scene.model.config)
     group = scene.model.config.group_size
     first = head // group * group
-    heads = range(first, first + group) if POLICIES[settings.kind].mask is None else (head,)  # share their keys
+    heads = range(first, first + group) if POLICIES[settings.kind].mask is None else (head,)  # they share keys
     parts = [scene.unedited.qkv(layer, each) for each in heads]
     q = torch.from_numpy(np.stack([part.q for part in parts]))[None]  # [1, R, T, E]
     scores = attention_scores(q, torch.from_numpy(parts[0].k)[None, None])[:, None]  # [1, 1, R, T, T]
@@ -102,13 +102,16 @@ def measure_head(scene: Scene, settings: Settings) -> HeadCut:
 
 
 def measure_prompt(scene: Scene, settings: Settings, progress: Progress) -> PolicyReading:
-    """Run the plain model on the prompt with the policy in every layer and head."""
+    """Run the unedited model on the prompt with the policy in every layer and head."""
     ids = torch.from_numpy(np.ascontiguousarray(scene.tokens.ids, dtype=np.int64))[None]
     return read(scene.model.model, ids, policy_of(settings), size=scene.model.tokenizer.vocab_size)
 
 
 def cost_prompt(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the number of runs and tokens read: two runs, doubled for explicit weights and the selection of keys."""
+    """Estimate the numbers of forward passes and processed tokens.
+
+    There are two passes, with twice the cost for explicit weights and the selection of keys.
+    """
     T = len(scene.tokens)
     by_token = T / 8 if POLICIES[settings.kind].mask is None else 0  # keys are evicted one at a time
     return 4 + by_token, 4.0 * T
@@ -119,17 +122,17 @@ def cost_prompt(scene: Scene, settings: Settings) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class TextRead:
-    """Losses on windows of the bundled text under several policies, in nats."""
+    """Losses, agreement and KL divergence on windows of the bundled text under several policies."""
 
     policies: tuple[Policy, ...]
-    full: np.ndarray  # float32 [W, T], loss with full attention
-    loss: np.ndarray  # float32 [policies, W, T]
-    agree: np.ndarray  # float64 [policies], share of positions with the same top token
+    full: np.ndarray  # float32 [W, T], loss with full attention, in nats
+    loss: np.ndarray  # float32 [policies, W, T], in nats
+    agree: np.ndarray  # float64 [policies], fraction of positions with the same top token
     kl: np.ndarray  # float64 [policies], mean KL(full || policy), nats
 
 
 def text_windows(model: LanguageModel, limit: int) -> torch.Tensor:
-    """Return windows of the bundled text, within a context limit of `limit` tokens. int64 [W, T + 1]"""
+    """Return windows of the bundled text, at most as long as the context limit of `limit` tokens. int64 [W, T + 1]"""
     length = min(LENGTH, model.config.n_ctx, limit)
     first = model.tokenizer.begin_id
     return windows_of(model.tokenizer.encode_ids(bundled_text()), length, WINDOWS, first)
@@ -150,17 +153,17 @@ def read_text(
 
 
 def first_policies(length: int) -> tuple[Policy, ...]:
-    """Return two policies of equal budget: a window, and a window with the first token in place of its oldest one."""
+    """Return two policies of equal budget: a window, and a window with the first token in place of its oldest token."""
     n = min(WINDOW, max(2, length // 4))
     return Policy("window", n), Policy("first", n, first=1)
 
 
 def measure_text(scene: Scene, settings: Settings, progress: Progress) -> TextRead:
-    """Measure the plain model on the bundled text with full attention, a window, and a window with the first token."""
+    """Measure the unedited model on the bundled text: full attention, a window, and a window with the first token."""
     windows = text_windows(scene.model, scene.limit)
     return read_text(scene.model, windows, first_policies(windows.shape[1] - 1), progress)
 
 
 def cost_text(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the cost of three runs over all windows, as a number of runs and of tokens read."""
+    """Estimate the cost of three passes over all windows, as numbers of forward passes and of processed tokens."""
     return 3, 3.0 * WINDOWS * min(LENGTH, scene.limit)

@@ -1,4 +1,4 @@
-"""The forget view: attention patterns and caches that evict keys, and their effect on the predictions."""
+"""The forget view: sparse attention patterns and caches that evict keys, and their effect on the predictions."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -44,7 +44,7 @@ from viz.views.cheaper.forget.measure import (
 from viz.views.cheaper.naming import lines_of, name_of
 from viz.words import joined
 
-MOST = 4096  # largest budget of the API
+MOST = 4096  # maximum budget of the API
 
 # --- the bundled text ---
 
@@ -55,7 +55,7 @@ def text_job(seen: Seen) -> Payload:
 
 
 def text(seen: Seen) -> Payload:
-    """Draw the loss by position with full attention, with a window, and with a window that keeps the first token."""
+    """Draw the loss by position with full attention, with a window, and with a window plus the first token."""
     words, read = seen.here, seen.result
     ends = buckets(read.full.shape[1])
     names = [seen.words["full"], *(name_of(seen.all_words, each) for each in read.policies)]
@@ -73,7 +73,7 @@ def text(seen: Seen) -> Payload:
 
 
 def _saved(seen: Seen, read: TextRead) -> str:
-    """Describe the extra loss of the window beyond its length, and the share of it that the first token recovers."""
+    """Describe the extra loss beyond the length of the window, and the fraction of it that the first token recovers."""
     words, n = seen.here, read.policies[0].budget
     full, window, first = (float(np.nanmean(each[:, n:])) for each in (read.full, *read.loss))
     values = {"n": whole(n), "full": nats(full), "window": nats(window), "first": nats(first)}
@@ -109,7 +109,7 @@ _IMPORTS = ["from model.forgetting.policies import Policy", "from model.forgetti
 
 
 def head(seen: Seen) -> Payload:
-    """Draw the selected head: full attention, mask of seen keys, rescaled weights, and lost weights."""
+    """Draw the selected head: full attention, mask of visible keys, rescaled weights, and lost weights."""
     words, limited, (layer, index), policy = seen.here, seen.result, seen.facts.head, _policy(seen)
     assert isinstance(limited, HeadCut)
     T = len(limited.full)
@@ -143,7 +143,7 @@ def head(seen: Seen) -> Payload:
 
 
 def _policy(seen: Seen) -> Policy:
-    """Build the policy from the form; fields that its kind does not use keep their defaults."""
+    """Build the policy from the form; fields that its kind does not use take their defaults."""
     uses = POLICIES[seen.settings.kind].uses
     values = {name: seen.settings[name] for name in ("first", "dilation", "seed") if name in uses}
     selected = tuple(sorted(seen.facts.picked)) if "global_at" in uses else ()
@@ -154,7 +154,7 @@ def _policy(seen: Seen) -> Policy:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the measurement: the policy for every head and layer, and that edits are left out."""
+    """Describe the measurement: the policy in every head and layer, and that edits are ignored."""
     words = seen.here
     hint = words["hint"].format(policy=name_of(seen.all_words, _policy(seen)))
     return {"text": joined([hint, words["no_edits"]]) if seen.facts.edits else hint}
@@ -192,7 +192,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def lost(seen: Seen) -> Payload:
-    """Draw the share of each head's attention weight that is on hidden keys."""
+    """Draw the fraction of each head's attention weight on hidden keys."""
     words, read = seen.here, seen.result
     layer, head = (int(n) for n in np.unravel_index(int(read.lost.argmax()), read.lost.shape))
     note = words["note"].format(layer=layer, head=head, share=percent(float(read.lost[layer, head])))
@@ -232,7 +232,7 @@ def following(seen: Seen) -> Payload:
 
 
 def timeline(seen: Seen) -> Payload:
-    """Draw when each key is evicted, layer by layer."""
+    """Draw when each key is evicted, by layer."""
     words, read = seen.here, seen.result
     if not may_forget(read.policy) or read.gone is None:
         return {"empty": {"text": words["empty"], "hint": words["no_cache"]}}
@@ -240,7 +240,7 @@ def timeline(seen: Seen) -> Payload:
     gone = read.gone.mean(1)  # [L, T], averaged over KV heads
     if not (read.gone < T).any():
         return {"empty": {"text": words["empty"], "hint": words["nothing"].format(n=whole(read.policy.budget))}}
-    stays = (read.gone >= T).mean((0, 1))  # share of layers and KV heads that keep a token's key to the end
+    stays = (read.gone >= T).mean((0, 1))  # fraction of layers and KV heads that keep a token's key to the end
     longest = int(stays[: max(1, T - read.policy.budget)].argmax())
     note = words["note"].format(
         token=quoted(seen.facts.pieces[longest]), position=longest, share=percent(float(stays[longest]))
@@ -267,24 +267,25 @@ def forgetting(
     global_at: list[int] = (),
     most: Rows = 20,
 ) -> dict:
-    """Measure a prompt's predictions when no query sees more than `budget` keys. Nothing is retrained.
+    """Measure a prompt's predictions when each query can attend to at most `budget` keys, without retraining.
 
     Args:
-        kind: window, first (a window and the first tokens), h2o, snapkv, dilated, strided, block, longformer, bigbird.
-        budget: Maximum number of keys that a query sees, including itself.
-        first: For kind first: number of tokens at the beginning that stay.
+        kind: window, first (the first tokens and a window), h2o, snapkv, dilated, strided, block, longformer or
+            bigbird.
+        budget: Maximum number of keys that a query can attend to, including its own.
+        first: For kind first: number of initial tokens that stay.
         dilation: For kind dilated: distance between neighboring keys.
         seed: For kind bigbird: seed of its random keys.
-        global_at: For longformer and bigbird: positions of global tokens, which see every earlier token and are seen
-            by every later one. Empty: the first tokens.
+        global_at: For longformer and bigbird: positions of global tokens, which attend to every earlier token and to
+            which every later token attends. Empty: the first tokens.
 
     Returns:
-        kind; budget; loss and full_loss: nats, of each token from the second on; kl (nats) and agree (share of
-        positions with the same top token), means over the prompt; lost: by layer and head, the share of its weight on
-        hidden keys; strongest: the heads that lose most; before and after: the most likely next tokens with full
-        attention and under the policy, each with both probabilities; gone: by layer, KV head and token, the first
-        query that no longer sees its key (the prompt's length for a key that stays; null for patterns that are not
-        caches).
+        kind; budget; loss and full_loss: loss of each token from the second on, in nats; kl (nats) and agree (fraction
+        of positions with the same top token): means over the prompt; lost: fraction of the weight on hidden keys, by
+        layer and head; strongest: the heads with the largest such fractions; before and after: the most likely next
+        tokens with full attention and under the policy, each with both probabilities; gone: the first query that can no
+        longer attend to a token's key, by layer, KV head and token (the prompt's length for a key that stays; null for
+        patterns that are not caches).
     """
     positions = tuple(places(scene, global_at)) if global_at else ()
     selected = replace(scene, picked=replace(scene.picked, tokens=positions))

@@ -1,4 +1,4 @@
-"""The figure of operations or times by text length."""
+"""The figure of operations or times as a function of text length."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from viz.theme import HUES
 
 @dataclass(frozen=True)
 class SavingsCurve:
-    """A quantity by text length."""
+    """A quantity as a function of text length."""
 
     name: str
     y: Sequence[float]
-    thick: bool = False  # the reference that others are compared with
+    thick: bool = False  # whether it is the reference for the other curves
 
 
 def by_length(
     curves: Sequence[SavingsCurve], lengths: Sequence[int], words: Mapping[str, str], beside: SavingsCurve | None = None
 ) -> go.Figure:
-    """Draw curves by text length on logarithmic axes.
+    """Draw curves as a function of text length on logarithmic axes.
 
     `words`: "length", "value"; `beside`: a curve for comparison, drawn as a guide without hover text.
     """

@@ -24,7 +24,7 @@ from viz.work.playground import Playground
 
 BUDGETS = (16, 4096)
 TIMED = (512, 1024, 2048, 4096, 8192, 16_384)
-MOST_WORK = 4e11  # most operations of full attention at a timed length
+MOST_WORK = 4e11  # maximum number of operations of full attention at a timed length
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class SavingsRow:
 
 @dataclass(frozen=True)
 class Counted:
-    """The costs of all policies, and of the other matrices in the blocks."""
+    """The costs of full attention and of all policies, and those of the other matrices in the blocks."""
 
     rows: tuple[SavingsRow, ...]
     other: tuple[float, ...]  # operations of the blocks' other matrices, one per length of LENGTHS
@@ -58,7 +58,7 @@ def timed_lengths(scene: Scene) -> tuple[int, ...]:
 
 
 def measure_times(scene: Scene, settings: Settings, progress: Progress) -> tuple[Timed, ...]:
-    """Time one layer's attention on this machine: in full, with a mask, and by blocks."""
+    """Time one layer's attention on this machine: full, masked, and by blocks."""
     return timed(scene.model.config, Policy(settings.kind, settings.budget), timed_lengths(scene), progress)
 
 
@@ -106,7 +106,7 @@ def _count_lines(seen: Seen, last: str) -> str:
 
 
 def figure(seen: Seen) -> Payload:
-    """Draw the operations of attention by length, with those of the other matrices for comparison."""
+    """Draw the operations of attention by length, and those of the other matrices for comparison."""
     words, result = seen.here, seen.result
     shown = [row for row in result.rows if row.policy is None or row.policy.kind in ("window", "strided", "snapkv")]
     curves = [
@@ -129,7 +129,7 @@ def figure(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the measurement: the policy to time."""
+    """Describe the measurement by the policy to time."""
     words, policy = seen.here, Policy(seen.settings.kind, seen.settings.budget)
     return {"text": words["hint"].format(policy=name_of(seen.all_words, policy))}
 
@@ -172,11 +172,11 @@ def attention_savings(
     """Compute the operations and bytes of attention by text length, by formula, for at most `budget` keys per query.
 
     Args:
-        budget: Maximum number of keys that a query sees, including itself.
+        budget: Maximum number of keys that a query can attend to, including its own.
 
     Returns:
-        lengths; other: operations of the blocks' other matrices by length; ways: kind ("full" first), and by length
-        pairs (query-key pairs of one head), operations (all heads and layers) and cache (bytes of keys and values).
+        lengths; other: operations of the blocks' other matrices, by length; ways: kind ("full" first) and, by length,
+        pairs (query-key pairs of one head), operations (of all heads and layers) and cache (bytes of keys and values).
     """
     counted: Counted = measured(VIEW, "main", unprompted(playground, model), budget=budget)
     ways = [
@@ -193,15 +193,15 @@ def attention_times(
     kind: Annotated[str, OneOf(SPARSE)] = "window",
     budget: Annotated[int, Within(*BUDGETS)] = 128,
 ) -> dict:
-    """Time one layer's attention on this machine: in full, with a mask, and with blocks that are really skipped.
+    """Time one layer's attention on this machine: full, with a mask, and with a kernel that skips blocks.
 
     Args:
-        kind: The pattern, one that has a kernel; all other patterns are only simulated with a mask.
-        budget: Maximum number of keys that a query sees, including itself.
+        kind: A pattern with a kernel; all other patterns are only simulated with a mask.
+        budget: Maximum number of keys that a query can attend to, including its own.
 
     Returns:
-        times: T; full, masked (null if the text is too long for a full mask) and sparse, in seconds; pairs: query-key
-        pairs that the blocks multiply.
+        times: T (text length); full, masked (null if the text is too long for a full mask) and sparse, in seconds;
+        pairs: number of query-key pairs that the blocks multiply.
     """
     timings = measured(VIEW, "times", unprompted(playground, model), kind=kind, budget=budget)
     policy = Policy(kind, budget)

@@ -1,4 +1,4 @@
-"""Figures of a Mamba layer along a prompt: step sizes, decay times, B and C, and what remains of a token."""
+"""Figures of a Mamba layer along a prompt: step sizes, decay times, B and C, and retention of a token."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,23 +14,23 @@ from viz.labels import plotly_text, tick_text
 from viz.numbers import number, tens
 from viz.theme import frame, scales
 
-ROWS = 48  # most rows of a heat map; further channels are averaged with their neighbors
+ROWS = 48  # maximum number of rows of a heat map; if there are more channels, neighbors are averaged
 QUARTERS = (0.25, 0.5, 0.75)
 BINS = 40
-BARE = {"showticklabels": False, "ticks": "", "showgrid": False}  # an axis of channels, which have no labels
+BARE = {"showticklabels": False, "ticks": "", "showgrid": False}  # options of an axis of channels, which have no labels
 HEIGHT, NARROW, TALL = 340, 340, 480
 
 
 @dataclass(frozen=True, eq=False)
 class Channels:
-    """Ordered channels, averaged in groups of neighbors, as rows of a heat map."""
+    """Sorted channels, averaged in groups of neighbors, as rows of a heat map."""
 
-    values: np.ndarray  # means of the groups, NaN for a group without a number. [R, T]
-    first: np.ndarray  # the rank of each group's first channel, [R + 1]; the last is the number of channels
+    values: np.ndarray  # means of the groups, NaN for a group with only NaN. [R, T]
+    first: np.ndarray  # rank of each group's first channel, then the number of channels. [R + 1]
 
 
 def grouped(values: np.ndarray, by: np.ndarray) -> Channels:
-    """Order the channels by `by`, smallest first, and average neighbors into at most ROWS rows.
+    """Sort the channels by increasing `by`, and average neighbors into at most ROWS rows.
 
     values [T, I], by [I]
     """
@@ -45,7 +45,7 @@ def grouped(values: np.ndarray, by: np.ndarray) -> Channels:
 
 
 def quartiles(values: np.ndarray) -> np.ndarray:
-    """Compute the quartiles over the channels after each token, ignoring NaN. [T, I] -> [3, T]"""
+    """Compute the quartiles over the channels at each token, ignoring NaN. [T, I] -> [3, T]"""
     present = ~np.isnan(values).all(-1)
     quantiles = np.full((len(QUARTERS), len(values)), np.nan)
     if present.any():
@@ -59,7 +59,7 @@ def quartiles(values: np.ndarray) -> np.ndarray:
 def share_figure(
     total: np.ndarray, share: np.ndarray, source: int, pieces: Sequence[str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the token's share of the state from position `source` on: overall, and as quartiles of the channels.
+    """Draw the token's fraction of the state from position `source` on: in total, and as quartiles over the channels.
 
     total [T], share [T, I]. `words`: "token", "share", "whole", "channel", "even".
     """
@@ -79,7 +79,7 @@ def share_figure(
 
 
 def kept_figure(kept: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Draw the share of the token's write that remains in each channel, the channels that keep most on top.
+    """Draw the fraction of the token's write that remains in each channel, with the most retentive channels on top.
 
     kept [T, I], NaN before the token. `words`: "token", "channels", "kept".
     """
@@ -98,9 +98,9 @@ def kept_figure(kept: np.ndarray, pieces: Sequence[str], words: Mapping[str, str
 def delta_figure(
     delta: np.ndarray, pieces: Sequence[str], words: Mapping[str, str], relative: bool = False
 ) -> go.Figure:
-    """Draw the step sizes: their mean along the prompt, and below it all channels, the longest steps on top.
+    """Draw the mean step size along the prompt and, below it, that of all channels, the largest on top.
 
-    delta [T, I]. `relative`: draw the relative difference of a step from its channel's mean. `words`: "token",
+    delta [T, I]. If `relative`, the relative difference of a step from its channel's mean is drawn. `words`: "token",
     "channels", "delta", "mean", "relative".
     """
     rows = grouped(delta / delta.mean(0) - 1 if relative else delta, delta.mean(0))
@@ -152,7 +152,7 @@ def decay_figure(tokens: np.ndarray, length: int, words: Mapping[str, str]) -> g
 
 
 def numbers_figure(values: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Draw B or C, one number per token and state number. values [T, N]; `words`: "token", "number", "value"."""
+    """Draw B or C, one value per token and state dimension. values [T, N]; `words`: "token", "number", "value"."""
     z, colors, shades = colored(values.T, shade_of(values, signed=True))
     value_line = f"{plotly_text(words['value'])}: %{{customdata:.4g}}"
     heat = _heat(z, pieces, value_line, words, [f"{plotly_text(words['number'])} {n}" for n in range(len(z))])
@@ -167,7 +167,7 @@ def numbers_figure(values: np.ndarray, pieces: Sequence[str], words: Mapping[str
 
 
 def _spans(rows: Channels) -> list[str]:
-    """Format the ranks of the channels in each row, counted from 1, such as 1–32."""
+    """Format the ranks of the channels in each row, counted from 1, such as `1–32`."""
     return [f"{a + 1:,}–{b:,}" if b - a > 1 else f"{b:,}" for a, b in pairwise(rows.first)]
 
 
@@ -187,7 +187,7 @@ def _heat(
 
 
 def _tokens(title: str, pieces: Sequence[str]) -> dict:
-    """Build a category axis of tokens; hover texts show their full names."""
+    """Build a category axis of tokens, whose hover texts show the full token names."""
     names, shown = token_names(pieces), ticks(len(pieces))
     labels = {
         "tickvals": [names[i] for i in shown],

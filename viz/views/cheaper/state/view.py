@@ -1,4 +1,4 @@
-"""The state view: what a Mamba layer selects for each token of a prompt, and how long its state retains one of them."""
+"""The state view: the selective parameters of a Mamba layer along a prompt, and how long its state retains a token."""
 
 from typing import Annotated
 
@@ -42,8 +42,8 @@ STEPS = Choice("steps", lambda scene: ("relative", "size") if layers_of(scene) e
 def question(scene: Scene, settings: Settings) -> Settings:
     """Return the layer to measure, and the first selected token as `source`.
 
-    Without a choice of layer, it is the main head's layer if that is a Mamba layer, or else the first Mamba layer; None
-    for a model without Mamba.
+    If no layer is chosen, it is the main head's layer if that is a Mamba layer, or else the first Mamba layer; None for
+    a model without Mamba layers.
     """
     layers, (main, _) = [int(layer) for layer in layers_of(scene)[1:]], scene.head
     layer = int(settings.layer) if settings.layer else main if main in layers else layers[0] if layers else None
@@ -51,7 +51,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure(scene: Scene, settings: Settings) -> StateSpace | None:
-    """Measure the layer along the run with its edits; None for a model without a Mamba layer."""
+    """Measure the layer in the current run, with its edits; None for a model without a Mamba layer."""
     return None if settings.layer is None else state_space(scene.trace, settings.layer, settings.source)
 
 
@@ -59,7 +59,7 @@ def measure(scene: Scene, settings: Settings) -> StateSpace | None:
 
 
 def _missing(seen: Seen) -> Payload:
-    """Build the placeholder of a part for a model without Mamba; only the first part explains how to get one."""
+    """Build the placeholder of a part for a model without Mamba layers; only the first part explains how to get one."""
     if seen.part != "share":
         return {"empty": {"text": seen.here["empty"], "hint": seen.words["only"]}}
     mixers = ", ".join(dict.fromkeys(seen.facts.config.mixers))
@@ -83,7 +83,7 @@ def _values(seen: Seen) -> dict[str, str]:
 
 
 def share(seen: Seen) -> Payload:
-    """Draw the token's share of the state along the prompt."""
+    """Draw the token's fraction of the state along the prompt."""
     state, words = seen.result, seen.here
     if state is None:
         return _missing(seen)
@@ -99,7 +99,7 @@ def share(seen: Seen) -> Payload:
 
 
 def kept(seen: Seen) -> Payload:
-    """Draw the share of the token's write that remains in each channel."""
+    """Draw the fraction of the token's write that remains in each channel."""
     state, words = seen.result, seen.here
     if state is None:
         return _missing(seen)
@@ -118,7 +118,7 @@ def kept(seen: Seen) -> Payload:
 
 
 def decay(seen: Seen) -> Payload:
-    """Draw the histogram of the decay times of the state's numbers."""
+    """Draw the histogram of the decay times of all state entries."""
     state, words = seen.result, seen.here
     if state is None:
         return _missing(seen)
@@ -192,17 +192,17 @@ def read(seen: Seen) -> Payload:
 
 
 def state_of_mamba(scene: Scene, layer: Annotated[int, Within(0, 10_000)], source: int = 0) -> dict:
-    """Measure a Mamba layer along the prompt: the selections of its tokens, and what its state retains of one of them.
+    """Measure a Mamba layer along the prompt: its selective parameters by token, and the retention of one token.
 
     Args:
         layer: A layer whose mixer is mamba.
-        source: Position of the token to follow; negative positions count from the end.
+        source: Position of the token to follow; negative counts from the end.
 
     Returns:
-        layer; source; whole: the token's share of the state after each token, all channels together, 0 before it; kept:
-        quartiles over the channels of the share of its write that remains (three numbers per token, null without a
-        value); delta: mean step size of each token; decay: quartiles of the decay times, in tokens; B and C: write and
-        read vector of each token.
+        layer; source; whole: the token's fraction of the state after each token, over all channels, 0 before it; kept:
+        the fraction of its write that remains, as quartiles over the channels (three numbers per token, null if
+        undefined); delta: mean step size at each token; decay: quartiles of the decay times, in tokens; B and C: write
+        and read vector of each token.
     """
     state: StateSpace = measured(VIEW, "main", at(scene, source), layer=str(layer))
     return {

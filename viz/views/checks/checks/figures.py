@@ -1,4 +1,4 @@
-"""The table of checks: formatted numbers, and the formula of each check, which is the same in every language."""
+"""The table of checks: number formatting, and the formula of each check, which is the same in every language."""
 
 import math
 
@@ -47,24 +47,24 @@ FORMULAS: dict[str, str] = {
 
 
 def apart(value: float) -> str:
-    """Format a difference or its bound in two digits: 2.5 × 10⁻⁶."""
+    """Format a difference or its bound with two significant digits, such as 2.5 × 10⁻⁶."""
     return number(value, 2) if math.isfinite(value) else "∞"
 
 
 def share_of(difference: float, bound: float) -> float | None:
-    """Compute the difference as a share of its bound; None if the share is infinite."""
+    """Compute the ratio of a difference to its bound; None if it is infinite."""
     if bound:
         return difference / bound if math.isfinite(difference) else None
     return 0.0 if difference == 0 else None
 
 
 def share_text(share: float | None) -> str:
-    """Format a share of the bound; ∞ for None."""
+    """Format the ratio to the bound as a percentage; ∞ for None."""
     return "∞" if share is None else percent(share)
 
 
 def place_on_scale(share: float | None) -> float:
-    """Compute a share's place on a log scale: 0 at a millionth of the bound, 6/7 at the bound, 1 at ten times that."""
+    """Map the ratio to the bound to a position on a log scale: 1e-6 and less to 0, 1 to 6/7, 10 and more to 1."""
     if share is None:
         return 1.0
     return 0.0 if share <= 1e-6 else min((math.log10(share) + 6) / 7, 1.0)

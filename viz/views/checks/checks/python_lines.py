@@ -1,4 +1,4 @@
-"""Python lines that repeat a check by simple means, if a few suffice; the last one gives the largest difference."""
+"""Python lines that repeat a check in simple terms, if a few suffice; the last one gives the largest difference."""
 
 from collections.abc import Sequence
 
@@ -58,12 +58,12 @@ PYTHON: dict[str, Sequence[str]] = {
 }
 
 
-# Checks that leave out heads whose compared numbers are edited; the short Python lines do not.
+# Checks that skip heads with edits of the compared numbers, unlike the short Python lines.
 EDITED_AWAY = ("scores", "softmax", "mixed")
 
 
 def repeat(prompt: str | None, key: str | None) -> list[str]:
-    """Build the lines that run the check `key`, or all checks for None. `prompt`: source text of the tokens, if any."""
+    """Build the lines that run the check `key`, or all checks if it is None. `prompt`: the tokenized text, if any."""
     subject = f"subject = subject_of(lm, run, {prompt!r})" if prompt is not None else "subject = subject_of(lm, run)"
     if key is None:
         return [subject, "run_checks(subject)"]

@@ -1,4 +1,4 @@
-"""Is this right? Checks that anyone can run on the current model and prompt."""
+"""Is this right? Checks of the current model and prompt, which any visitor can run."""
 
 import math
 from collections.abc import Mapping
@@ -28,20 +28,20 @@ _IMPORTS = ("from model.checks.registry import run_checks", "from model.checks.r
 
 @dataclass(frozen=True)
 class Checked:
-    """The findings, and the machine on which their last digits depend."""
+    """The findings, and the machine and software on which their last digits depend."""
 
-    findings: dict[str, Finding]  # by keys of CHECKS, without those waiting for the button
+    findings: dict[str, Finding]  # by key of CHECKS, without those that wait for the button
     device: str
-    torch: str  # version
+    torch: str  # version of PyTorch
     threads: int
 
 
 @dataclass(frozen=True)
 class CheckPlan:
-    """The cost of the checks that the button starts."""
+    """The number of checks that wait for the button, and the estimated duration of all."""
 
     waiting: int  # number of checks that only the button starts
-    seconds: float  # estimate for all checks
+    seconds: float  # estimated duration of all checks
 
 
 def subject_of(scene: Scene) -> Subject:
@@ -50,12 +50,12 @@ def subject_of(scene: Scene) -> Subject:
 
 
 def text_of(prompt: Prompt) -> str | None:
-    """Return the source text of the run's tokens; None for a conversation and for text with parsed special tokens."""
+    """Return the text that was tokenized; None for a conversation and for a text with parsed special tokens."""
     return None if prompt.turns or prompt.special else prompt.text
 
 
 def measure_plan(scene: Scene, settings: Settings) -> CheckPlan:
-    """Estimate the number of waiting checks and the time of all, from the sizes alone."""
+    """Determine how many checks wait for the button, and estimate the duration of all from the sizes alone."""
     subject = subject_of(scene)
     return CheckPlan(len(CHECKS) - len(quick(subject)), seconds_of(subject))
 
@@ -66,7 +66,7 @@ def measure_all(scene: Scene, settings: Settings, progress: Progress = silent) -
 
 
 def measure_shown(scene: Scene, settings: Settings, results: Mapping[str, Checked | None]) -> Checked:
-    """Return all checks if the button has run them, otherwise run those that are quick enough for a click."""
+    """Return the findings of all checks if the button has run them; otherwise run only the quick ones."""
     if results["all"]:
         return results["all"]
     subject = subject_of(scene)
@@ -77,14 +77,14 @@ def measure_shown(scene: Scene, settings: Settings, results: Mapping[str, Checke
 
 
 def hint(seen: Seen) -> Payload:
-    """Describe how long all checks take for this run."""
+    """Describe how long all checks take on this run."""
     plan = seen.results["plan"]
     text = seen.here["hint"].format(n=len(CHECKS), waiting=plan.waiting, seconds=math.ceil(plan.seconds))
     return {"text": text}
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table, one row per check, and the verdict above it."""
+    """Build the table with one row per check, and the verdict above it."""
     words, facts, checked = seen.here, seen.facts, seen.result
     run = {"model": facts.label, "dtype": facts.dtype, "device": checked.device}
     run |= {"torch": checked.torch, "threads": checked.threads}
@@ -106,7 +106,7 @@ def table(seen: Seen) -> Payload:
 
 
 def verdict(words: Words, findings: Mapping[str, Finding]) -> tuple[list[str], str]:
-    """Return the sentences above the table and the overall state: "agrees", "differs" or "broken"."""
+    """Return the sentences above the table and the overall state: `agrees`, `differs` or `broken`."""
     texts, count, names = words.within("table"), summary(findings), {}
     for state in ("differs", "broken"):
         names[state] = ", ".join(words[f"name.{key}"] for key, each in findings.items() if each.state == state)
@@ -127,7 +127,7 @@ def verdict(words: Words, findings: Mapping[str, Finding]) -> tuple[list[str], s
 
 
 def row(words: Words, facts: Facts, key: str, finding: Finding) -> Payload:
-    """Build the table row of one check: formatted texts, and its numbers in full for export."""
+    """Build the table row of one check: formatted texts, and unrounded numbers for export."""
     texts, check = words.within("table"), CHECKS[key]
     shown = {
         "key": key,
@@ -152,7 +152,7 @@ _NONE |= {"place": None, "at": None, "full": []}
 
 
 def _numbers(words: Words, facts: Facts, finding: Finding) -> Payload:
-    """Build the cells of a compared check: its difference, bound and place."""
+    """Build the cells of a check that compared numbers: the largest difference, its bound and its location."""
     texts, share = words.within("table"), share_of(finding.difference, finding.bound)
     exact = not finding.bound and not finding.difference
     full = finding.difference if math.isfinite(finding.difference) else "inf"
@@ -180,14 +180,14 @@ def lines(facts: Facts, key: str) -> str:
 
 
 def reason(words: Words, finding: Finding) -> str:
-    """Explain why a check compared nothing; "" if it did or is waiting."""
+    """Explain why a check compared nothing; "" if it compared numbers or is waiting."""
     if finding.state == "broken":
         return words["reason.raised"].format(reason=finding.reason, got=finding.got)
     return words[f"reason.{finding.reason}"].format(got=finding.got) if finding.state == "unable" else ""
 
 
 def where(words: Words, facts: Facts, finding: Finding) -> str:
-    """Format the layer, head and position of the largest difference, as far as they apply."""
+    """Format the layer, head and position of the largest difference, insofar as they apply."""
     parts = []
     if finding.head is not None and finding.layer is not None:
         parts.append(words["head"].format(layer=finding.layer, head=finding.head))
@@ -200,7 +200,7 @@ def where(words: Words, facts: Facts, finding: Finding) -> str:
 
 
 def pick(facts: Facts, finding: Finding) -> dict | None:
-    """Return the selection made by a click on the largest difference: its head and token, as far as they apply."""
+    """Return the selection made by a click on the largest difference: its head and its token, insofar as they apply."""
     picked = {}
     if finding.head is not None and finding.layer is not None:
         picked["heads"] = [[finding.layer, finding.head]]
@@ -213,16 +213,16 @@ def pick(facts: Facts, finding: Finding) -> dict | None:
 
 
 def checks(scene: Scene, names: list[str] = ()) -> dict:
-    """Check the numbers of this run, by identities of the formulas and by other ways to compute the same.
+    """Check the numbers of this run against mathematical identities and against alternative computations.
 
     Args:
         names: Checks to run; all by default, which takes several forward passes. They are NAMES.
 
     Returns:
-        checks: one record per check with its state (agrees, differs, unable: cannot be checked here, broken: failed
-        to run), the largest difference with its bound, unit, rule and place (layer, head, position), the number
-        of comparisons, and the reason if nothing was compared. summary: number of checks in each state; machine:
-        torch version and threads.
+        checks: one record per check with its state (agrees, differs, unable: cannot be checked here, broken: failed to
+        run), the largest difference with its bound, unit, rule and location (layer, head, position), the number of
+        comparisons, and the reason if nothing was compared. summary: number of checks in each state; machine: torch
+        version and number of threads.
     """
     for name in names:
         if name not in CHECKS:

@@ -1,4 +1,4 @@
-"""Figures of patching: the share of the gap that each vector or each head closes."""
+"""Figures of activation patching: the fraction of the gap that each patched vector or head recovers."""
 
 from dataclasses import dataclass
 
@@ -12,21 +12,25 @@ from viz.charts.layer_head_map import HeadWords, head_figure
 from viz.labels import plotly_text, tick_text
 from viz.theme import frame, scales
 
-_HEIGHT = 150, 20, 320, 700  # pixels: of the axes, of a layer, minimum, maximum
+_HEIGHT = 150, 20, 320, 700  # heights in pixels: axes, one layer, minimum, maximum
 
 
 @dataclass(frozen=True)
 class MapWords:
-    """The words on the map, in the reader's language."""
+    """Labels of the map, in the reader's language."""
 
     layer: str
     token: str
-    raw: str  # the effect in logits
+    raw: str  # label of the effect in logits
     share: str
 
 
 def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words: MapWords) -> go.Figure:
-    """Draw tokens across and layers up, colored around 0; clicking a cell selects its token. shares, effects [L, T]"""
+    """Draw a heatmap of the recovered fractions, tokens across and layers up, with a color scale centered at 0.
+
+    A click on a cell selects its token. `shares`: recovered fractions; `effects`: changes of the target metric. [L,
+    T] each
+    """
     L, T = shares.shape
     names = token_names(tokens.pieces)
     place = f"{plotly_text(words.layer)} %{{y}}<br>{plotly_text(words.token)}: %{{x}}"
@@ -59,9 +63,10 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
 
 
 def head_patch_figure(shares: np.ndarray, effects: np.ndarray, words: HeadWords, raw: str) -> go.Figure:
-    """Draw layers across and heads down, colored around 0; clicking a cell selects its head. shares, effects [L, H]
+    """Draw a heatmap of the recovered fractions, layers across and heads down, with a color scale centered at 0.
 
-    `words` names the axes and the shares, `raw` the effects in logits.
+    A click on a cell selects its head. `words` labels the axes and the fractions, `raw` the effects in logits.
+    `shares`: recovered fractions; `effects`: changes of the target metric. [L, H] each
     """
     hover = f"{plotly_text(words.value)}: %{{z:.4f}}<br>{plotly_text(raw)}: %{{customdata:+.4f}}"
     return head_figure(shares, words, hover, signed=True, customdata=effects.T.astype(float).round(5).tolist())

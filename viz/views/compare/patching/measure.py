@@ -1,4 +1,4 @@
-"""The tokens that distinguish run A from run B, and the effects of patching vectors or heads of one into the other."""
+"""The tokens that distinguish run A from run B, and the effect of patching vectors or heads between the runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ from viz.views.compare import run_b
 from viz.views.compare.run_b import NoRunB, Other
 from viz.words import Words
 
-BY = ("position", "head")  # unit of a patch: the vector of one layer and token, or one head
-WHERE = ("all", "picked")  # the positions at which a head is patched
-INTO = ("b", "a")  # the run that receives the other's vectors
-MOST_PLACES = 16_384  # layers x tokens of a map
-SMALLEST_GAP = 1e-3  # logits; shares of a smaller gap are meaningless
+BY = ("position", "head")  # the unit of a patch: the vector at one layer and token, or one head
+WHERE = ("all", "picked")  # positions at which a head is patched: all, or the selected one
+INTO = ("b", "a")  # run that receives the vectors of the other
+MOST_PLACES = 16_384  # maximum number of cells (layers x tokens) in a map
+SMALLEST_GAP = 1e-3  # minimum gap in logits; fractions of a smaller gap are meaningless
 SETTINGS = (
     Choice("by", BY),
     Choice("site", PATCH_SITES, when={"by": ("position",)}),
@@ -36,47 +36,47 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Watched:
-    """The watched number: the difference of two tokens' logits after the last position."""
+    """The target metric: the difference between two tokens' logits at the last position."""
 
     token: int
     distractor: int
-    a: float  # the difference in run A
+    a: float  # logit difference in run A
     b: float
 
     @property
     def target(self) -> Target:
-        """The watched number as a Target for the model's code."""
+        """The target metric as a `Target` of model.attention.effects."""
         return Target("difference", -1, self.token, self.distractor)
 
     def ends(self, into: str) -> tuple[float, float]:
-        """Return the number in the source run of the vectors, and in the run that receives them."""
+        """Return the target metric in the run that provides the vectors, and in the run that receives them."""
         return (self.a, self.b) if into == "b" else (self.b, self.a)
 
 
 @dataclass(frozen=True)
 class Unfit:
-    """The reason why one run cannot be patched into the other: a word of the view, and its values."""
+    """The reason why one run cannot be patched into the other: a word key of the view, and the values to fill in."""
 
     word: str
     a: int = 0
     b: int = 0
 
     def sentence(self, words: Words) -> str:
-        """Format the reason in the reader's language, with a hint if it has one."""
+        """Format the reason in the reader's language, followed by its hint if it has one."""
         sentence = words[self.word].format(a=self.a, b=self.b, n=self.a)
         return f"{sentence} {words.get(f'{self.word}_hint') or ''}".strip()
 
 
 def first_difference(a: Tokens, b: Tokens) -> int | None:
-    """Return the first position at which two runs of equal length have different tokens; None if all are the same."""
+    """Return the first position at which two runs of equal length have different tokens; None if all are equal."""
     differ = np.flatnonzero(a.ids != b.ids)
     return int(differ[0]) if len(differ) else None
 
 
 def question_of(scene: Scene, settings: Settings) -> Settings:
-    """Drop the settings without effect: `site` if heads are patched, `where` if positions are.
+    """Drop the settings that have no effect: `site` when heads are patched, `where` when positions are.
 
-    `where` becomes the selected position, or None for all of them.
+    `where` becomes the selected position, or None for all positions.
     """
     chosen = run_b.without_head(scene, settings)
     if chosen.by == "position":
@@ -88,8 +88,8 @@ def question_of(scene: Scene, settings: Settings) -> Settings:
 def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> tuple[int, int] | None:
     """Return the default tokens, which distinguish the runs: the most likely next token of A and of B.
 
-    If both are the same token, take the ones with the largest gain in probability in A over B, and in B over A.
-    Returns None without a run B of the same model.
+    If these are the same token, return the token whose probability in A exceeds that in B the most, and vice versa.
+    Return None if there is no run B of the same model.
     """
     other: Other | NoRunB = results["other"]
     if isinstance(other, NoRunB) or not other.same_model:
@@ -101,7 +101,7 @@ def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) 
 
 
 def measure_target(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Watched | Unfit:
-    """Measure the watched number in both runs; return Unfit if they cannot be patched."""
+    """Measure the target metric in both runs; return Unfit if one cannot be patched into the other."""
     other: Other | NoRunB = results["other"]
     if unfit := _unfit(scene, other, settings):
         return unfit
@@ -115,7 +115,7 @@ def measure_target(scene: Scene, settings: Settings, results: Mapping[str, Any])
 
 
 def _unfit(scene: Scene, other: Other | NoRunB, question: Settings) -> Unfit | None:
-    """Return the reason why vectors of the two runs cannot be exchanged; None if they can."""
+    """Return the reason why vectors cannot be patched between the two runs; None if they can."""
     if isinstance(other, NoRunB):
         return Unfit("no_b")
     if not other.same_model:
@@ -132,7 +132,10 @@ def _unfit(scene: Scene, other: Other | NoRunB, question: Settings) -> Unfit | N
 
 
 def watched(scene: Scene, usual: tuple[int, int]) -> tuple[int, int]:
-    """Return target and distractor; a default token that differs from the other one replaces a missing selection."""
+    """Return the target and distractor tokens.
+
+    If one is not selected, use the first default token that differs from the other.
+    """
     target, other = scene.picked.target, scene.picked.distractor
     if target is None:
         target = next(token for token in usual if token != other)
@@ -140,9 +143,9 @@ def watched(scene: Scene, usual: tuple[int, int]) -> tuple[int, int]:
 
 
 def measure_patch(scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress) -> np.ndarray:
-    """Measure the change of the watched number by each patch. float32 [L, T] by position, [L, H] by head
+    """Measure the change of the target metric due to each patch. float32 [L, T] for vectors, [L, H] for heads
 
-    Raises InputError if the runs cannot be patched.
+    Raises InputError if one run cannot be patched into the other.
     """
     target: Watched | Unfit = results["target"]
     if isinstance(target, Unfit):

@@ -1,4 +1,4 @@
-"""Patching: the vectors and heads that carry the difference between run A and run B."""
+"""Activation patching: the vectors and heads that carry the difference between run A and run B."""
 
 from typing import Annotated
 
@@ -38,12 +38,12 @@ from viz.work.prompt import with_text
 
 
 def options(seen: Seen) -> Payload:
-    """Build the form of the patch; it is empty without a run B of this model."""
+    """Build the form of the patch; it is empty if there is no run B of this model."""
     return {"controls": []} if seen.results["usual"] is None else form(SETTINGS, seen.words.within("settings"), None)
 
 
 def _roles(seen: Seen) -> tuple[str, ...]:
-    """Return the roles of both tokens; none without a run B of this model."""
+    """Return the roles of the two selectable tokens; empty if there is no run B of this model."""
     return () if seen.results["usual"] is None else WATCHED
 
 
@@ -53,10 +53,11 @@ def _usual(seen: Seen) -> Usual:
 
 
 def job(seen: Seen) -> Payload:
-    """Estimate the number of runs and their time, or explain why nothing can be patched.
+    """Estimate the number of runs and their duration, or explain why nothing can be patched.
 
-    A run starts at the patched layer, and positions before the first different token need no run. Raises InputError
-    if the model of run B failed.
+    A patched run restarts at the patched layer, and positions before the first difference between the prompts are
+    skipped.
+    Raises InputError if the model of run B failed.
     """
     if isinstance(seen.results["other"], NoRunB):
         return run_b.problem(seen.all_words, seen.results["other"])
@@ -74,7 +75,7 @@ def job(seen: Seen) -> Payload:
 
 
 def patch_map(seen: Seen) -> Payload:
-    """Draw the share of the gap that each vector closes, once it is measured."""
+    """Draw the fraction of the gap that each patched vector recovers; absent until it is measured."""
     target, effects = seen.results["target"], seen.results["patch"]
     if effects is None or isinstance(target, Unfit) or seen.settings.by != "position":
         return {"absent": True}
@@ -93,7 +94,7 @@ def patch_map(seen: Seen) -> Payload:
 
 
 def head_map(seen: Seen) -> Payload:
-    """Draw the share of the gap that each head closes, with a list of the strongest heads, once it is measured."""
+    """Draw the fraction of the gap that each patched head recovers, and list the strongest; absent until measured."""
     target, effects = seen.results["target"], seen.results["patch"]
     if effects is None or isinstance(target, Unfit) or seen.settings.by != "head":
         return {"absent": True}
@@ -118,19 +119,19 @@ def head_map(seen: Seen) -> Payload:
 
 
 def _tokens(seen: Seen) -> Tokens:
-    """Return the tokens of both runs; different ones show both texts."""
+    """Return the tokens of A; where B has a different token, the text shows both."""
     a, b = seen.facts.tokens, seen.results["other"].tokens
     return merged(a, b, by_position(a.ids.tolist(), b.ids.tolist()))
 
 
 def _place(seen: Seen) -> dict[str, object]:
-    """Return the selected position and its token, to fill in sentences."""
+    """Return the selected position and its token, as values for sentences."""
     at = seen.facts.position
     return {"position": at, "at": quoted(_tokens(seen).pieces[at])}
 
 
 def _values(seen: Seen, target: Watched) -> dict[str, str]:
-    """Return the values for titles and notes: both tokens, the roles of A and B, and the watched number in each run."""
+    """Return the values for titles and notes: both tokens, the roles of A and B, and the target metric in each run."""
     into = seen.settings.into
     two = {name: quoted(seen.facts.piece(getattr(target, name))) for name in ("token", "distractor")}
     sides = dict(zip(("clean", "corrupted"), ("A", "B") if into == "b" else ("B", "A"), strict=True))
@@ -139,7 +140,7 @@ def _values(seen: Seen, target: Watched) -> dict[str, str]:
 
 
 def _lines(seen: Seen, target: Watched, call: str) -> str:
-    """Write the Python lines of a map; `call` measures it."""
+    """Write the Python lines that reproduce a map; `call` is the expression that measures it."""
     request: RunBRequest = seen.results["other"].request
     clean, corrupted = ("run", "other") if seen.settings.into == "b" else ("other", "run")
     lines = [
@@ -172,7 +173,8 @@ def patch(
 
     Args:
         other_prompt: The text of run B, with as many tokens as the prompt (run A).
-        site: The vector to patch by position: resid_pre (the stream before a layer), attn_out or mlp_out.
+        site: The vector to patch when `by` is position: resid_pre (the residual stream before a layer), attn_out or
+            mlp_out.
         into: The run that receives the other's vectors: b or a.
         token: The token that represents run A. Empty: its most likely next token.
         distractor: The token that represents run B. Empty: its most likely next token.
@@ -180,9 +182,10 @@ def patch(
         where: The positions at which a head is patched: all, or picked, that is, `position`.
 
     Returns:
-        effects: by layer and token, or by layer and head, the change of the difference of the two logits by each patch
-        alone; recovered: the same as a share of the gap between the runs; clean, corrupted: the difference in each run;
-        strongest: by head the heads with the largest shares in size, else null.
+        effects: the change of the difference between the two logits due to each patch alone, by layer and token, or by
+        layer and head; recovered: the same as a fraction of the gap between the runs; clean, corrupted: the
+            difference in
+        each run; strongest: the heads with the largest absolute fractions when `by` is head, else null.
     """
     if not other_prompt:
         raise InputError("An argument is missing.", "other_prompt", "Give this argument.")

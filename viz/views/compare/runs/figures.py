@@ -1,4 +1,4 @@
-"""Figures of two runs: maps of tokens on a shared scale, and a number for every head."""
+"""Figures of two runs: attention maps on a shared color scale, and a number per head."""
 
 import numpy as np
 import plotly.graph_objects as go
@@ -8,11 +8,11 @@ from viz.charts.heatmap import Look, Panel, PatternWords, Window, pattern_figure
 from viz.charts.layer_head_map import HeadWords, head_figure
 from viz.labels import plotly_text
 
-_MAP = 430  # height of a map of tokens
+_MAP = 430  # height of an attention map in pixels
 
 
 def map_figure(z: np.ndarray, tokens: Tokens, words: PatternWords, kind: str, top: float) -> go.Figure:
-    """Draw one map of tokens x tokens on a scale that ends at `top`, so that two of them can be compared. z [T, T]
+    """Draw one map of queries and keys on a color scale that ends at `top`, so that two maps can be compared. z [T, T]
 
     `kind` as in viz.charts.heatmap.Look.
     """
@@ -27,15 +27,16 @@ def map_figure(z: np.ndarray, tokens: Tokens, words: PatternWords, kind: str, to
 
 
 def largest(*maps: np.ndarray) -> float:
-    """Return the largest absolute value of all maps, the end of their shared color scale; 1 if it would be 0."""
+    """Return the largest absolute value over all maps, the end of their shared color scale; 1 if it would be 0."""
     sizes = [float(np.nanmax(np.abs(z))) for z in maps if np.isfinite(z).any()]
     return max(sizes, default=0.0) or 1.0
 
 
 def heads_figure(z: np.ndarray, both: tuple[np.ndarray, np.ndarray] | None, words: HeadWords, number: str) -> go.Figure:
-    """Draw a number per head, layers across and heads down: A minus B of `both`, else a size from 0 up. [L, H] each
+    """Draw a number per head, layers across and heads down. All arrays are [L, H].
 
-    NaN cells are blank. `number` names the compared number. A click on a cell selects the head.
+    The number is the signed difference A minus B of the two arrays in `both`; if `both` is None, it is a nonnegative
+    distance. NaN cells are blank. `number` is the name of the compared metric. A click on a cell selects the head.
     """
     label, z = plotly_text(words.value), z.astype(np.float32)
     if both is None:
@@ -47,5 +48,5 @@ def heads_figure(z: np.ndarray, both: tuple[np.ndarray, np.ndarray] | None, word
 
 
 def _as_high(figure: go.Figure) -> go.Figure:
-    """Set the height to that of the map beside it; on a phone the heads determine it."""
+    """Set the height to that of the map beside it; on a phone, the height depends on the number of heads."""
     return figure.update_layout(meta={**figure.layout.meta, "height": _MAP})

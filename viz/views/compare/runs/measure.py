@@ -1,4 +1,4 @@
-"""Numbers of two runs: the maps of one head, a number for every head, and the next tokens of both."""
+"""Measurements of two runs: the maps of one head, a number per head, and the next-token probabilities."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ OF_HEADS = tuple(name for name, entry in OF_ATTENTION.items() if entry.of == "he
 PATTERN = "pattern"
 METRICS = (*HEAD_METRICS, PATTERN)
 MOST_LIKELY = 10
-MOST_CELLS = 80_000_000  # limit on the patterns of all heads together
-# The names of the measures are words that all views share.
+MOST_CELLS = 80_000_000  # maximum number of cells in the patterns of all heads
+# The names of the measures are shared by all views, so they are not among the words of this view.
 MEASURE = Choice(
     "measure",
     OF_HEADS,
@@ -37,33 +37,33 @@ MEASURE = Choice(
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """The main head of A and its counterpart in B, by one measure of attention."""
+    """The maps of the main head of A and of its counterpart in B, for one measure of attention."""
 
-    head: tuple[int, int]  # of B
-    a: np.ndarray  # [T, T] of A's tokens
-    b: np.ndarray  # [T, T] of B's tokens
+    head: tuple[int, int]  # counterpart of the main head in B
+    a: np.ndarray  # [T, T], T tokens of A
+    b: np.ndarray  # [T, T], T tokens of B
 
 
 @dataclass(frozen=True, eq=False)
 class Heads:
-    """A number of every head in both runs, and their differences; for patterns, only their distance."""
+    """A metric of every head in both runs and its difference, or only the distance between the patterns."""
 
-    both: tuple[np.ndarray, np.ndarray] | None  # [L, H] each
-    difference: np.ndarray  # [L, H] A minus B, or the mean |A - B| of the patterns
+    both: tuple[np.ndarray, np.ndarray] | None  # metric in A and in B, [L, H] each; None for patterns
+    difference: np.ndarray  # [L, H], A minus B of the metric, or mean |A - B| of the patterns
 
 
 @dataclass(frozen=True, eq=False)
 class Next:
-    """The next token's probabilities in both runs."""
+    """The next-token probabilities in both runs."""
 
-    at: tuple[int, int]  # position in A and in B
-    a: np.ndarray  # [V] of A's model, float64
-    b: np.ndarray  # [V] of B's model, float64
-    pieces_b: tuple[str, ...]  # texts of B's MOST_LIKELY top tokens, in B's vocabulary
+    at: tuple[int, int]  # compared position in A and in B
+    a: np.ndarray  # probabilities in A, float64 [V]
+    b: np.ndarray  # probabilities in B, float64 [V]
+    pieces_b: tuple[str, ...]  # texts of the MOST_LIKELY most likely tokens of B
 
 
 def measure_maps(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Maps | None:
-    """Compute the maps of the main head in both runs; return None without a run B."""
+    """Compute the maps of the main head in both runs; return None if there is no run B."""
     if isinstance(results["other"], NoRunB):
         return None
     b, name = _trace_b(scene, settings), settings.measure
@@ -76,10 +76,10 @@ def _trace_b(scene: Scene, settings: Settings) -> Trace:
 
 
 def _head_of(scene: Scene, b: Trace, request: RunBRequest, other: Other) -> tuple[int, int]:
-    """Return the counterpart in B of the main head.
+    """Return the counterpart of the main head in run B.
 
-    In another model it is the requested head, else the head with the same indices. If the models' shapes differ, the
-    head with the nearest metrics replaces the latter.
+    In another model it is the requested head. If none is requested, it is the head with the same indices, or, if the
+    models' shapes differ, the head with the nearest metrics.
     """
     if other.same_model:
         return scene.head
@@ -93,7 +93,7 @@ def _head_of(scene: Scene, b: Trace, request: RunBRequest, other: Other) -> tupl
 
 
 def measure_heads(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Heads | None:
-    """Compare a number of every head; return None if the heads or their patterns cannot be compared one by one."""
+    """Compare a number per head between the runs; return None if heads or patterns are not comparable."""
     other: Other | NoRunB = results["other"]
     if isinstance(other, NoRunB) or not other.one_shape:
         return None
@@ -113,7 +113,7 @@ def too_many(config: ModelConfig, *lengths: int) -> bool:
 
 
 def _pattern_gaps(a: Trace, b: Trace, alignment: Alignment) -> np.ndarray:
-    """Compute the mean |A - B| of every head's weights over the aligned cells. float32 [L, H]"""
+    """Compute the mean |A - B| of the weights of each head over the aligned cells. float32 [L, H]"""
 
     def patterns(trace: Trace, layer: int) -> np.ndarray:
         return attend_rows(trace, layer, range(len(trace.tokens))).numpy()
@@ -123,7 +123,7 @@ def _pattern_gaps(a: Trace, b: Trace, alignment: Alignment) -> np.ndarray:
 
 
 def measure_next(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Next | None:
-    """Compute the next token's probabilities in both runs, after the positions that are compared."""
+    """Compute the next-token probabilities of both runs at the compared positions; return None if there is no run B."""
     other: Other | NoRunB = results["other"]
     if isinstance(other, NoRunB):
         return None
@@ -135,9 +135,10 @@ def measure_next(scene: Scene, settings: Settings, results: Mapping[str, Any]) -
 
 
 def position(picked: tuple[int, ...], other: Other, n_tokens: int) -> tuple[int, int]:
-    """Return the positions in A and in B after which next tokens are compared.
+    """Return the positions in A and in B whose next-token predictions are compared.
 
-    They are those of the last selected token that has a counterpart, else the ends of both runs.
+    They are those of the last selected token that has a counterpart. If there is no such token, they are the last
+    positions of both runs.
     """
     counterparts = dict(other.alignment.pairs)
     common = [t for t in picked if t in counterparts]
@@ -145,14 +146,14 @@ def position(picked: tuple[int, ...], other: Other, n_tokens: int) -> tuple[int,
 
 
 def divergence(p: np.ndarray, q: np.ndarray) -> float:
-    """Compute KL(p || q) in nats, 0 if both are the same. Source: Kullback & Leibler 1951. [V] each"""
+    """Compute KL(p || q) in nats. Source: Kullback & Leibler 1951. [V] each"""
     possible = p > 0
     with np.errstate(divide="ignore"):
         return max(float((p[possible] * (np.log(p[possible]) - np.log(q[possible]))).sum()), 0.0)
 
 
 def likely_of_both(a: np.ndarray, b: np.ndarray, limit: int) -> list[int]:
-    """Return the top tokens of either run, sorted by their larger probability. [V] each, one vocabulary"""
+    """Return the union of both runs' top `limit` tokens, by decreasing larger probability. [V] each, one vocabulary"""
     return sorted({*likeliest(a, limit), *likeliest(b, limit)}, key=lambda i: -max(a[i], b[i]))
 
 
@@ -163,7 +164,7 @@ def _measure(
     depends: tuple[Any, ...] = ("run",),
     question: Any = run_b.without_head,
 ) -> Measure:
-    """Build a measure of both runs."""
+    """Build a measure that reads both runs."""
     return Measure(
         name,
         function,
@@ -172,7 +173,7 @@ def _measure(
         uses=("other",),
         beside=run_b.beside,
         question=question,
-        keep=name != "maps",  # maps are quick to compute and large
+        keep=name != "maps",  # maps are large and quick to recompute
     )
 
 

@@ -1,4 +1,4 @@
-"""Parts of the page that show two runs."""
+"""Parts of the page that compare two runs."""
 
 from collections.abc import Sequence
 
@@ -34,12 +34,12 @@ from viz.views.compare.runs.measure import (
 from viz.words import Words, joined, plot_words, some
 
 KINDS = ("same", "replaced", "only_a", "only_b")
-ABSENT: Payload = {"absent": True}  # for parts that are hidden without a run B; the alignment explains why
+ABSENT: Payload = {"absent": True}  # for parts that are hidden if run B is missing; the alignment part explains why
 _ALIGN = "from viz.views.compare.alignment import align"
 
 
 def _other(seen: Seen) -> Other | None:
-    """Return run B, None without one."""
+    """Return run B, or None if it is missing."""
     other = seen.results["other"]
     return None if isinstance(other, NoRunB) else other
 
@@ -48,7 +48,7 @@ def _lines(seen: Seen, lines: list[str], imports: tuple[str, ...] = ()) -> str:
     return script(seen.facts, [seen.results["other"].request.line, *lines], imports)
 
 
-# --- the tokens of both ---
+# --- the tokens of both runs ---
 
 
 def alignment(seen: Seen) -> Payload:
@@ -57,7 +57,7 @@ def alignment(seen: Seen) -> Payload:
     if isinstance(other, NoRunB):
         return problem(seen.all_words, other)
     result = other.alignment
-    # Tokens of different vocabularies are never the same, even if their texts are equal.
+    # Tokens of different vocabularies are not counted as the same, even if their texts are equal.
     counts = {kind: result.count(kind) for kind in KINDS} if other.one_vocabulary else None
     alike = result.count("same") == len(result.steps)
     notes = [words["alike"]] if alike and other.request.how == "prompt" else []
@@ -74,7 +74,7 @@ def alignment(seen: Seen) -> Payload:
 
 
 def steps_of(alignment: Alignment, a: Tokens, b: Tokens) -> list[list]:
-    """Format the steps for the page: [kind, position in A, its text, position in B, its text], None without a token."""
+    """Format the steps for the page: [kind, position in A, its text, position in B, its text], None for no token."""
 
     def text(tokens: Tokens, at: int | None) -> str | None:
         return None if at is None else visible(tokens.pieces[at])
@@ -94,14 +94,14 @@ def map_a(seen: Seen) -> Payload:
 
 
 def map_b(seen: Seen) -> Payload:
-    """Draw the map of run B, on the same scale."""
+    """Draw the map of run B, on the same color scale."""
     other, maps, words = _other(seen), seen.results["maps"], seen.here
     if other is None:
         return ABSENT
     back = {j: i for i, j in other.alignment.pairs}
     milliseconds = round(other.seconds * 1000)
     notes = [words[f"note_{other.request.how}"].format(model=other.label)]
-    request = seen.settings.run_b  # not other.request, which lacks the head
+    request = seen.settings.run_b  # not `other.request`, whose head is dropped
     if not other.one_shape and request.layer is None and request.head is None:
         notes.append(words["nearest"].format(layer=seen.facts.head[0], head=seen.facts.head[1]))
     return _side(seen, maps, "other", joined(notes)) | {
@@ -116,7 +116,7 @@ def _file(side: str, head: tuple[int, int]) -> str:
 
 
 def _side(seen: Seen, maps: Maps, variable: str, note: str) -> Payload:
-    """Draw the map of one run; both runs share the end of their scale."""
+    """Draw the map of one run; the color scales of both runs end at the same value."""
     words, name, entry = seen.words, seen.settings.measure, OF_ATTENTION[seen.settings.measure]
     z, tokens, head = maps.a, seen.facts.tokens, seen.facts.head
     if variable == "other":
@@ -151,12 +151,12 @@ def _pooled(seen: Seen, figure: go.Figure) -> str:
 
 
 def map_difference(seen: Seen) -> Payload:
-    """Draw A minus B on the aligned cells."""
+    """Draw the difference A minus B at the aligned cells."""
     other, maps, words, name = _other(seen), seen.results["maps"], seen.here, seen.settings.measure
     if other is None:
         return ABSENT
     if not other.one_vocabulary:
-        return ABSENT  # the alignment explains why
+        return ABSENT  # the alignment part explains why
     z, measure = difference(maps.a, maps.b, other.alignment.pairs), seen.all_words[f"measure.{name}"]
     tokens, label = merged(seen.facts.tokens, other.tokens, other.alignment), seen.words["minus"].format(number=measure)
     figure = map_figure(z, tokens, _pattern_words(seen, label), "signed", largest(z))
@@ -200,7 +200,7 @@ def _metric_words(seen: Seen) -> Words:
 
 
 def heads(seen: Seen) -> Payload:
-    """Draw A minus B of a metric for every head, or the distance between the patterns."""
+    """Draw A minus B of the selected metric for every head, or the distance between the patterns."""
     other, result, words, name = _other(seen), seen.results["heads"], seen.here, seen.settings.metric
     if other is None:
         return ABSENT
@@ -246,7 +246,7 @@ def _heads_lines(name: str) -> tuple[list[str], tuple[str, ...]]:
 
 
 def next_tokens(seen: Seen) -> Payload:
-    """Build the table of the most likely next tokens of both runs: one list for a shared vocabulary, else two."""
+    """Build the table of most likely next tokens of both runs: one list for a shared vocabulary, else one per run."""
     other, result, words, facts = _other(seen), seen.results["next"], seen.here, seen.facts
     if other is None:
         return ABSENT
@@ -270,7 +270,10 @@ def next_tokens(seen: Seen) -> Payload:
 
 
 def _tables(seen: Seen, other: Other, result: Next) -> Payload:
-    """Build one table of tokens with a probability in each run, or one table per run, and the lines of the file."""
+    """Build the rows of the next-token table, and the lines of its file.
+
+    With a shared vocabulary, build one table with the probabilities in both runs, else one table per run.
+    """
     words, piece = seen.here, seen.facts.piece
     if other.one_vocabulary:
         tokens = [(i, piece(i), (result.a[i], result.b[i])) for i in likely_of_both(result.a, result.b, MOST_LIKELY)]
@@ -297,6 +300,9 @@ def _tables(seen: Seen, other: Other, result: Next) -> Payload:
 
 
 def _cells(token: int | None, piece: str, shares: Sequence[float]) -> list:
-    """Build the cells of a row: a token, with its id only if the loaded model has it, and its probabilities as bars."""
+    """Build the cells of a row: a token and its probabilities as bars.
+
+    `token` is the token's id, or None if it belongs to another vocabulary.
+    """
     bars = [{"text": percent(share), "bar": float(share)} for share in shares]
     return [{"text": visible(piece), "token": token}, *bars]

@@ -1,4 +1,4 @@
-"""Two runs: this one (A) beside another prompt, another model or the run without edits (B)."""
+"""Comparison of two runs: this run (A) and another prompt, another model or the run without edits (B)."""
 
 from typing import Annotated
 
@@ -40,7 +40,10 @@ OfHead = Annotated[str, OneOf(OF_HEADS)]
 
 
 def _request(scene: Scene, prompt: str, model: str) -> RunBRequest:
-    """Build the request for run B from the arguments of a call; raises InputError if they name two runs or none."""
+    """Build the request for run B from the arguments of a call.
+
+    Raises InputError if both a prompt and a model are given, or if neither is given and the run has no edits.
+    """
     if prompt and model:
         raise InputError("Both the prompt and the model differ.", "", "Give another prompt or another model, not both.")
     if model:
@@ -52,7 +55,7 @@ def _request(scene: Scene, prompt: str, model: str) -> RunBRequest:
 
 
 def _other(scene: Scene, request: RunBRequest) -> Other:
-    """Return run B; raises InputError if it cannot be run."""
+    """Return run B; raises InputError if it is missing."""
     other = measured(VIEW, "other", scene, run_b=request)
     if isinstance(other, NoRunB):
         raise run_b.refusal(scene.words, other)
@@ -60,7 +63,7 @@ def _other(scene: Scene, request: RunBRequest) -> Other:
 
 
 def _next(scene: Scene, other: Other, result: Next, limit: int) -> dict:
-    """Build the answer about next tokens: the top tokens of both runs, and their divergence for a shared vocabulary."""
+    """Build the answer about next tokens: the top tokens of both runs and, for a shared vocabulary, the divergence."""
     a, b = result.a, result.b
     at = {"position_a": result.at[0], "position_b": result.at[1]}
     if other.one_vocabulary:
@@ -76,7 +79,7 @@ def _next(scene: Scene, other: Other, result: Next, limit: int) -> dict:
 
 
 def _heads(scene: Scene, other: Other, patterns: bool) -> list[dict] | None:
-    """Build one record per head; None if the models' shapes differ. Raises InputError for too many patterns."""
+    """Build one record per head; None if the models' shapes differ. Raises InputError for too large patterns."""
     if not other.one_shape:
         return None
     metrics = {name: measured(VIEW, "heads", scene, run_b=other.request, metric=name).both for name in HEAD_METRICS}
@@ -92,20 +95,22 @@ def _heads(scene: Scene, other: Other, patterns: bool) -> list[dict] | None:
 def compare_runs(
     scene: Scene, other_prompt: Prompt = "", other_model: str = "", patterns: bool = False, most: Few = 10
 ) -> dict:
-    """Compare two runs: this one (A) and another prompt, another model or the run without edits (B).
+    """Compare two runs: this run (A) and another prompt, another model or the run without edits (B).
 
     Args:
-        other_prompt: The text of run B; in a conversation, the text of its last user message. Empty if the model or
-            the edits differ instead.
-        other_model: Id of the model of run B, which reads the same prompt. Empty: the same model; without another
-            prompt, B is then this run without its edits.
+        other_prompt: The text of run B; in a conversation, the text of its last user message. Leave it empty to change
+            the model or to remove the edits instead.
+        other_model: Id of the model of run B, which reads the same prompt. Empty: the same model; if `other_prompt` is
+            also empty, B is this run without its edits.
         patterns: Also compare the attention patterns of all heads.
-        most: Number of most likely next tokens.
+        most: Maximum number of most likely next tokens per run.
 
     Returns:
-        alignment: kind (same, replaced, only_a, only_b) and the position in A and in B. next: the next tokens after
-        both ends, and kl (nats). heads: one record per head with metric_a, metric_b of each metric and, if requested,
-        pattern: the mean difference of the weights; null if the models' shapes differ.
+        alignment: steps with their kind (same, replaced, only_a, only_b) and the position in A and in B. next: the most
+        likely next tokens at the compared positions, and kl: KL(A || B) in nats, null if the vocabularies differ.
+            heads:
+        one record per head with metric_a and metric_b for each metric and, if requested, pattern: the mean absolute
+        difference of the weights; null if the models' shapes differ.
     """
     other = _other(scene, _request(scene, other_prompt, other_model))
     return {
@@ -124,7 +129,7 @@ def compare_runs(
 def compare_head(
     scene: Scene, layer: int, head: int, other_prompt: Prompt = "", other_model: str = "", measure: OfHead = "weights"
 ) -> dict:
-    """Compare one head's attention in two runs, with the difference where their tokens correspond.
+    """Compare the attention of one head in two runs, with the difference where their tokens correspond.
 
     Args:
         other_prompt: As in compare_runs; may be empty.
@@ -133,8 +138,9 @@ def compare_head(
         measure: As in attention.
 
     Returns:
-        a, b: matrices with one row per query, null for keys that it cannot see. difference: A minus B on the tokens of
-        A, null without a counterpart; null altogether if the two models have different vocabularies.
+        a, b: matrices with one row per query, null for masked keys. difference: A minus B at the tokens of A, null
+            where a
+        token has no counterpart; null as a whole if the two models' vocabularies differ.
     """
     selected = on(scene, layer, head)
     other = _other(selected, _request(selected, other_prompt, other_model))

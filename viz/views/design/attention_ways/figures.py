@@ -1,4 +1,4 @@
-"""Figures of attention computed in several ways: one row of the online softmax, and the cost of each way."""
+"""Figures of four ways to compute attention: one row of the online softmax, and the cost of each way."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from viz.numbers import milliseconds, size, whole
 from viz.theme import HUES, scales
 
 COLORS = {"naive": ORANGE, "rows": PINK, "chunked": BLUE, "fused": GREEN}
-MARKED = 64  # number of keys up to which each one is drawn separately
+MARKED = 64  # maximum number of keys drawn with gaps and large markers
 SCORES, ROW, GAP, FOOT = 150, 24, 24, 110  # heights in pixels: scores, row of weights, gap, margin below
 
 
 def steps_figure(scores: np.ndarray, steps: Sequence, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Draw the scores of one query with their running maximum, and below them its weights after every block of keys.
+    """Draw one query's scores and their running maximum, above its weights after each block of keys.
 
-    `scores` [n]; `steps` come from model.design.kernels.online_steps. `words`: "key", "score", "maximum", "weight",
-    "after", "whole".
+    `scores`: [n]; `steps`: the result of model.design.kernels.online_steps. Keys of `words`: `key`, `score`, `maximum`,
+    `weight`, `after`, `whole`.
     """
     n, names = len(scores), token_names(pieces[: len(scores)])
     key, score, weight = (plotly_text(words[name]) for name in ("key", "score", "weight"))
@@ -64,7 +64,7 @@ def steps_figure(scores: np.ndarray, steps: Sequence, pieces: Sequence[str], wor
 def _scores_above(
     points: go.Scatter, top: go.Scatter, heat: go.Heatmap, pieces: Sequence[str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Stack the scores, in a strip of fixed height, above a map whose height grows with its number of rows."""
+    """Stack the scores, in a panel of fixed height, above a heatmap whose height grows with its number of rows."""
     below = ROW * len(heat.y)
     inner = SCORES + below + GAP
     ramps = scales("share", "sqrt")
@@ -84,10 +84,10 @@ def _scores_above(
 
 @dataclass(frozen=True)
 class ContextCurve:
-    """One line over context length, with the interquartile range of each value if it was measured."""
+    """A quantity as a function of context length, with the interquartile range of each value if it was measured."""
 
     name: str
-    lengths: Sequence[int]  # tokens
+    lengths: Sequence[int]  # context lengths in tokens
     values: Sequence[float]
     spread: Sequence[tuple[float, float]] = ()
     color: str = GRAY
@@ -95,9 +95,9 @@ class ContextCurve:
 
 
 def times_figure(curves: Sequence[ContextCurve], words: Mapping[str, str]) -> go.Figure:
-    """Draw the time against context length on two logarithmic axes; whiskers show the interquartile range.
+    """Draw the time as a function of context length on two logarithmic axes; error bars show the interquartile range.
 
-    `words`: "context", "time", "tokens", "spread".
+    Keys of `words`: `context`, `time`, `tokens`, `spread`.
     """
     traces = []
     for curve in curves:
@@ -121,7 +121,10 @@ def times_figure(curves: Sequence[ContextCurve], words: Mapping[str, str]) -> go
 
 
 def memory_figure(curves: Sequence[ContextCurve], words: Mapping[str, str]) -> go.Figure:
-    """Draw the memory in MB against context length on two logarithmic axes. `words`: "context", "memory", "tokens"."""
+    """Draw the memory in MB as a function of context length on two logarithmic axes.
+
+    Keys of `words`: `context`, `memory`, `tokens`.
+    """
     traces = []
     for curve in curves:
         hovers = [
@@ -149,7 +152,7 @@ def _line(curve: ContextCurve, unit: float, hovers: Sequence[str], more: Mapping
 
 
 def _growth(traces: Sequence[go.Scatter], curves: Sequence[ContextCurve], x: str, y: str) -> go.Figure:
-    """Draw the curves on two logarithmic axes: ticks at the measured lengths on x, at powers of ten on y."""
+    """Draw the curves on two logarithmic axes, with x ticks at the measured lengths and y ticks at powers of ten."""
     lengths = sorted({length for curve in curves for length in curve.lengths})
     across = axis(x, {"type": "log", "tickvals": lengths, "ticktext": list(map(whole, lengths))})
     up = axis(y, {"type": "log", "dtick": 1, "tickformat": ",~g"})

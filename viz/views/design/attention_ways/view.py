@@ -1,4 +1,4 @@
-"""View of attention computed in four ways: one row of the online softmax, and the accuracy and cost of each way."""
+"""View of four ways to compute attention: one row of the online softmax, and the accuracy and cost of each way."""
 
 import math
 from typing import Annotated
@@ -46,7 +46,7 @@ def _row_python(seen: Seen, last: str) -> str:
 
 
 def draw_steps(seen: Seen) -> Payload:
-    """Draw the scores with their running maximum, and below them the weights after every block."""
+    """Draw the scores and their running maximum above the weights after each block."""
     words, row, values = seen.here, seen.result, _about_row(seen)
     larger = f" {words['larger'].format(block=row.block)}" if row.block != row.requested else ""
     return {
@@ -59,9 +59,9 @@ def draw_steps(seen: Seen) -> Payload:
 
 
 def draw_rows(seen: Seen) -> Payload:
-    """Build the table of the online softmax after every block: maximum m, scale, sum l and the norm of the output.
+    """Build the table of the online softmax after each block: maximum m, scale, sum l and the norm of the output.
 
-    Checks the last block's weights and output against the softmax of the full row.
+    Compares the last block's weights and output with those of the softmax of the full row.
     """
     words, row, rows, lines = seen.here, seen.result, [], []
     for n, step in enumerate(row.steps, 1):
@@ -93,7 +93,7 @@ def _score(value: float) -> str:
 
 
 def draw_exact(seen: Seen) -> Payload:
-    """Build the table of each way's largest deviation from float64, beside the bound on float32 rounding."""
+    """Build the table of each way's largest deviation from float64, beside the bound on float32 rounding errors."""
     words, facts, exact, config = seen.here, seen.facts, seen.result, seen.facts.config
     layer, T = facts.head[0], len(facts.tokens)
     values = {"layer": layer, "T": whole(T), "H": config.n_head, "G": config.n_kv_head, "E": config.d_head}
@@ -131,7 +131,7 @@ def way_name(words: Words, way: str) -> str:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the measurement that the button starts, and its duration."""
+    """Describe the measurement that the button starts, with its estimated duration."""
     planned = seen.results["plan"]
     values = {"first": whole(planned.lengths[0]), "last": whole(planned.lengths[-1]), "seconds": planned.seconds}
     return {"text": seen.here["hint"].format(**values)}
@@ -147,7 +147,7 @@ def _lengths(costs: Costs) -> list[int]:
 
 
 def _common(seen: Seen) -> Payload:
-    """Return the payload fields that the time, memory and cost parts share."""
+    """Build the payload fields shared by the time, memory and cost parts."""
     words, costs, planned = seen.words.within("costs"), seen.result, seen.results["plan"]
     values = {"H": costs.heads, "G": costs.kv_heads, "E": costs.d_head, "threads": costs.threads}
     lines = ["from model.design.kernel_costs import measure", "", f"measure({planned.shape}, {planned.limit})"]
@@ -159,7 +159,7 @@ def _common(seen: Seen) -> Payload:
 
 
 def draw_times(seen: Seen) -> Payload:
-    """Draw the time against context length, one line per way."""
+    """Draw the time as a function of context length, one line per way."""
     words, costs = seen.here, seen.result
     curves = [
         ContextCurve(
@@ -181,7 +181,7 @@ def draw_times(seen: Seen) -> Payload:
 
 
 def _left_out(seen: Seen) -> list[str]:
-    """Explain which measurements were skipped, one sentence for each reason."""
+    """Explain which measurements were skipped, one sentence per reason."""
     words, costs, sentences = seen.here, seen.result, []
     lengths = _lengths(costs)
     missing = sorted(set(lengths) - {cost.length for cost in _of(costs, "naive")})
@@ -195,7 +195,7 @@ def _left_out(seen: Seen) -> list[str]:
 
 
 def draw_memory(seen: Seen) -> Payload:
-    """Draw the measured memory peaks against context length, beside the size of the score matrices by formula."""
+    """Draw the measured peak memory and the computed size of the score matrices as functions of context length."""
     words, costs, curves = seen.here, seen.result, []
     for way in WAYS:
         rows = [cost for cost in _of(costs, way) if cost.peak]
@@ -214,7 +214,7 @@ def draw_memory(seen: Seen) -> Payload:
 
 
 def draw_costs(seen: Seen) -> Payload:
-    """Build the table of all measurements, and check that every way stays within the rounding bound."""
+    """Build the table of all measurements, and check that the error of each way is within the rounding bound."""
     words, costs = seen.here, seen.result
     exact = {(length, each.way): each for length, row in costs.exact for each in row}
     rows = [
@@ -251,16 +251,18 @@ Block = Annotated[int, Within(1, 128)]
 
 
 def attention_kernels(scene: Scene, layer: int = 0, costs: bool = True) -> dict:
-    """Compare four ways to compute the same attention: deviation from float64, and time and memory measured now.
+    """Compare four ways to compute the same attention: deviation from float64, and time and memory measured on request.
 
     Args:
-        costs: Also measure time and memory, on random numbers at growing context lengths; takes about 20 seconds.
+        costs: Also measure time and memory, on random inputs at increasing context lengths; takes about 20 seconds.
 
     Returns:
         exact: for each way (naive, rows, chunked: online softmax in blocks, fused: PyTorch's kernel) on this layer and
-        prompt, gap: the largest difference from float64, and share: that difference as a fraction of the bound on
-        float32 rounding. costs: for each way and context length, seconds, peak: bytes of tensors (null if PyTorch does
-        not report them), and scores_held: bytes of scores by formula.
+        prompt, gap: the largest absolute difference from float64, and share: the ratio of that difference to the
+            bound on
+        float32 rounding errors. costs: for each way and context length, seconds, peak: bytes of tensors (null if
+            PyTorch
+        does not report them), and scores_held: bytes of scores by formula.
     """
     exact: tuple[Exact, ...] = measured(VIEW, "exact", on(scene, layer, 0))
     answer = {"layer": layer, "exact": [vars(each) for each in exact]}
@@ -281,15 +283,18 @@ def attention_kernels(scene: Scene, layer: int = 0, costs: bool = True) -> dict:
 
 
 def online_softmax(scene: Scene, layer: int = 0, head: int = 0, position: int = -1, block: Block = 4) -> dict:
-    """Compute one row of attention by the online softmax: running maximum, sum and weights after every block of keys.
+    """Compute one row of attention by the online softmax: running maximum, sum and weights after each block of keys.
 
     Args:
-        block: Keys per block; more if the row would need more than 16 blocks.
+        block: Keys per block; increased if the row would need more than 16 blocks.
 
     Returns:
-        scores of the row (null for a masked key); steps: for each block start and end (it adds keys start to end - 1),
-        largest score of the block, maximum, scale of the earlier sums, total, weights so far and output (norm of o /
-        l); gap: largest difference between the last weights and the softmax of the full row.
+        scores: the row's scores (null for a masked key); steps: for each block, start and end (its keys are start to
+        end - 1), largest (its largest score), maximum (running maximum), scale (factor of the earlier sums), total
+            (running
+        sum), weights so far and output (norm of o / l); gap: largest absolute difference between the last weights and
+            the
+        softmax of the full row.
     """
     row: QueryRow = measured(VIEW, "row", at(on(scene, layer, head), position), block=str(block))
     steps = [

@@ -1,4 +1,4 @@
-"""Figures of attention scores and weights against the distance from query token to key token."""
+"""Figures of attention scores and weights as functions of the distance from query token to key token."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,16 +13,19 @@ from viz.numbers import exact, whole
 from viz.theme import HUES, scales
 
 HEIGHT, NARROW = 400, 380
-FLOOR = 1e-6  # lowest mean weight on the initial axis
-ZERO = 0.5  # x of distance 0 on a logarithmic axis
-_ROW, _ROOM = 24, 90  # pixels per head of the map, and around it
+FLOOR = 1e-6  # minimum of the initial weight axis
+ZERO = 0.5  # x position of distance 0 on a logarithmic axis
+_ROW, _ROOM = 24, 90  # height in pixels: one head of the map, and the margins
 
 Buckets = Sequence[tuple[int, int]]  # first and last distance of each bucket
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """One head by distance. All arrays are [K], NaN for an empty bucket; `position_only` and `sink` may be absent."""
+    """Scores and weights of one head by distance.
+
+    Each array is [K], one entry per distance bucket, NaN for an empty bucket; `position_only` and `sink` are optional.
+    """
 
     name: str
     pairs: np.ndarray
@@ -40,9 +43,9 @@ def label(bucket: tuple[int, int]) -> str:
 
 
 def scores_figure(curves: Sequence[Curves], buckets: Buckets, words: Mapping[str, str], *, log: bool) -> go.Figure:
-    """Draw the median and the band of the scores by distance, the score from position alone, and the score of token 0.
+    """Draw the scores by distance: their median and band, the score from position alone, and the score of token 0.
 
-    `words`: "distance", "score", "tokens", "pairs", "median", "alone", "sink".
+    Keys of `words`: `distance`, `score`, `tokens`, `pairs`, `median`, `alone`, `sink`.
     """
     traces = []
     for n, each in enumerate(curves):
@@ -67,9 +70,9 @@ def scores_figure(curves: Sequence[Curves], buckets: Buckets, words: Mapping[str
 def weights_figure(
     curves: Sequence[Curves], uniform: np.ndarray, buckets: Buckets, words: Mapping[str, str], *, log: bool
 ) -> go.Figure:
-    """Draw the mean attention weight by distance, beside that of uniform attention. uniform [K]
+    """Draw the mean attention weight by distance, with that of uniform attention for comparison.
 
-    `words`: "distance", "weight", "tokens", "uniform".
+    `uniform`: [K], one entry per bucket. Keys of `words`: `distance`, `weight`, `tokens`, `uniform`.
     """
     drawn = [(each.name, each.weight, HUES[n % len(HUES)], 2.5, "solid") for n, each in enumerate(curves)]
     drawn.append((words["uniform"], uniform, GRAY, 1.75, "dash"))
@@ -88,9 +91,9 @@ def weights_figure(
 
 
 def layer_figure(weights: np.ndarray, layer: int, buckets: Buckets, words: Mapping[str, str]) -> go.Figure:
-    """Draw the mean weight of every head of a layer at each distance; a click selects the head.
+    """Draw the mean weight at each distance for every head of a layer; a click on a cell selects its head.
 
-    weights [H, K]. `words`: "distance", "head", "weight", "tokens".
+    `weights`: [H, K], heads by distance buckets. Keys of `words`: `distance`, `head`, `weight`, `tokens`.
     """
     H, K = weights.shape
     names = [label(at) for at in buckets]
@@ -122,7 +125,7 @@ def layer_figure(weights: np.ndarray, layer: int, buckets: Buckets, words: Mappi
 
 
 def _places(buckets: Buckets, log: bool) -> list[float]:
-    """Return the x position of each bucket: the mean of its two ends, on a logarithmic axis the geometric mean."""
+    """Return the x position of each bucket: the arithmetic mean of its ends, or their geometric mean if `log`."""
     if not log:
         return [(a + b) / 2 for a, b in buckets]
     return [float(np.sqrt(a * b)) if a else ZERO for a, b in buckets]
@@ -131,7 +134,7 @@ def _places(buckets: Buckets, log: bool) -> list[float]:
 def _line(
     values: np.ndarray, buckets: Buckets, name: str, hovers: Sequence[str], words: Mapping[str, str], log: bool
 ) -> go.Scatter:
-    """Draw one quantity by distance, without the empty buckets. `hovers` holds the text of each bucket's value."""
+    """Draw one quantity by distance, without empty buckets. `hovers` holds the hover text of each bucket's value."""
     filled, places = np.flatnonzero(np.isfinite(values)), _places(buckets, log)
     texts = [f"{plotly_text(name)}<br>{label(buckets[n])} {words['tokens']}<br>{hovers[n]}" for n in filled]
     return line(
@@ -146,7 +149,7 @@ def _line(
 
 
 def _across(buckets: Buckets, words: Mapping[str, str], log: bool) -> dict:
-    """Build the distance axis; if `log`, with ticks at 0 and at powers of two."""
+    """Build the distance axis; if `log`, its ticks are at 0 and at powers of two."""
     last, logarithmic = buckets[-1][1], {}
     if log:
         marks = [0, *(2**n for n in range(12) if 2**n <= last)]

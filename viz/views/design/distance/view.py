@@ -1,4 +1,4 @@
-"""View of a head's scores and weights by token distance, and of the part that position alone explains."""
+"""View of a head's scores and weights by token distance, and of the effect of position alone."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -37,14 +37,14 @@ _IMPORT = "from model.attention.distance import"
 
 @dataclass(frozen=True, eq=False)
 class HeadRead:
-    """One head by distance. The arrays are [K], one entry per bucket, NaN for an empty one."""
+    """Scores and weights of one head by distance. Each array is [K], one entry per bucket, NaN for an empty bucket."""
 
     layer: int
     head: int
     by_distance: ByDistance
     position_only: np.ndarray | None  # expected score from position alone
-    sink: np.ndarray | None  # score of token 0, if the other numbers exclude it
-    share: float  # of the scores' variance, explained by distance alone
+    sink: np.ndarray | None  # score of token 0; None if token 0 is included in the other arrays
+    share: float  # fraction of the scores' variance explained by distance alone
     near: float  # weight on distances 0 to 4
     mean: float  # mean distance in tokens
     on_first: float  # weight on token 0
@@ -52,24 +52,24 @@ class HeadRead:
 
 @dataclass(frozen=True, eq=False)
 class HeadDistances:
-    """The selected heads by distance."""
+    """Scores and weights of the selected heads by distance."""
 
     buckets: Buckets
     heads: tuple[HeadRead, ...]
-    uniform: np.ndarray  # mean weight of uniform attention [K]
+    uniform: np.ndarray  # mean weight of uniform attention, [K]
 
 
 @dataclass(frozen=True, eq=False)
 class LayerRead:
-    """All heads of a layer by distance."""
+    """Weights of all heads of a layer by distance."""
 
     layer: int
     buckets: Buckets
-    weights: np.ndarray  # mean weight, NaN without a pair, float32 [H, K]
+    weights: np.ndarray  # mean weight, NaN for an empty bucket, float32 [H, K]
 
 
 def measure(scene: Scene, settings: Settings) -> HeadDistances:
-    """Pool the scores and weights of the selected heads by distance."""
+    """Pool the scores and weights of each selected head by distance."""
     T, counted = len(scene.tokens), settings.first == "in"
     groups = buckets(T) if settings.axis == "log" else buckets(T, whole=T)
     heads = tuple(_read(scene, head, groups, counted) for head in scene.picked.heads)
@@ -77,7 +77,7 @@ def measure(scene: Scene, settings: Settings) -> HeadDistances:
 
 
 def _read(scene: Scene, head: tuple[int, int], groups: Buckets, counted: bool) -> HeadRead:
-    """Pool the scores and weights of one head by distance. `counted` includes token 0 among the keys."""
+    """Pool the scores and weights of one head by distance. `counted`: whether token 0 is included among the keys."""
     trace, T = scene.trace, len(scene.tokens)
     scores, pattern = trace.scores(*head), trace.pattern(*head)
     position_only = position_score(trace, *head, first=counted)
@@ -98,13 +98,13 @@ def _read(scene: Scene, head: tuple[int, int], groups: Buckets, counted: bool) -
 
 
 def measure_all(scene: Scene, settings: Settings) -> np.ndarray:
-    """Return the mean distance of every head, weighted by attention. [L, H]"""
+    """Return the attention-weighted mean distance of every head. [L, H]"""
     config = scene.model.config
     return scene.trace.head_metrics()["distance"].to_numpy().reshape(config.n_layer, config.n_head)
 
 
 def measure_layer(scene: Scene, settings: Settings) -> LayerRead:
-    """Compute the mean weight by distance of every head in the main head's layer."""
+    """Compute the mean weight by distance for every head of the main head's layer."""
     groups, layer = buckets(len(scene.tokens)), scene.head[0]
     return LayerRead(layer, groups, layer_weights(scene.trace, layer, groups, first=settings.first == "in"))
 
@@ -117,7 +117,7 @@ def _name(seen: Seen, each: HeadRead) -> str:
 
 
 def _curves(seen: Seen) -> list[Curves]:
-    """Convert the selected heads to curves of the figures."""
+    """Convert the measurements of the selected heads to the curves of the figures."""
     return [
         Curves(
             _name(seen, each),
@@ -134,7 +134,7 @@ def _curves(seen: Seen) -> list[Curves]:
 
 
 def _lines(seen: Seen, lines: list[str], names: str) -> str:
-    """Format the Python lines that read the main head, then `lines`. `names` are the names to import."""
+    """Format the Python lines that read the main head, followed by `lines`. `names` lists the names to import."""
     layer, head = seen.facts.head
     linear = "" if seen.settings.axis == "log" else ", whole=len(run.tokens)"
     first = [
@@ -145,7 +145,7 @@ def _lines(seen: Seen, lines: list[str], names: str) -> str:
 
 
 def scores(seen: Seen) -> Payload:
-    """Draw the scores before the softmax by distance."""
+    """Draw the scores by distance, before the softmax."""
     words, settings, facts = seen.words, seen.settings, seen.facts
     counted, (layer, head) = settings.first == "in", facts.head
     lines, names = [f"by_distance(scores, pattern, groups, first={counted})"], "buckets, by_distance"
@@ -165,7 +165,7 @@ def scores(seen: Seen) -> Payload:
 
 
 def _position_note(seen: Seen) -> str:
-    """Explain the dashed line, or why it is missing."""
+    """Explain the dashed line of the score from position alone, or why it is missing."""
     words, positions = seen.here, seen.facts.config.positions
     if positions in ("rope", "none"):
         return words[f"alone_{positions}"]
@@ -175,7 +175,7 @@ def _position_note(seen: Seen) -> str:
 
 
 def weights(seen: Seen) -> Payload:
-    """Draw the mean attention weights by distance."""
+    """Draw the mean attention weight by distance."""
     words, settings, read = seen.words, seen.settings, seen.result
     lines = [f"by_distance(scores, pattern, groups, first={settings.first == 'in'}).weight"]
     return {
@@ -188,7 +188,7 @@ def weights(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of the selected heads: mean distance, weight on token 0 and nearby, variance due to distance."""
+    """Build the table of the selected heads: mean distance, weight on token 0 and nearby, and explained variance."""
     words = seen.here
     rows = [
         [
@@ -215,7 +215,7 @@ def table(seen: Seen) -> Payload:
 
 
 def all_heads(seen: Seen) -> Payload:
-    """Draw the mean distance of every head as a grid, layers by heads."""
+    """Draw the grid of mean distances, layers by heads."""
     words = seen.here
     names = EffectWords(words["layer"], words["head"], words["mean"], words["unit"])
     return {
@@ -228,7 +228,7 @@ def all_heads(seen: Seen) -> Payload:
 
 
 def layer(seen: Seen) -> Payload:
-    """Draw the weights by distance of every head in the main head's layer."""
+    """Draw the weights by distance for every head of the main head's layer."""
     words, read, counted = seen.words, seen.result, seen.settings.first == "in"
     lines = [f"layer_weights(run, {read.layer}, buckets(len(run.tokens)), first={counted})  # [H, buckets]"]
     return {
@@ -253,14 +253,16 @@ def score_by_distance(
     """Return a head's scores before the softmax and its weights, pooled by the distance from query token to key token.
 
     Args:
-        first: apart: token 0, a sink of many heads, is excluded from all means and listed as sink. in: it is included.
-        axis: log: distances from 16 on are pooled in growing buckets. linear: one bucket per distance.
+        first: apart: exclude token 0, which is a sink of many heads, from all means and report it as sink. in:
+            include it.
+        axis: log: pool distances from 16 on in buckets of increasing width. linear: one bucket per distance.
 
     Returns:
-        rows: from and to (tokens), pairs, median, low (10%), high (90%) and mean of the scores, weight (mean
-        attention weight), alone (expected score from position alone; null if it cannot be separated from content), sink
-        (score of token 0). share: fraction of the variance of the scores that distance alone explains; near: weight on
-        distances 0 to 4.
+        rows: one per bucket of distances, with from and to (tokens), pairs, median, low (10% quantile), high (90%
+            quantile)
+        and mean of the scores, weight (mean attention weight), alone (expected score from position alone; null if it
+        cannot be separated from content), sink (score of token 0). share: fraction of the variance of the scores that
+        distance alone explains; near: weight on distances 0 to 4.
     """
     (read,) = measured(VIEW, "main", on(scene, layer, head), first=first, axis=axis).heads
     rows = []

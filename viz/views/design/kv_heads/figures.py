@@ -1,4 +1,4 @@
-"""Figures of merged KV heads: which query heads share one, and the effect on the predictions."""
+"""Figures of merged KV heads: which query heads share a KV head, and the effect on the predictions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,31 +13,31 @@ from viz.theme import HUES
 
 COLORS = {"mean": BLUE, "first": ORANGE, "random": PINK}
 HEIGHT = 330
-MOST_NAMED = 24  # boxes per row up to which each box shows its name
+MOST_NAMED = 24  # maximum number of boxes in a row for each to show its name
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """KV head of each query head, before and after merging."""
+    """The KV head of each query head, before and after merging."""
 
-    readers: Sequence[tuple[int, int]]  # KV head (in the model, after merging) of each query head
+    readers: Sequence[tuple[int, int]]  # KV head (before merging, after merging) of each query head
     layer: int
     head: int  # the selected query head
 
 
 def _places(readers: Sequence[int]) -> list[float]:
-    """Return the x position of each KV head: the middle of the query heads that read it."""
+    """Return the x position of each KV head: the mean position of the query heads that read it."""
     return [float(np.mean([i for i, kv in enumerate(readers) if kv == n])) for n in range(max(readers) + 1)]
 
 
 def sharing_figure(shared: Sharing, words: Mapping[str, str]) -> go.Figure:
-    """Draw the query heads, above them the KV heads they read, and above those the model's KV heads before merging.
+    """Draw the query heads in one row, the KV heads they read above it, and at the top the KV heads before merging.
 
-    `words`: "queries", "merged", "original", "reads", "made_of".
+    Keys of `words`: `queries`, `merged`, `original`, `reads`, `made_of`.
     """
     before, after = ([pair[n] for pair in shared.readers] for n in (0, 1))
     query_x, merged_x, own_x = list(range(len(after))), _places(after), _places(before)
-    parent = dict(zip(before, after, strict=True))  # KV head of the model -> merged KV head
+    parent = dict(zip(before, after, strict=True))  # {KV head before merging: merged KV head}
     rows = [words["queries"], words["merged"]]
     edges = [_edge([(i, 0), (merged_x[kv], 1)], kv) for i, kv in enumerate(after)]
     if len(own_x) > len(merged_x):
@@ -106,10 +106,10 @@ def _boxes(
 def damage_figure(
     counts: Sequence[int], curves: Mapping[str, tuple[str, Sequence[float]]], plain: float, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw a metric against the number of KV heads, one line per way to merge.
+    """Draw a metric as a function of the number of KV heads, one line per way to merge.
 
-    `curves`: merge -> (name, values of `counts`). `plain` is the value of the unmodified model, at counts[0]. `words`:
-    "groups", "value", "plain".
+    `curves`: {merge: (name, values at `counts`)}. `plain` is the value of the unmodified model, at counts[0]. Keys of
+    `words`: `groups`, `value`, `plain`.
     """
     x = [str(n) for n in counts]
     hover = f"{plotly_text(words['groups'])}: %{{x}}<br>{plotly_text(words['value'])}: %{{y:.4f}}"
@@ -124,7 +124,10 @@ def damage_figure(
 
 
 def where_figure(divergences: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Draw the divergence of the prediction after every token as bars. divergences [T]. `words`: "token", "kl"."""
+    """Draw the divergence of the prediction at each position as bars. divergences [T].
+
+    Keys of `words`: `token`, `kl`.
+    """
     T = len(divergences)
     hover = f"{plotly_text(words['token'])}: %{{text}}<br>{plotly_text(words['kl'])}: %{{y:.4f}}"
     data = {"customdata": token_data(T)}

@@ -1,4 +1,4 @@
-"""Measurements of merged KV heads: the effect on the predictions of a prompt, and on one head's attention map."""
+"""Measurements of merged KV heads: the effect on the predictions for a prompt, and on one head's attention map."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,47 +12,47 @@ from model.progress import Progress
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 
-QUICK = 8e9  # parameters times tokens up to which a run needs no button: about 0.3 s
-SPEED = 2e10  # parameters times tokens per second
+QUICK = 8e9  # maximum cost of runs without a button, in parameters times tokens; about 0.3 s
+SPEED = 2e10  # approximate parameters times tokens per second
 
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """Attention maps of one head in the model and in the merged one, NaN above the diagonal."""
+    """Attention maps of one head before and after merging, NaN above the diagonal."""
 
     before: np.ndarray  # float32 [T, T]
     after: np.ndarray  # float32 [T, T]
-    moved: float  # share of attention that a row moved to other keys, mean over rows
+    moved: float  # mean fraction of a row's attention that moves to other keys
 
     @property
     def change(self) -> np.ndarray:
-        """Change by merging: after - before. float32 [T, T]"""
+        """Change due to merging: after - before. float32 [T, T]"""
         return self.after - self.before
 
 
 def counts_of(config: ModelConfig) -> tuple[int, ...]:
-    """Return the selectable numbers of KV heads: those below the model's own, or its own if it has a single one."""
+    """Return the selectable numbers of KV heads: all below the model's own; 1 if the model has a single KV head."""
     counts = group_counts(config)
     return counts[1:] or counts
 
 
 def has_one_kv_head(config: ModelConfig) -> bool:
-    """Return whether the model has a single KV head, and so nothing to merge."""
+    """Return whether the model has a single KV head, in which case nothing can be merged."""
     return config.n_kv_head == 1
 
 
 def work(config: ModelConfig, T: int) -> float:
-    """Return the work of one run, as parameters times tokens."""
+    """Return the cost of one run, in parameters times tokens."""
     return n_params(config) * T
 
 
 def runs(config: ModelConfig) -> int:
-    """Count the runs of a survey: the model, its own number of KV heads, and every smaller number with every merge."""
+    """Count the runs of a survey: the model, its own number of KV heads, and each smaller number with each merge."""
     return 2 + (len(group_counts(config)) - 1) * len(MERGES)
 
 
 def measure_quick_survey(scene: Scene, settings: Settings) -> Survey | None:
-    """Compare all variants; returns None if that needs more work than QUICK."""
+    """Compare all variants; return None if the cost exceeds QUICK."""
     config = scene.model.config
     if runs(config) * work(config, len(scene.tokens)) > QUICK:
         return None
@@ -60,12 +60,12 @@ def measure_quick_survey(scene: Scene, settings: Settings) -> Survey | None:
 
 
 def measure_survey(scene: Scene, settings: Settings, progress: Progress) -> Survey:
-    """Compare all variants, however long it takes."""
+    """Compare all variants, regardless of the cost."""
     return survey(scene.model.model, scene.tokens.ids.tolist(), progress)
 
 
 def measure_quick_run(scene: Scene, settings: Settings) -> Stops | None:
-    """Run the selected variant; returns None if that needs more work than QUICK, or for a single KV head."""
+    """Run the selected variant; return None if the cost exceeds QUICK or the model has a single KV head."""
     config = scene.model.config
     if has_one_kv_head(config) or work(config, len(scene.tokens)) > QUICK:
         return None
@@ -73,12 +73,12 @@ def measure_quick_run(scene: Scene, settings: Settings) -> Stops | None:
 
 
 def measure_run(scene: Scene, settings: Settings, progress: Progress) -> Stops:
-    """Run the selected variant, however long it takes."""
+    """Run the selected variant, regardless of the cost."""
     return stops(scene.model.model, scene.tokens.ids.tolist(), int(settings.groups), settings.merge, progress)
 
 
 def measure_maps(scene: Scene, settings: Settings, results: Mapping[str, Stops | None]) -> Maps | None:
-    """Compute the main head's maps before and after merging, without edits; returns None until the variant has run."""
+    """Compute the main head's maps before and after merging, without edits; return None until the variant has run."""
     run = results["quick_run"] or results["run"]
     if run is None:
         return None
@@ -88,11 +88,11 @@ def measure_maps(scene: Scene, settings: Settings, results: Mapping[str, Stops |
 
 
 def masked(pattern: np.ndarray) -> np.ndarray:
-    """Replace the entries of a pattern above the diagonal by NaN. [T, T]"""
+    """Replace the entries of an attention pattern above the diagonal by NaN. [T, T]"""
     return np.where(np.tri(len(pattern), dtype=bool), pattern, np.float32(np.nan))
 
 
 def moved(before: np.ndarray, after: np.ndarray) -> float:
-    """Return the mean share of attention that a row moved to other keys: half of sum |A' - A|, without row 0."""
+    """Compute the mean fraction of a row's attention that moves to other keys: half of sum |A' - A|, without row 0."""
     rows = 0.5 * np.nansum(np.abs(after - before), 1)
     return float(rows[1:].mean()) if len(rows) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""View of multi-head, grouped and multi-query attention: the loaded model with its KV heads merged, and the effect."""
+"""View of multi-head, grouped-query and multi-query attention: merging the loaded model's KV heads, and the effect."""
 
 from typing import Annotated
 
@@ -28,7 +28,7 @@ from viz.views.design.kv_heads.measure import (
 from viz.words import Words
 
 _IMPORT = ["from model.design.kv_sharing import survey"]
-_MAP = {"whole": True, "height": 440, "narrow": 400}  # always sent in full: the page cannot request a part of it
+_MAP = {"whole": True, "height": 440, "narrow": 400}  # sent in full, since the page cannot request a part
 
 
 def _groups_label(words: Words, option: str, scene: Scene) -> str:
@@ -44,19 +44,19 @@ MERGE = Choice("merge", tuple(MERGES))
 
 
 def _survey(seen: Seen) -> Survey | None:
-    """Return the comparison of all variants, quick or started by the button; None until then."""
+    """Return the comparison of all variants, measured immediately or by the button; None if it is not measured yet."""
     return seen.results["quick_survey"] or seen.results["survey"]
 
 
 def _missing(seen: Seen) -> Payload:
-    """Return the placeholder before the measurement, or for a model with a single KV head."""
+    """Build the placeholder for a missing measurement, or for a model with a single KV head."""
     if has_one_kv_head(seen.facts.config):
         return {"empty": {"text": seen.words["alone"], "hint": seen.words["alone_hint"]}}
     return {"empty": {"text": seen.here["empty"], "hint": seen.words["empty_hint"]}}
 
 
 def _hint(seen: Seen, done: bool, n: int) -> Payload:
-    """Format the text beside a button that starts `n` runs. `done` if their result is available."""
+    """Format the text beside a button that starts `n` runs. `done`: whether their result is available."""
     words, facts = seen.here, seen.facts
     edits = f" {seen.words['no_edits']}" if facts.edits else ""
     if done:
@@ -81,13 +81,13 @@ def maps_job(seen: Seen) -> Payload:
 
 
 def _source(seen: Seen) -> str:
-    """Format the source of the numbers: the model, its dtype, and a note that edits are left out."""
+    """Format the source of the results: the model, its dtype, and a note if the run has edits, which do not apply."""
     text = seen.words["source"].format(model=seen.facts.label, dtype=seen.facts.dtype)
     return f"{text} · {seen.words['plain']}" if seen.facts.edits else text
 
 
 def _name(seen: Seen, variant: Variant, unchanged: bool) -> str:
-    """Format the name of a variant; `unchanged` for the model's own KV heads."""
+    """Format the name of a variant. `unchanged`: whether it has the model's own KV heads."""
     if unchanged:
         return seen.words["own"].format(n=variant.groups)
     return f"{variant.groups} · {seen.words[f'settings.merge_{variant.merge}']}"
@@ -98,7 +98,7 @@ def _lines(seen: Seen, line: str) -> str:
 
 
 def diagram(seen: Seen) -> Payload:
-    """Draw the KV head that each query head reads."""
+    """Draw which KV head each query head reads."""
     words, config, groups, (layer, head) = seen.here, seen.facts.config, int(seen.settings.groups), seen.facts.head
     return {
         "figure": sharing_figure(Sharing(readers(config, groups), layer, head), words),
@@ -114,7 +114,7 @@ def diagram(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of all variants: memory and parameters saved, and the damage to the predictions."""
+    """Build the table of all variants: cache size, number of parameters, and the error of the predictions."""
     result, words, context = _survey(seen), seen.here, seen.facts.config.n_ctx
     if result is None:
         return {"empty": {"text": words["empty"], "hint": seen.words["empty_hint"]}}
@@ -146,7 +146,7 @@ def table(seen: Seen) -> Payload:
 
 
 def damage(seen: Seen) -> Payload:
-    """Draw the loss against the number of KV heads, or the divergence for a prompt of one token."""
+    """Draw the loss as a function of the number of KV heads; for a prompt of one token, draw the divergence instead."""
     result, words = _survey(seen), seen.here
     if result is None or has_one_kv_head(seen.facts.config):
         return _missing(seen)
@@ -172,7 +172,7 @@ def damage(seen: Seen) -> Payload:
 
 
 def where(seen: Seen) -> Payload:
-    """Draw the selected variant's divergence at every position."""
+    """Draw the selected variant's divergence at each position."""
     result, words = _survey(seen), seen.here
     if result is None or has_one_kv_head(seen.facts.config):
         return _missing(seen)
@@ -191,7 +191,7 @@ def where(seen: Seen) -> Payload:
 
 
 def _map(seen: Seen) -> Payload:
-    """Draw the main head's attention map "before" or "after" merging, or its "change": after minus before."""
+    """Draw the main head's attention map `before` or `after` merging, or their difference (`change`)."""
     maps, words, (layer, head) = seen.result, seen.words.within("maps"), seen.facts.head
     if maps is None:
         return _missing(seen)
@@ -222,18 +222,21 @@ def _map(seen: Seen) -> Payload:
 
 
 def shared_heads(scene: Scene, merge: Annotated[str, OneOf(("all", *MERGES))] = "all", details: bool = False) -> dict:
-    """Merge the model's KV heads into fewer (GQA, MQA) without retraining, and measure the savings and the damage.
+    """Merge the model's KV heads into fewer (GQA, MQA) without retraining, and measure the savings and the error.
 
     Args:
-        merge: Replacement for a group's heads. mean: their average. first: the first of them. random: a random head.
-            all: each of these in turn.
-        details: Include the divergence at every position.
+        merge: The KV head that replaces a group of heads. mean: their average. first: the first of them. random: a
+            random
+            head. all: each of these in turn.
+        details: Include the divergence at each position.
 
     Returns:
-        kv_heads: the possible numbers of KV heads, the model's own first; loss: of the model on this prompt (nats per
+        kv_heads: the possible numbers of KV heads, the model's own first; loss: loss of the model on this prompt
+            (nats per
         token). variants: for each kv_heads and merge, cache_a_token (bytes), parameters, kl (mean KL divergence of the
-        next-token distribution, nats), agree (share of positions with the same top token) and loss; with details
-        divergences, one per token.
+        next-token distribution, nats), agree (fraction of positions with the same top token) and loss; if details is
+            true,
+        also divergences, one per token.
     """
     result: Survey = measured(VIEW, "quick_survey", scene) or measured(VIEW, "survey", scene)
     groups, variants = result.variants[0].groups, []

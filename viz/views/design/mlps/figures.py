@@ -1,4 +1,4 @@
-"""Figures of MLPs side by side: their activation functions, a gate, and losses with a band over seeds."""
+"""Figures that compare MLPs: their activation functions, a gate, and losses with a band over seeds."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,7 +24,10 @@ def _hover(x: str, y: str) -> str:
 def functions_figure(
     x: np.ndarray, values: Mapping[str, np.ndarray], names: Mapping[str, str], labels: tuple[str, str]
 ) -> go.Figure:
-    """Draw one line per function. x and values: [P] each. `labels`: of the x and y axis."""
+    """Draw one line per function.
+
+    `x` and each entry of `values` are [P], one entry per point. `labels`: titles of the x and y axes.
+    """
     traces = [
         line(names[key], x.tolist(), y, FUNCTION_COLORS[key], hover=_hover(*labels), dash=_DASHES.get(key, "solid"))
         for key, y in values.items()
@@ -33,15 +36,15 @@ def functions_figure(
 
 
 def largest_gap(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
-    """Return the largest difference between two functions, and the x where it occurs. [P] each"""
+    """Return the largest absolute difference between two functions, and the x where it occurs. [P] each"""
     at = int(np.abs(first - second).argmax())
     return float(abs(first[at] - second[at])), float(x[at])
 
 
 def gate_figure(x: np.ndarray, values: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Draw silu(gate) * up over both branches, blue and orange for the two signs. values [up, gate]
+    """Draw silu(gate) * up as a function of both branches, blue and orange for the two signs. values [up, gate]
 
-    `words`: "gate", "up", "passed".
+    Keys of `words`: `gate`, `up`, `passed`.
     """
     top = float(np.abs(values).max())
     gate, up, passed = (plotly_text(words[key]) for key in ("gate", "up", "passed"))
@@ -60,14 +63,17 @@ def gate_figure(x: np.ndarray, values: np.ndarray, words: Mapping[str, str]) -> 
 
 
 def slices(x: np.ndarray, values: np.ndarray, at: Sequence[float]) -> list[np.ndarray]:
-    """Select the rows of a gate nearest to some values of the linear branch. x [P], values [up, gate] -> [gate] each"""
+    """Select the row of a gate's output nearest to each given value of the linear branch.
+
+    x [P], values [up, gate] -> [gate] each
+    """
     return [values[int(np.abs(x - each).argmin())] for each in at]
 
 
 def slices_figure(
     x: np.ndarray, rows: Sequence[np.ndarray], names: Sequence[str], labels: tuple[str, str]
 ) -> go.Figure:
-    """Draw one line per row of `slices`. `labels`: of the x and y axis."""
+    """Draw one line per row of `slices`. `labels`: titles of the x and y axes."""
     traces = [
         line(name, x.tolist(), row, color, hover=_hover(*labels), more={"mode": "lines"})
         for name, row, color in zip(names, rows, SLICE_COLORS, strict=True)
@@ -82,9 +88,9 @@ def loss_figure(
     names: Mapping[str, str],
     words: Mapping[str, str],
 ) -> go.Figure:
-    """Draw the held-out losses, mean and range over seeds, beside the loss of a guess by byte frequencies alone.
+    """Draw the held-out losses, mean and range over seeds, and the loss of predicting byte frequencies alone.
 
-    held_out: [seeds, moments] each. `words`: "step", "loss", "frequencies".
+    Each entry of `held_out` is [seeds, moments]. Keys of `words`: `step`, `loss`, `frequencies`.
     """
     hover = _hover(words["step"], words["loss"])
     traces = [

@@ -1,4 +1,4 @@
-"""View of three MLPs with equal parameters: their activation functions, their costs, and a short training of each."""
+"""View of three MLPs of equal parameter count: activation functions, costs, and a short training of each."""
 
 import math
 from collections.abc import Mapping
@@ -44,8 +44,8 @@ from viz.views.design.trials import data, option_as_label, python_of, training_f
 from viz.words import Words
 from viz.work.playground import Playground
 
-TAKES = {120: 12, 240: 25, 360: 37}  # approximate seconds by number of steps
-UPS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # drawn values of the linear branch
+TAKES = {120: 12, 240: 25, 360: 37}  # approximate duration in seconds, by number of steps
+UPS = (-2.0, -1.0, 0.0, 1.0, 2.0)  # values of the linear branch to draw
 SHOW = Choice("show", ("functions", "gate"))
 TRAINING = (
     Choice("start", STARTS, default="glorot"),
@@ -59,32 +59,32 @@ TRAINING = (
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """Activation functions of the MLPs, and the output of SwiGLU's gate."""
+    """The activation functions of the MLPs, and the output of SwiGLU's gate."""
 
-    x: np.ndarray  # [P]
-    functions: dict[str, np.ndarray]  # [2, P] each: values and derivative
-    gate_x: np.ndarray  # [Q] axis of both branches
-    gate: np.ndarray  # [up Q, gate Q]
+    x: np.ndarray  # [P], one entry per point
+    functions: dict[str, np.ndarray]  # {name: [2, P]}, values and derivative
+    gate_x: np.ndarray  # [Q], axis of both branches
+    gate: np.ndarray  # [Q, Q], up by gate
 
 
 def measure_inside(scene: Scene, settings: Settings) -> Inside:
-    """Compute the activation functions and the gate; the same for every model."""
+    """Compute the activation functions and the gate, which are the same for every model."""
     return Inside(*curves(), *gated())
 
 
 def measure_sizes(scene: Scene, settings: Settings) -> dict[str, MlpCost]:
-    """Compute the size and operations of a model with each kind of MLP."""
+    """Compute the parameter and operation counts of a model with each kind of MLP."""
     return {kind: cost(config_of(kind, data().vocab_size)) for kind in KINDS}
 
 
 def training_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the training form's settings as a trial."""
+    """Convert the settings of the training form to a trial."""
     training = settings.training
     return Settings((("trial", MlpTrial(training.start, float(training.rate), int(training.steps))),))
 
 
 def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Compared:
-    """Train every kind of MLP with every seed."""
+    """Train a model with each kind of MLP and each seed."""
     return train_mlps(data(), settings.trial, progress)
 
 
@@ -97,12 +97,12 @@ def name_of(words: Words, key: str) -> str:
 
 
 def left(seen: Seen) -> Payload:
-    """Draw the activation functions, or SwiGLU's gate over both branches."""
+    """Draw the activation functions, or SwiGLU's gate as a function of both branches."""
     return _functions(seen, 0, "value") if seen.settings.show == "functions" else _gate(seen)
 
 
 def right(seen: Seen) -> Payload:
-    """Draw the derivatives of the activation functions, or SwiGLU's gate at some values of the linear branch."""
+    """Draw the derivatives of the activation functions, or SwiGLU's gate at the values of the linear branch in UPS."""
     return _functions(seen, 1, "slope") if seen.settings.show == "functions" else _slices(seen)
 
 
@@ -141,7 +141,7 @@ def _gate(seen: Seen) -> Payload:
 
 
 def _slices(seen: Seen) -> Payload:
-    """Draw SwiGLU's gate as lines, one for each value of the linear branch in UPS."""
+    """Draw SwiGLU's gate as lines, one per value of the linear branch in UPS."""
     words, inside = seen.words.within("gate"), seen.result
     rows = slices(inside.gate_x, inside.gate, UPS)
     names = [words["line"].format(n=number(up)) for up in UPS]
@@ -159,7 +159,7 @@ def _slices(seen: Seen) -> Payload:
 
 
 def draw_cost(seen: Seen) -> Payload:
-    """Build the table of widths, parameters and operations."""
+    """Build the table of the MLPs' widths, parameters and operations."""
     words, sizes = seen.here, seen.result
     rows = [
         [
@@ -190,7 +190,7 @@ def draw_cost(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the training and its duration."""
+    """Describe the training, with its estimated duration."""
     steps = int(seen.settings.training.steps)
     return {"text": seen.here["hint"].format(steps=steps, seeds=SEEDS, seconds=TAKES[steps])}
 
@@ -210,7 +210,7 @@ def _source(seen: Seen, compared: Compared) -> str:
 
 
 def loss(seen: Seen) -> Payload:
-    """Draw the held-out losses during training, with their range over seeds."""
+    """Draw the held-out losses during training, with mean and range over seeds."""
     words, compared = seen.here, seen.result
     names = {kind: name_of(seen.words, kind) for kind in KINDS}
     held_out = dict(zip(KINDS, compared.held_out, strict=True))
@@ -227,7 +227,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of losses, step time, parameters and operations of each kind."""
+    """Build the table of each kind's losses, time per step, parameters and operations."""
     words, compared, sizes, rows = seen.here, seen.result, seen.results["sizes"], []
     for at, kind in enumerate(KINDS):
         end = compared.held_out[at, :, -1]
@@ -248,7 +248,7 @@ def table(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Compare the losses of each pair of kinds with their spread over seeds, and the time per step."""
+    """Compare the final losses of each pair of kinds with their spread over seeds, and compare the time per step."""
     words, compared, items = seen.here, seen.result, []
     ends = dict(zip(KINDS, compared.held_out[:, :, -1], strict=True))
     for a, b in (("swiglu", "gelu"), ("swiglu", "relu"), ("gelu", "relu")):
@@ -263,7 +263,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def pair_text(words: Words, names: Mapping[str, str], first: np.ndarray, second: np.ndarray) -> str:
-    """Format a sentence that compares the final losses of two kinds. first and second: [S] each"""
+    """Format a sentence that compares the final losses of two kinds. first and second: [S], one loss per seed"""
     result = verdict(first, second)
     if not math.isfinite(result.difference):
         return words["astray"]
@@ -279,9 +279,11 @@ def mlp_costs(playground: Playground) -> dict:
     """Return widths, parameters and FLOPs of SwiGLU, GELU and ReLU MLPs of equal size, and their activation functions.
 
     Returns:
-        kinds: kind with d_mlp, mlp_params (of one block), params (of the model), mlp_flops (of one MLP, per token) and
-        train_flops (of the model, per token, forward and backward pass). x; functions: name with values and derivative
-        at x. gate: x and values of silu(gate) * up, one row per value of up.
+        kinds: one record per kind with d_mlp, mlp_params (of one block), params (of the model), mlp_flops (of one
+            MLP, per
+        token) and train_flops (of the model, per token, forward and backward pass). x: the points of the functions;
+        functions: name, with values and derivative at x. gate: x, and values of silu(gate) * up, one row per value of
+            up.
     """
     scene = unprompted(playground)
     inside: Inside = measured(VIEW, "inside", scene)
@@ -304,7 +306,7 @@ def mlp_trial(
 ) -> dict:
     """Train models with SwiGLU, GELU and ReLU MLPs of equal size on the same batches. Takes about 25 seconds.
 
-    Every kind is trained with three seeds.
+    A model of each kind is trained with each of three seeds.
 
     Args:
         start: The initialization of the weights: gpt2 or glorot, see gradient_norms.
@@ -312,10 +314,12 @@ def mlp_trial(
         steps: Training steps of each model.
 
     Returns:
-        moments: steps at which the held-out loss was measured; kinds: kind with held_out (one row per seed, nats per
-        byte), losses (of every step's batch, one row per seed) and seconds (median per step); verdict: SwiGLU against
-        GELU at the end: difference of the means, spread over seeds, and apart: whether every seed of one is better
-        than every seed of the other.
+        moments: steps at which the held-out loss was measured; kinds: one record per kind with held_out (held-out
+            losses,
+        one row per seed, nats per byte), losses (training loss at each step, one row per seed) and seconds (median per
+        step); verdict: final comparison of SwiGLU with GELU: difference of the means, spread over seeds, and apart:
+            whether
+        every seed of one is better than every seed of the other.
     """
     training = Settings((("start", start), ("rate", rate), ("steps", steps)))
     result: Compared = measured(VIEW, "training", unprompted(playground), training=training)

@@ -1,4 +1,4 @@
-"""Figures of tiny training runs: gradients by block, by depth and by step, and the first losses."""
+"""Figures of tiny training runs: gradient norms by block, by depth and by step, and the losses of the first steps."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,7 +30,7 @@ def _hover(x: str, y: str) -> str:
 def _lengths(
     lengths: Mapping[str, np.ndarray], x: Sequence[int], names: Mapping[str, str], hover: str
 ) -> list[go.Scatter]:
-    """Draw the gradient norms of each wiring, mean and range over seeds. lengths: [seeds, len(x)] each"""
+    """Draw the gradient norms of each wiring, mean and range over seeds. Each entry of `lengths` is [seeds, len(x)]."""
     return [
         trace
         for key, each in lengths.items()
@@ -39,7 +39,7 @@ def _lengths(
 
 
 def starts_figure(lengths: Mapping[str, np.ndarray], names: Mapping[str, str], block: str, norm: str) -> go.Figure:
-    """Draw the gradient norm of every block, one line per wiring. lengths: [seeds, L] each"""
+    """Draw the gradient norm of each block, one line per wiring. Each entry of `lengths` is [seeds, L]."""
     n = next(iter(lengths.values())).shape[1]
     traces = _lengths(lengths, range(n), names, _hover(block, norm))
     return figure(traces, axis(block), axis(norm, LOG), height=HEIGHT, narrow=NARROW)
@@ -48,10 +48,10 @@ def starts_figure(lengths: Mapping[str, np.ndarray], names: Mapping[str, str], b
 def depths_figure(
     depths: Sequence[int], lengths: Mapping[str, np.ndarray], names: Mapping[str, str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the last block's gradient norm against depth.
+    """Draw the last block's gradient norm as a function of depth.
 
-    lengths: [seeds, depths] each. `words`: "depth", "norm", and "theory", the name of a line that falls as 1 /
-    sqrt(depth) from the first wiring's first mean; "" for no such line.
+    Each entry of `lengths` is [seeds, depths]. Keys of `words`: `depth`, `norm`, and `theory`, the name of a line that
+    falls as 1 / sqrt(depth) from the first wiring's mean at the first depth; if it is empty, no such line is drawn.
     """
     traces = _lengths(lengths, depths, names, _hover(words["depth"], words["norm"]))
     if words["theory"]:
@@ -65,9 +65,9 @@ def depths_figure(
 def losses_figure(
     losses: Mapping[str, np.ndarray], frequencies: np.ndarray, names: Mapping[str, str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the losses step by step, beside the loss of a guess by byte frequencies alone. [N] each
+    """Draw the loss at each step, and the loss of predicting byte frequencies alone. [N] each, one entry per step
 
-    `words`: "step", "loss", "frequencies".
+    Keys of `words`: `step`, `loss`, `frequencies`.
     """
     at = range(1, len(frequencies) + 1)
     hover, more = _hover(words["step"], words["loss"]), {"mode": "lines"}
@@ -80,7 +80,7 @@ def losses_figure(
 
 
 def heat_figure(norms: np.ndarray, x: str, y: str, value: str) -> go.Figure:
-    """Draw the gradient norm at every block and step, colored by its logarithm. norms [N, L]"""
+    """Draw the gradient norm at each block and step, colored by its logarithm. norms [N, L]"""
     values = norms.T  # [L, N]
     z, bar, scales = colored(values, "log" if (values > 0).any() else "even")
     hover = f"{plotly_text(y)}: %{{y}}<br>{plotly_text(x)}: %{{x}}<br>{plotly_text(value)}: %{{customdata:.4g}}"

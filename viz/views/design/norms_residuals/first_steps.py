@@ -1,4 +1,4 @@
-"""The first steps of a tiny training run for every wiring: losses, gradients, and a summary in sentences."""
+"""The first steps of a tiny training run for each wiring: losses, gradient norms, and a summary in sentences."""
 
 import math
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from viz.views.design.norms_residuals.figures import heat_figure, losses_figure
 from viz.views.design.trials import python_of
 from viz.words import Words
 
-MARGIN = 0.02  # nats per byte: losses closer than this count as equal
-VANISHED = 1e-3  # a gradient below this share of another one counts as vanished
+MARGIN = 0.02  # in nats per byte; losses that differ by less count as equal
+VANISHED = 1e-3  # a gradient norm below this fraction of another counts as vanished
 _PAIRS = {
     "placement": ("pre", "post"),
     "warmup_pre": ("pre", "pre_cold"),
@@ -27,7 +27,10 @@ _PAIRS = {
 
 
 def last_mean(losses: np.ndarray, window: int = SMOOTH) -> list[float]:
-    """Return the mean of each row's last `window` losses, NaN if one of them is NaN. losses [V, N]"""
+    """Compute the mean of each row's last `window` losses, NaN if one of them is NaN.
+
+    losses [V, N], variants by steps
+    """
     return losses[:, -window:].mean(1).tolist()
 
 
@@ -52,7 +55,7 @@ def _python(names: str, trial: Trial, line: str) -> str:
 
 
 def loss(seen: Seen) -> Payload:
-    """Draw the losses of all variants step by step, beside the loss of a guess by byte frequencies alone."""
+    """Draw the losses of all variants by step, and the loss of predicting byte frequencies alone."""
     words, trained = seen.here, seen.result
     names = {key: name_of(seen.words, key) for key in VARIANTS}
     losses = {key: running_mean(row) for key, row in zip(VARIANTS, trained.losses, strict=True)}
@@ -68,7 +71,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def heat(seen: Seen) -> Payload:
-    """Draw the gradient norm at every block and step of the selected variant."""
+    """Draw the selected variant's gradient norm at each block and step."""
     words, trained, variant = seen.here, seen.result, seen.settings.training.variant
     at = list(VARIANTS).index(variant)
     norms = trained.norms[at]
@@ -86,7 +89,7 @@ def heat(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of all variants, and list those that have begun to use the context."""
+    """Build the table of all variants, and list those whose loss shows that they have begun to use the context."""
     words, trained, rows, better = seen.here, seen.result, [], []
     guess = float(trained.frequencies[-SMOOTH:].mean())
     ends = dict(zip(VARIANTS, last_mean(trained.losses), strict=True))
@@ -112,7 +115,7 @@ def table(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Compare norm placement, warm-up and residuals, each by two variants that differ in nothing else."""
+    """Compare norm placement, warm-up and residuals, each by a pair of variants that differ only in that."""
     words, trained = seen.here, seen.result
     ends = dict(zip(VARIANTS, last_mean(trained.losses), strict=True))
     items = [[words[key], _pair(seen, pair, ends)] for key, pair in _PAIRS.items()]
@@ -122,7 +125,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def _vanished(seen: Seen) -> str:
-    """List the variants whose first block's gradient ends below VANISHED times the last block's."""
+    """List the variants whose final gradient norm in the first block is below VANISHED times that in the last block."""
     words, norms = seen.here, seen.result.norms
     ratios = dict(zip(VARIANTS, (norms[:, -1, 0] / norms[:, -1, -1]).tolist(), strict=True))
     gone = [f"{name_of(seen.words, key)} ({number(ratio)})" for key, ratio in ratios.items() if ratio < VANISHED]

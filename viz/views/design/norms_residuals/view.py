@@ -1,4 +1,4 @@
-"""View of pre- and post-norm, residuals and warm-up on a tiny model: initial gradients, then the first steps."""
+"""View of pre- and post-norm, residuals and warm-up in a tiny model: initial gradients, then the first steps."""
 
 from typing import Annotated
 
@@ -37,9 +37,9 @@ from viz.views.design.trials import data, option_as_label, python_of, training_f
 from viz.work.playground import Playground
 
 RATES = ("0.001", "0.003", "0.01")
-STEPS = {4: 200, 8: 160, 16: 100}  # steps by depth, each about equally long
-TAKES = 20  # approximate seconds per training run
-LEVEL = 1.1  # gradients whose ratio is smaller count as equal
+STEPS = {4: 200, 8: 160, 16: 100}  # training steps by depth, so that all trainings take about equally long
+TAKES = 20  # approximate duration of the training in seconds
+LEVEL = 1.1  # gradient norms with a smaller ratio count as equal
 
 
 DEPTH = Choice("depth", tuple(map(str, DEPTHS)), default="8", label=option_as_label)
@@ -55,29 +55,29 @@ TRAINING = (
 
 
 def start_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the settings with the depth as a number."""
+    """Convert the depth in the settings to an integer."""
     return settings.but(depth=int(settings.depth))
 
 
 def measure_starts(scene: Scene, settings: Settings) -> Starts:
-    """Compute the gradients before the first step: about 0.3 s for 8 blocks."""
+    """Compute the gradient norms before the first step, which takes about 0.3 s for 8 blocks."""
     return starts(data(), settings.depth, settings.start)
 
 
 def measure_depths(scene: Scene, settings: Settings, progress: Progress) -> tuple[Starts, ...]:
-    """Compute the gradients before the first step for every depth of DEPTHS."""
+    """Compute the gradient norms before the first step for each depth of DEPTHS."""
     return starts_by_depth(data(), settings.start, progress)
 
 
 def training_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the two forms' settings as a trial. All variants are trained; the selected one only decides the figure."""
+    """Convert the settings of both forms to a trial. All variants are trained; the selected one is only drawn."""
     depth, training = int(settings.depth), settings.training
     steps = training.get("steps") or STEPS[depth]
     return Settings((("trial", Trial(depth, settings.start, float(training.rate), steps)),))
 
 
 def measure_training(scene: Scene, settings: Settings, progress: Progress) -> Trained:
-    """Train every variant for the first steps."""
+    """Train each variant for the first steps."""
     return train_wirings(data(), settings.trial, progress)
 
 
@@ -94,12 +94,12 @@ def _source(seen: Seen, depth: str) -> str:
 
 
 def _tail(seen: Seen) -> str:
-    """Return the suffix of `words` keys for gradients of the residual stream."""
+    """Return the suffix of `words` keys: `_stream` for gradients of the residual stream, empty for the weights."""
     return "" if seen.settings.of == "weights" else "_stream"
 
 
 def draw_starts(seen: Seen) -> Payload:
-    """Draw the gradient norm of every block, one line per wiring."""
+    """Draw the gradient norm of each block, one line per wiring."""
     words, of, tail, depth = seen.here, seen.settings.of, _tail(seen), seen.result.depth
     lengths = dict(zip(WIRINGS, getattr(seen.result, of), strict=True))
     line = f"starts(data, {depth}, {seen.settings.start!r}).{of}  # [wiring, seed, block], wirings as in WIRINGS"
@@ -114,13 +114,13 @@ def draw_starts(seen: Seen) -> Payload:
 
 
 def _last(deep: tuple[Starts, ...], of: str) -> dict[str, np.ndarray]:
-    """Return the last block's gradient norm for every wiring. [seeds, depths] each"""
-    lasts = np.stack([getattr(each, of)[:, :, -1] for each in deep], axis=-1)  # [W, S, depths]
+    """Return the last block's gradient norm for each wiring. [seeds, depths] each"""
+    lasts = np.stack([getattr(each, of)[:, :, -1] for each in deep], axis=-1)  # [wirings, seeds, depths]
     return dict(zip(WIRINGS, lasts, strict=True))
 
 
 def draw_depths(seen: Seen) -> Payload:
-    """Draw the last block's gradient norm against depth, beside the decrease predicted by theory."""
+    """Draw the last block's gradient norm as a function of depth and, for weights, the decrease predicted by theory."""
     words, axes, of, tail = seen.here, seen.words.within("starts"), seen.settings.of, _tail(seen)
     theory = words["theory"] if of == "weights" else ""
     named = {"depth": words["depth"], "norm": axes[f"norm{tail}"], "theory": theory}
@@ -137,9 +137,9 @@ def draw_depths(seen: Seen) -> Payload:
 
 
 def draw_start_facts(seen: Seen) -> Payload:
-    """Describe each wiring's gradients in a sentence, and how they depend on depth."""
+    """Describe each wiring's gradient norms in a sentence, and their dependence on depth."""
     words, of, deep = seen.here, seen.settings.of, seen.results["depths"]
-    lengths = getattr(seen.result, of).mean(1)  # [W, L]
+    lengths = getattr(seen.result, of).mean(1)  # [wirings, L]
     items = []
     for key, row in zip(WIRINGS, lengths, strict=True):
         first, end = float(row[0]), float(row[-1])
@@ -169,7 +169,7 @@ def depths_job(seen: Seen) -> Payload:
 
 
 def train_job(seen: Seen) -> Payload:
-    """Describe the training and its duration."""
+    """Describe the training, with its estimated duration."""
     return {"text": seen.here["hint"].format(steps=STEPS[int(seen.settings.depth)], seconds=TAKES)}
 
 
@@ -183,13 +183,15 @@ def gradient_norms(playground: Playground, depth: Depth = 8, start: Start = "gpt
     """Compute the gradient norms of a tiny model before its first step: pre- and post-norm, with and without residuals.
 
     Args:
-        depth: Blocks of the tiny model.
-        start: The initialization of its weights. gpt2: normal(0, 0.02), smaller with depth for projections that write
+        depth: Number of blocks of the tiny model.
+        start: The initialization of its weights. gpt2: normal(0, 0.02), scaled down with depth for projections that
+            write
             to the residual stream. glorot: by width alone, as in the theory of Xiong et al. 2020.
 
     Returns:
-        wirings: wiring; weights: gradient norm of each block's parameters; stream: of each block's input; both are
-        lists over the blocks, one for each seed of the weights; losses: one per seed (nats per byte).
+        wirings: one record per wiring with weights: gradient norms of the blocks' parameters, and stream: gradient
+            norms of
+        the blocks' inputs, both with one list over the blocks per seed; losses: one per seed (nats per byte).
     """
     result: Starts = measured(VIEW, "starts", unprompted(playground), depth=str(depth), start=start)
     rows = [
@@ -206,19 +208,20 @@ def wiring_trial(
     rate: Annotated[float, Within(1e-5, 0.1)] = 0.003,
     steps: Annotated[int, Within(2, 200)] = 160,
 ) -> dict:
-    """Train five variants of a tiny model on the same batches for their first steps. Takes about 20 seconds.
+    """Train variants of a tiny model on the same batches for their first steps. Takes about 20 seconds.
 
-    The variants: pre- and post-norm, each with and without warm-up, and pre-norm without residuals.
+    The variants are pre- and post-norm, each with and without warm-up, and pre-norm without residuals.
 
     Args:
-        depth: Blocks of the tiny model.
+        depth: Number of blocks of the tiny model.
         start: The initialization of its weights: gpt2 or glorot, see gradient_norms.
         rate: The peak learning rate; the warm-up takes 30 steps.
         steps: Training steps of each variant.
 
     Returns:
-        variants: variant; losses: of every step's batch (nats per byte); norms: gradient norm of each block at every
-        step, before clipping; seconds: median per step. frequencies: the loss of a guess by byte frequencies alone.
+        variants: one record per variant with losses: loss of each step's batch (nats per byte), norms: gradient norm of
+        each block at each step, before clipping, and seconds: median per step. frequencies: at each step, the loss of
+        predicting byte frequencies alone.
     """
     training = Settings((("rate", rate), ("steps", steps)))
     scene = unprompted(playground)

@@ -1,4 +1,4 @@
-"""Figure of the loss by position, within the trained length and beyond it."""
+"""Figure of the loss by position, within and beyond the trained length."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,19 +20,20 @@ REFERENCE = HUES[7]
 
 @dataclass(frozen=True, eq=False)
 class SchemeCurve:
-    """One scheme over the buckets of positions."""
+    """The loss of one scheme by bucket of positions."""
 
     name: str
-    loss: np.ndarray  # [K] mean
-    error: np.ndarray  # [K] standard error, NaN for a single window
+    loss: np.ndarray  # mean, [K]
+    error: np.ndarray  # standard error, [K]; NaN for a single window
 
 
 def loss_figure(
     curves: Sequence[SchemeCurve], ends: Sequence[int], trained: int, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the loss against position with a band of one standard error, and a line at the end of the trained length.
+    """Draw the loss by position with a band of one standard error, and a line at the end of the trained length.
 
-    The first curve is the reference. `words`: "position", "loss" (the quantity), "positions", "trained", "error".
+    The first curve is the reference. Keys of `words`: `position`, `loss` (title of the y axis), `positions`, `trained`,
+    `error`.
     """
     middles = [(a + b - 1) / 2 for a, b in pairwise(ends)]
     spans = [f"{whole(a)}–{whole(b - 1)}" if b - a > 1 else whole(a) for a, b in pairwise(ends)]

@@ -1,4 +1,4 @@
-"""The experiment beyond the trained length: its plan, and the loss by position."""
+"""Measurement of the loss by position, within and beyond the trained length, and its plan."""
 
 import math
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ from viz.words import Words
 from viz.work.limits import PRIVATE
 
 WORK = 1e12  # approximate floating-point operations per measurement
-SPEED = 5e10  # operations per second on two cores
-MOST = 2048  # tokens per window
-SHORTER = (256, 512, 1024)  # offered in addition to the trained length and its multiples
+SPEED = 5e10  # approximate operations per second on two cores
+MOST = 2048  # maximum number of tokens per window
+SHORTER = (256, 512, 1024)  # window lengths offered besides the trained length and its multiples
 AUTO, FACTORS = "auto", ("2", "4", "8", "16")
 
 
@@ -36,15 +36,15 @@ AUTO, FACTORS = "auto", ("2", "4", "8", "16")
 
 
 def least_work(scene: Scene, length: int) -> float:
-    """Return the operations of the smallest measurement at a length."""
+    """Return the number of operations of the smallest measurement at the given window length."""
     ways = len(schemes_of(scene.model.config, length, INSIDE))
     return LEAST_WINDOWS * ways * cost(scene.model.model, length)
 
 
 def lengths_of(scene: Scene) -> tuple[int, ...]:
-    """Return the selectable window lengths, the default first: the longest quick one up to twice the trained length.
+    """Return the selectable window lengths, the default first: the longest quick length up to twice the trained length.
 
-    A server that limits the time of a job offers only quick ones.
+    A server that limits the duration of a job offers only quick lengths.
     """
     n, allowed = scene.model.config.n_ctx, scene.playground.options.allowed
     offered = sorted({*(each for each in SHORTER if each < n and n > SHORTER[1]), n, 2 * n, 4 * n})
@@ -58,7 +58,7 @@ def lengths_of(scene: Scene) -> tuple[int, ...]:
 
 
 def automatic(config: ModelConfig, length: int) -> float:
-    """Return the scale factor that maps the length into the trained one; INSIDE if it already fits."""
+    """Return the scale factor that maps `length` to the trained length; INSIDE if it is not longer."""
     return length / config.n_ctx if length > config.n_ctx else INSIDE
 
 
@@ -84,11 +84,11 @@ SHOW = Choice("show", ("loss", "difference"))
 TEXT = Choice("text", ("bundled", "own"))
 OWN = Text("own", max_length=2 * PRIVATE.characters, lines=5, when={"text": ("own",)})
 SETTINGS = (LENGTH, FAMILY, FACTOR, SHOW, TEXT, OWN)
-QUESTION = ("length", "family", "factor", "text", "own")  # settings that change the numbers
+QUESTION = ("length", "family", "factor", "text", "own")  # settings on which the results depend
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Convert the settings to numbers and names; "own" becomes None for the bundled text."""
+    """Convert the settings to numbers and names; `own` becomes None when the bundled text is selected."""
     config, length = scene.model.config, int(settings.length)
     factor = automatic(config, length) if settings.factor in ("", AUTO) else float(settings.factor)
     family = settings.family if config.positions == "rope" else FAMILIES[0]
@@ -101,15 +101,15 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 @dataclass(frozen=True)
 class LengthPlan:
-    """The schemes to evaluate, and the amount of text to read."""
+    """The schemes to evaluate, and the number and length of the windows."""
 
     length: int  # tokens per window
     family: str  # one of FAMILIES
     factor: float  # scale factor s
     own_text: bool  # whether the visitor provided the text
     schemes: tuple[Scheme, ...]
-    windows: int  # at most
-    seconds: float  # approximate, on two cores
+    windows: int  # maximum number of windows
+    seconds: float  # approximate duration on two cores
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class MeasuredLengths:
 
 
 def plan(scene: Scene, settings: Settings) -> LengthPlan:
-    """Choose the schemes, and the number of windows to read with each. `settings` are those of `question`."""
+    """Choose the schemes, and the number of windows to evaluate with each. `settings` are those of `question`."""
     model = scene.model.model
     schemes = schemes_of(scene.model.config, settings.length, settings.factor, settings.family)
     windows = windows_within(model, settings.length, len(schemes), WORK)
@@ -131,7 +131,10 @@ def plan(scene: Scene, settings: Settings) -> LengthPlan:
 
 
 def text_of(text: str | None, limit: int) -> str:
-    """Return the text to read. Raises InputError if it is blank or has more than `limit` characters."""
+    """Return the text to evaluate: the given one, or the bundled text for None.
+
+    Raises InputError if the given text is blank or has more than `limit` characters.
+    """
     if text is None:
         return bundled_text()
     if len(text) > limit:
@@ -142,7 +145,7 @@ def text_of(text: str | None, limit: int) -> str:
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> MeasuredLengths:
-    """Compute the loss of every token under every scheme, without edits. Raises InputError as `text_of` does."""
+    """Compute the loss of each token under each scheme, without edits. Raises InputError as `text_of` does."""
     planned, lm = plan(scene, settings), scene.model
     first = lm.tokenizer.begin_id
     ids = lm.tokenizer.encode_ids(text_of(settings.own, scene.playground.options.allowed.characters))

@@ -1,4 +1,4 @@
-"""View of the loss beyond the context length a model was trained on, with the usual remedies."""
+"""View of the loss beyond a model's trained context length, with the usual remedies."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -29,14 +29,14 @@ from viz.views.design.past_length.measure import (
 from viz.words import Words
 from viz.work.playground import Playground
 
-LEAST = 16  # tokens per window
+LEAST = 16  # minimum number of tokens per window
 
 
 # --- names of schemes ---
 
 
 def _word(config: ModelConfig, scheme: Scheme) -> str:
-    """Return the `words` key of a scheme: the text of three schemes depends on the model's kind of positions."""
+    """Return the `words` key of a scheme; for three of the schemes it depends on the model's position encoding."""
     return f"{scheme.key}_{config.positions}" if scheme.key in ("as_is", "interpolate", "zero") else scheme.key
 
 
@@ -55,7 +55,7 @@ def scheme_help(words: Words, config: ModelConfig, scheme: Scheme) -> str:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the amount of text to read, and the duration."""
+    """Describe the number and length of the windows, with the estimated duration."""
     words, planned = seen.here, seen.results["plan"]
     values = {"windows": planned.windows, "length": whole(planned.length), "ways": len(planned.schemes)}
     text = words["takes"].format(**values, seconds=whole(max(1, round(planned.seconds))))
@@ -63,7 +63,7 @@ def job(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Describe the model's positions and each scheme to evaluate."""
+    """Describe the model's position encoding and each scheme to evaluate."""
     words, config, planned = seen.here, seen.facts.config, seen.result
     about = words[f"model_{config.positions}"].format(n=whole(config.n_ctx))
     if planned.length <= config.n_ctx:
@@ -75,7 +75,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def _source(seen: Seen) -> str:
-    """Format the source of the numbers: the model, its dtype, the windows and the text."""
+    """Format the source of the results: the model, its dtype, the windows and the text."""
     words, past = seen.words.within("source"), seen.result.past
     return words["text"].format(
         model=seen.facts.label,
@@ -87,7 +87,7 @@ def _source(seen: Seen) -> str:
 
 
 def _python(seen: Seen, last: str) -> str:
-    """Format the Python lines that repeat the measurement, then `last`."""
+    """Format the Python lines that repeat the measurement, followed by `last`."""
     planned = seen.result.plan
     text = 'open("text.txt", encoding="utf-8").read()' if planned.own_text else "bundled_text()"
     lines = [
@@ -131,7 +131,7 @@ def figure(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of the mean loss within and beyond the trained length, with the difference from the reference."""
+    """Build the table of mean losses within and beyond the trained length, with differences from the reference."""
     words, config, past = seen.here, seen.facts.config, seen.result.past
     beyond, rows, lines = past.length > past.trained, [], []
     for n, scheme in enumerate(past.schemes):
@@ -169,22 +169,26 @@ def past_trained_length(
     family: Annotated[str, OneOf(FAMILIES)] = "stretch",
     text: Annotated[str, Long()] = "",
 ) -> dict:
-    """Return the loss by position within and beyond the trained length, with the usual remedies.
+    """Return the loss by position, within and beyond the trained length, with the usual remedies.
 
     The model is not changed.
 
     Args:
-        length: Tokens per window; 0: twice the trained length if that is quick, else a shorter one.
-        factor: Scale factor s of interpolation, NTK-aware, Llama 3 and YaRN scaling; 0: the factor that the length
+        length: Tokens per window; 0: twice the trained length if that is quick, else a shorter length.
+        factor: Scale factor s of linear interpolation, NTK-aware, Llama 3 and YaRN scaling; 0: the factor that the
+            length
             requires, or 4 within the trained length.
         family: stretch: these scalings. theta: other bases of the rotation. No effect on models without RoPE.
-        text: The text to read. Empty: a chapter of A Little Princess.
+        text: The text to evaluate. Empty: a chapter of A Little Princess.
 
     Returns:
-        trained: the trained length; windows: the number of windows read; ways: scheme and factor; inside and beyond
-        (loss in nats per token, delta: its difference from the first way, its standard error, tokens; beyond is null
-        if the windows fit); losses and errors, one per bucket of positions. edges: the first position of each bucket,
-        and the end of the last one.
+        trained: the trained length; windows: the number of windows; ways: one record per scheme with scheme, factor,
+            inside
+        and beyond (mean loss in nats per token, delta: its difference from the first scheme, error: the standard
+            error of
+        delta, tokens; beyond is null if the windows fit), and losses and errors, one per bucket of positions. edges:
+            the
+        first position of each bucket, and the end of the last bucket.
     """
     scene = unprompted(playground, model)
     length = length or lengths_of(scene)[0]

@@ -1,4 +1,4 @@
-"""Endpoint for the numbers of a position scheme."""
+"""API endpoint for the vectors and wavelengths of a position encoding."""
 
 import dataclasses
 from typing import Annotated
@@ -31,15 +31,17 @@ def position_vectors(
 
     Args:
         scheme: own: the model's. learned: the table in its weights, if it has one. sinusoidal, rope: by their formulas
-            with the model's sizes, rope with theta 10,000 for a model without RoPE. none: without position vectors.
+            with the model's sizes, for a model without RoPE with theta 10,000. none: no position vectors.
         length: The number of positions, from 0.
 
     Returns:
         vectors: one row per position; learned and sinusoidal: the d_model numbers added to the embedding; rope: the
         cosines of its pairs, then the sines. similarity: distance, mean cosine of two vectors at that distance, and its
         10% and 90% quantiles over the positions; null for none. wavelengths: positions per full turn of each pair;
-        kernel: mean cosine by distance; bound: by distance, from Su et al. 2021, section 3.4.3; all three null for
-        learned and none. theta and rotary: of rope; rotary: the dimensions of a head that rotate.
+        kernel: mean cosine by distance; bound: the upper bound by distance of Su et al. 2021, section 3.4.3; all
+            three are
+        null for learned and none. theta, rotary: base of RoPE and number of rotated dimensions per head; null for other
+        schemes.
     """
     config = model.config
     name = config.positions if scheme == OWN else scheme

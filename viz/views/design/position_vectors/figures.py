@@ -1,4 +1,4 @@
-"""Figures of position schemes: their vectors, the similarity of these by distance, and the wavelengths of pairs."""
+"""Figures of position encodings: their vectors, the vectors' similarity by distance, and the pairs' wavelengths."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from viz.theme import HUES, scales
 HEIGHT, NARROW = 420, 380
 COLORS = {"learned": GREEN, "sinusoidal": ORANGE, "rope": BLUE, "unscaled": HUES[7]}
 SECOND = PINK
-_CROWDED = 64  # pairs beyond which their markers merge into a line
+_CROWDED = 64  # maximum number of pairs with full-size markers
 
 
 @dataclass(frozen=True, eq=False)
 class SchemeLine:
-    """One scheme in a figure of several. `scheme` is a key of COLORS."""
+    """One curve in a figure that compares schemes. `scheme` is a key of COLORS."""
 
     name: str
     scheme: str
-    x: np.ndarray  # distances [N]
-    y: np.ndarray  # [N]
+    x: np.ndarray  # distances, [N]
+    y: np.ndarray  # cosines, [N]
     band: tuple[np.ndarray, np.ndarray] | None = None  # 10% and 90% quantiles, [N] each
-    bold: bool = True  # False: drawn for comparison
-    pale: bool = False  # True: the second line of its scheme
+    bold: bool = True  # whether it is the selected scheme rather than one drawn for comparison
+    pale: bool = False  # whether it is the second curve of its scheme
 
     @property
     def color(self) -> str:
@@ -37,7 +37,7 @@ class SchemeLine:
 
 
 def alternates(values: np.ndarray) -> bool:
-    """Return whether a curve changes direction at nearly every step: even and odd distances then form two lines. [N]"""
+    """Return whether a curve changes direction at nearly every step, as if even and odd distances were two lines."""
     steps = np.sign(np.diff(values))
     return len(steps) > 8 and float((steps[1:] != steps[:-1]).mean()) > 0.9
 
@@ -53,7 +53,7 @@ def _map(z: np.ndarray, x: Sequence[int], y: Sequence[int], hover: str) -> go.He
 
 
 def _signed(heat: go.Heatmap, end: float, x: str, y: str) -> go.Figure:
-    """Draw a map with rows from top to bottom and a color scale from -end to end."""
+    """Draw a heatmap with rows from top to bottom and a color scale from `-end` to `end`."""
     bar = {"thickness": 10, "len": 1, "y": 0.5, "tickformat": ".2~g"}
     return figure(
         [heat],
@@ -69,9 +69,9 @@ def _signed(heat: go.Heatmap, end: float, x: str, y: str) -> go.Figure:
 def matrix_figure(
     table: np.ndarray, positions: Sequence[int], dimensions: Sequence[int], end: float, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw a table of position vectors, positions down and dimensions across. table [P, D].
+    """Draw a table of position vectors, positions down and dimensions across. table [P, D]
 
-    `words`: "position", "dimension", "value".
+    Keys of `words`: `position`, `dimension`, `value`.
     """
     names = {key: plotly_text(words[key]) for key in ("position", "dimension", "value")}
     hover = "{position} %{{y}}, {dimension} %{{x}}<br>{value}: %{{z:.4f}}".format(**names)
@@ -79,16 +79,16 @@ def matrix_figure(
 
 
 def pairs_figure(cosines: np.ndarray, positions: Sequence[int], words: Mapping[str, str]) -> go.Figure:
-    """Draw the cosine of every pair of positions. cosines [P, P]. `words`: "position", "other", "cosine"."""
+    """Draw the cosine of every pair of positions. cosines [P, P]. Keys of `words`: `position`, `other`, `cosine`."""
     names = {key: plotly_text(words[key]) for key in ("position", "other", "cosine")}
     hover = "{position} %{{y}}, {other} %{{x}}<br>{cosine}: %{{z:.3f}}".format(**names)
     return _signed(_map(cosines, positions, positions, hover), 1.0, words["other"], words["position"])
 
 
 def similarity_figure(lines: Sequence[SchemeLine], bound: SchemeLine | None, words: Mapping[str, str]) -> go.Figure:
-    """Draw the cosine against distance, one line per scheme, and the bound in a panel below if given.
+    """Draw the cosine as a function of distance, one line per scheme, with the bound, if given, in a panel below.
 
-    `words`: "distance", "cosine", "bound", "band".
+    Keys of `words`: `distance`, `cosine`, `bound`, `band`.
     """
     traces, hover = [], "d = %{x:,}: %{y:.3f}"
     for each in lines:
@@ -110,18 +110,18 @@ def similarity_figure(lines: Sequence[SchemeLine], bound: SchemeLine | None, wor
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """Wavelengths of one scheme's pairs."""
+    """The wavelengths of one scheme's pairs."""
 
     name: str
     scheme: str
-    wavelength: np.ndarray  # [n]
+    wavelength: np.ndarray  # positions per full turn, [n]
     bold: bool = True
 
 
 def waves_figure(waves: Sequence[Waves], context: int, words: Mapping[str, str]) -> go.Figure:
-    """Draw the wavelength of each pair on a logarithmic axis, with open markers for pairs that turn less than once.
+    """Draw the wavelength of each pair on a logarithmic axis; markers above the context length are open.
 
-    `words`: "pair_share", "wavelength", "pair", "positions", "context", "turns".
+    Keys of `words`: `pair_share`, `wavelength`, `pair`, `positions`, `context`, `turns`.
     """
     traces = [_wave(each, context, words) for each in waves]
     label = words["context"].format(n=whole(context))
@@ -133,7 +133,10 @@ def waves_figure(waves: Sequence[Waves], context: int, words: Mapping[str, str])
 
 
 def _wave(waves: Waves, context: int, words: Mapping[str, str]) -> go.Scatter:
-    """Draw the wavelengths of one scheme. Crowded pairs have small markers, without `bold` no markers."""
+    """Draw the wavelengths of one scheme.
+
+    Markers are small if there are many pairs or the curve is not bold, and omitted if both hold.
+    """
     n, label, color = len(waves.wavelength), plotly_text(waves.name), COLORS[waves.scheme]
     hovers = [
         f"{label}<br>{plotly_text(words['pair'].format(i=i, n=n))}<br>{exact(length)} {plotly_text(words['positions'])}"
@@ -152,9 +155,9 @@ def _wave(waves: Waves, context: int, words: Mapping[str, str]) -> go.Scatter:
 
 
 def spectrum_figure(wavelength: np.ndarray, share: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Draw the share of the variance over positions by wavelength on two logarithmic axes. [F] each
+    """Draw the fraction of the variance over positions at each wavelength on two logarithmic axes. [F] each
 
-    `words`: "wavelength", "share", "positions".
+    Keys of `words`: `wavelength`, `share`, `positions`.
     """
     hover = f"%{{x:,.4g}} {plotly_text(words['positions'])}: %{{y:.2%}}"
     more = {"mode": "lines+markers", "showlegend": False}

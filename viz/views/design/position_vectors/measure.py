@@ -1,4 +1,4 @@
-"""Measurements of a position scheme over the first positions of a model."""
+"""Measurements of a position encoding at the first positions of a model."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -24,85 +24,85 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 
 OWN, ALL = "own", "all"
-RANGES = (64, 256, 1024)  # first positions; the full context is offered as well
+RANGES = (64, 256, 1024)  # selectable numbers of first positions, besides the full context
 FORMULAS = ("sinusoidal", "rope")
-MOST_CELLS = 140_000  # of a map
+MOST_CELLS = 140_000  # maximum number of cells in a map
 MOST_ROWS = 512
-MOST_PAIRS = 256  # positions in the map of all pairs
-MOST_POINTS = 2048  # points of a curve by distance
-MOST_LEARNED = 2048  # rows of a learned table to compare in pairs
+MOST_PAIRS = 256  # maximum number of positions in the map of all pairs
+MOST_POINTS = 2048  # maximum number of points on a curve by distance
+MOST_LEARNED = 2048  # maximum number of rows of a learned table to compare in pairs
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Vectors of some positions and dimensions."""
+    """Position vectors at the selected positions and dimensions."""
 
     rows: list[int]  # positions
     columns: list[int]  # dimensions
     table: np.ndarray  # float32 [rows, columns]
     width: int  # total number of dimensions
-    largest: float  # |value| over all dimensions
-    end: float  # limit of the color scale, see color_end
+    largest: float  # largest |value| over all dimensions
+    end: float  # limit of the color scale, see `color_end`
 
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """The sines or RoPE by formula, with the sizes of the model."""
+    """Sinusoidal vectors or RoPE by their formula, with the model's sizes."""
 
     scheme: str
-    kernel: np.ndarray  # mean cosine by distance [N]
-    wavelengths: np.ndarray  # positions per full turn of each pair [n]
-    bound: np.ndarray | None  # for RoPE, by distance [N]
+    kernel: np.ndarray  # mean cosine by distance, [N]
+    wavelengths: np.ndarray  # positions per full turn of each pair, [n]
+    bound: np.ndarray | None  # bound by distance, [N]; None unless the scheme is RoPE
 
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """A scheme over the first positions, and the formulas for comparison."""
+    """A position scheme at the first positions, with the formulas for comparison."""
 
     scheme: str
-    is_own: bool  # whether the model uses it
+    is_own: bool  # whether the model uses this scheme
     length: int
-    vectors: Vectors | None  # None for the scheme none, or a learned one without a table
-    pairs: list[int]  # positions to compare with each other
-    cosines: np.ndarray | None  # of every two of these positions [P, P]
-    similarity: Similarity | None  # for the learned table
-    distances: np.ndarray  # for the formulas [N]
+    vectors: Vectors | None  # None for the scheme `none`, and for `learned` if the model has no table
+    pairs: list[int]  # positions to compare in pairs, [P]
+    cosines: np.ndarray | None  # cosines of the vectors at these positions, [P, P]
+    similarity: Similarity | None  # of the learned table; None for other schemes
+    distances: np.ndarray  # distances at which the formulas are evaluated, [N]
     formulas: tuple[Formula, ...]
-    unscaled: np.ndarray | None  # wavelengths of the model's RoPE before its scaling [n]
+    unscaled: np.ndarray | None  # wavelengths of the model's RoPE without its scaling, [n]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
     """Statistics of the full learned table."""
 
-    lengths: tuple[float, float, float]  # norms of its first, middle and last vector
+    lengths: tuple[float, float, float]  # norms of the first, middle and last vector
     token: float  # mean norm of a token embedding
-    first: float  # share of the variance over positions in the first principal component
-    four: float  # the same for the first four
-    half: int  # number of components that hold half of the variance
-    spectrum: Spectrum | None  # None for a single position
+    first: float  # fraction of the variance over positions in the first principal component
+    four: float  # fraction in the first four principal components
+    half: int  # minimum number of components that explain half of the variance
+    spectrum: Spectrum | None  # None if the table has a single position
 
 
 # --- positions to show ---
 
 
 def lengths_of(config: ModelConfig) -> tuple[str, ...]:
-    """Return the selectable ranges: some numbers of first positions, and the full context."""
+    """Return the selectable ranges of positions: those of RANGES below the context length, and all positions."""
     return (*(str(n) for n in RANGES if n < config.n_ctx), ALL)
 
 
 def first_length(config: ModelConfig) -> str:
-    """Return the default range."""
+    """Return the default range of positions."""
     return "256" if config.n_ctx > 256 else ALL
 
 
 def rows_of(length: int, width: int) -> list[int]:
-    """Select the positions of a map: all of them, or every k-th if there are too many."""
+    """Select the positions of a map: all of them, or every k-th if the map would be too large."""
     return _every(length, max(1, min(MOST_ROWS, MOST_CELLS // max(width, 1))))
 
 
 def columns_of(width: int) -> list[int]:
-    """Select the dimensions of a map: all of them, or every k-th if there are too many."""
+    """Select the dimensions of a map: all of them, or every k-th if the map would be too large."""
     return list(range(0, width, -(-width // (MOST_CELLS // 64))))
 
 
@@ -112,13 +112,19 @@ def pairs_of(length: int) -> list[int]:
 
 
 def _every(length: int, room: int) -> list[int]:
-    """Return every k-th position, at most `room` of them. k is odd because some tables alternate between positions."""
+    """Return every k-th position, at most `room` of them.
+
+    If k is not 1, it is odd because the values of some tables alternate between even and odd positions.
+    """
     step = -(-length // room)
     return list(range(0, length, step + (step % 2 == 0)))
 
 
 def distances_of(length: int) -> np.ndarray:
-    """Return distances from 0 to length - 1: all up to MOST_POINTS, else in growing steps after the short ones. [N]"""
+    """Return the distances from 0 to `length` - 1. [N]
+
+    If they exceed MOST_POINTS, return all in the first half of the points and then geometrically increasing ones.
+    """
     if length <= MOST_POINTS:
         return np.arange(length)
     half = MOST_POINTS // 2
@@ -126,7 +132,7 @@ def distances_of(length: int) -> np.ndarray:
 
 
 def color_end(table: np.ndarray) -> float:
-    """Return the limit of the color scale for a map of vectors: all but 0.5% of the values lie within it."""
+    """Return the limit of the color scale for a map of vectors, the 99.5% quantile of the absolute values."""
     return float(np.quantile(np.abs(table), 0.995)) or float(np.abs(table).max()) or 1.0
 
 
@@ -134,7 +140,7 @@ def color_end(table: np.ndarray) -> float:
 
 
 def measure(scene: Scene, settings: Settings) -> Positions:
-    """Compute the selected scheme at the first positions. Raises InputError for RoPE if heads have one dimension."""
+    """Compute the selected scheme at the first positions. Raises InputError for RoPE if d_head is 1."""
     model, config = scene.model.model, scene.model.config
     scheme = config.positions if settings.scheme == OWN else settings.scheme
     length = config.n_ctx if settings.length == ALL else int(settings.length)
@@ -173,14 +179,14 @@ def _formula(config: ModelConfig, scheme: str, distances: np.ndarray) -> Formula
 
 
 def _unscaled(config: ModelConfig) -> np.ndarray | None:
-    """Return the wavelengths of the model's RoPE without its scaling; None for a model without RoPE or scaling. [n]"""
+    """Return the wavelengths of the model's RoPE without its scaling; None if it has no RoPE or no scaling. [n]"""
     if config.positions != "rope" or not config.rope_scaling:
         return None
     return wavelengths(frequencies(dataclasses.replace(config, rope_scaling=None), "rope"))
 
 
 def measure_table(scene: Scene, settings: Settings) -> Table | None:
-    """Compute norms, principal components and spectrum of the full learned table; None for a model without one."""
+    """Compute norms, principal components and spectrum of the full learned table; None for a model without a table."""
     model, config = scene.model.model, scene.model.config
     if config.positions != "learned":
         return None

@@ -1,4 +1,4 @@
-"""View of position schemes: their vectors, the similarity of these by distance, and the wavelengths of pairs."""
+"""View of position encodings: their vectors, the vectors' similarity by distance, and the pairs' wavelengths."""
 
 from model.design.positions import THETA, Similarity, as_rope
 from viz.numbers import number, percent, whole
@@ -72,7 +72,7 @@ def _title(seen: Seen, key: str = "title") -> str:
 
 
 def _source(seen: Seen, scheme: str) -> str:
-    """Format the source of the numbers: the model's weights, or a formula and its settings."""
+    """Format the source of the data: the model's weights, or a formula and its settings."""
     words, config, model = seen.words.within("sources"), seen.facts.config, seen.facts.label
     if scheme == "learned":
         return words["learned" if config.positions == "learned" else "compared"].format(model=model)
@@ -98,7 +98,7 @@ def _scaling(seen: Seen) -> str:
 
 
 def _beside(seen: Seen, scheme: str) -> str:
-    """Format the name of a formula drawn for comparison, with its settings unless the model uses it."""
+    """Format the name of a formula drawn for comparison; if the model does not use it, include its settings."""
     config = seen.facts.config
     if scheme == config.positions:
         return scheme_name(seen.words, scheme)
@@ -110,7 +110,7 @@ def _lines(seen: Seen, lines: list[str], names: str) -> str:
 
 
 def _nothing(seen: Seen) -> Payload:
-    """Return the placeholder that explains why there are no vectors."""
+    """Build the placeholder that explains why there are no vectors."""
     words, facts = seen.words, seen.facts
     if seen.result.scheme == "none":
         return {"empty": {"text": words["no_vectors"], "hint": words["no_vectors_hint"]}}
@@ -149,7 +149,7 @@ def matrix(seen: Seen) -> Payload:
 
 
 def alike(seen: Seen) -> Payload:
-    """Draw the cosine by distance of the selected scheme, beside the formulas."""
+    """Draw the cosine by distance for the selected scheme, with the formulas for comparison."""
     result, words = seen.result, seen.here
     lines = []
     for each in sorted(result.formulas, key=lambda each: each.scheme == result.scheme):
@@ -187,8 +187,8 @@ def _alike_lines(seen: Seen) -> str:
 
 
 def learned_lines(words: Words, result: Similarity) -> list[SchemeLine]:
-    """Return the curve of the learned table, or two curves if even and odd distances differ."""
-    limit = max(1, 3 * len(result.distance) // 4)  # few pairs of positions have a longer distance
+    """Build the curve of the learned table, or two curves if even and odd distances differ."""
+    limit = max(1, 3 * len(result.distance) // 4)  # larger distances occur in too few pairs of positions
     name = scheme_name(words, "learned")
     curves = [(slice(0, limit), name, False)]
     if alternates(result.mean[1:limit]):
@@ -222,7 +222,7 @@ def pairs(seen: Seen) -> Payload:
 
 
 def waves(seen: Seen) -> Payload:
-    """Draw the wavelengths of RoPE and of the sines, or the spectrum of a learned table."""
+    """Draw the wavelengths of RoPE and of sinusoidal vectors, or the spectrum of a learned table."""
     result, table, words, config = seen.result, seen.results["table"], seen.here, seen.facts.config
     if result.scheme == "learned" and table and table.spectrum:
         return _spectrum(seen, table)
@@ -249,7 +249,7 @@ def waves(seen: Seen) -> Payload:
 
 
 def _spectrum(seen: Seen, table: Table) -> Payload:
-    """Draw the spectrum of a learned table along the positions."""
+    """Draw the spectrum of a learned table over positions."""
     words, n = seen.here, seen.facts.config.n_ctx
     return {
         "figure": spectrum_figure(table.spectrum.wavelength, table.spectrum.share, words),
@@ -265,7 +265,7 @@ def _spectrum(seen: Seen, table: Table) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Describe the selected scheme in a few numbers."""
+    """Summarize the selected scheme in a few numbers."""
     result = seen.result
     if result.scheme == "learned" and result.is_own:
         items = _learned_facts(seen, seen.results["table"])
@@ -298,7 +298,7 @@ def _learned_facts(seen: Seen, table: Table) -> list[list[str]]:
 
 
 def _formula_facts(seen: Seen) -> list[list[str]]:
-    """Describe the wavelengths of the sines or of RoPE, and the pairs that turn less than once in the context."""
+    """Describe the pairs' wavelengths, and the pairs that make less than one turn in the context."""
     words, config, scheme = seen.here, seen.facts.config, seen.result.scheme
     result = next(each.wavelengths for each in seen.result.formulas if each.scheme == scheme)
     n, slow = len(result), int((result > config.n_ctx).sum())
@@ -318,7 +318,7 @@ def _formula_facts(seen: Seen) -> list[list[str]]:
 
 
 def _none_facts(seen: Seen) -> list[list[str]]:
-    """Describe the model's own scheme, and for "none" the mask, which conveys order without a scheme."""
+    """Describe the model's own scheme and, for `none`, the causal mask, which conveys order without a scheme."""
     words, facts = seen.here, seen.facts
     items = [[words["mask"], words["mask_text"]]] if seen.result.scheme == "none" else []
     scheme = scheme_name(seen.words, facts.config.positions)

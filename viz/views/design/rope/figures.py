@@ -1,4 +1,4 @@
-"""Figures of a query and a key rotated in pairs: each pair's share of the score, the score by distance and by shift."""
+"""Figures of rotated pairs of a query and a key: contributions to the score, and the score by distance and shift."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,27 +18,29 @@ _PALE = "rgba(128,134,150,0.35)"
 
 @dataclass(frozen=True, eq=False)
 class DistanceCurve:
-    """The score by distance, of all pairs and of the slow ones alone."""
+    """The score by distance, for all pairs and for the slow pairs alone."""
 
-    score: np.ndarray  # [N], distances 0 .. N - 1
-    slow: np.ndarray  # [N]
-    distance: int  # from the key to the query in the prompt
+    score: np.ndarray  # [N], at distances 0 .. N - 1
+    slow: np.ndarray  # [N], one entry per shift
+    distance: int  # actual distance from the key to the query
 
 
 @dataclass(frozen=True, eq=False)
 class Shifted:
-    """Change of a score when both positions shift, and its bound, in one number format."""
+    """The change of a score when both positions shift, and the bound on it, in one number format."""
 
     name: str
     bound_name: str
-    errors: np.ndarray  # [N]
-    bound: np.ndarray  # [N]
+    errors: np.ndarray  # [N], one entry per shift
+    bound: np.ndarray  # [N], one entry per shift
 
 
 def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], words: Mapping[str, str]) -> go.Figure:
     """Draw the contribution of each pair to the score before and after rotation, and the running sum.
 
-    before, after and `names`: one entry per bar. `words`: "pair_axis", "adds", "before", "after", "sum", "running".
+    `before`, `after` and `names` have one entry per bar. Keys of `words`: `pair_axis`, `adds`, `before`, `after`,
+    `sum`,
+    `running`.
     """
     n, labels = len(names), [plotly_text(name) for name in names]
     x, total = list(range(n)), float(after.sum())
@@ -68,7 +70,7 @@ def bars_figure(before: np.ndarray, after: np.ndarray, names: Sequence[str], wor
 
 
 def distance_figure(curve: DistanceCurve, words: Mapping[str, str], slow_name: str) -> go.Figure:
-    """Draw the score by distance as only the key moves. `words`: "distance", "score", "all", "here"."""
+    """Draw the score by distance when only the key moves. Keys of `words`: `distance`, `score`, `all`, `here`."""
     x, hover = list(range(len(curve.score))), "d = %{x:,}: %{y:+.4f}"
     mode, score = {"mode": "lines"}, float(curve.score[curve.distance])
     dot = {"mode": "markers", "cliponaxis": False, "marker": {"size": 11, "color": KEY}}
@@ -82,7 +84,10 @@ def distance_figure(curve: DistanceCurve, words: Mapping[str, str], slow_name: s
 
 
 def shift_figure(by: Sequence[int], shifted: Sequence[Shifted], context: int, words: Mapping[str, str]) -> go.Figure:
-    """Draw the change of the score by shift on two logarithmic axes. `words`: "shift", "error", "context"."""
+    """Draw the change of the score as a function of the shift on two logarithmic axes.
+
+    Keys of `words`: `shift`, `error`, `context`.
+    """
     x, traces, hover = np.array(by), [], "s = %{x:,}: %{y:.2e}"
     for each, color in zip(shifted, (ORANGE, BLUE), strict=True):
         moved = each.errors > 0  # log 0 is undefined

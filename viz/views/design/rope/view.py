@@ -1,4 +1,4 @@
-"""View of a query and a key as rotating pairs, whose contributions to the score depend only on the distance."""
+"""View of a query and a key as rotating pairs, whose contributions to the score depend only on the token distance."""
 
 import math
 from typing import Annotated
@@ -56,7 +56,7 @@ def _head_name(seen: Seen) -> str:
 
 
 def _source(seen: Seen) -> str:
-    """Format the source of q and k, with a note if only this view rotates them and the model does not."""
+    """Format the source of q and k, with a note if the model has no RoPE and only this view rotates them."""
     if seen.result.own:
         return seen.facts.source
     return f"{seen.facts.source} · {seen.words['derived'].format(theta=whole(THETA))}"
@@ -74,12 +74,12 @@ def small(value: float) -> str:
 
 
 def most_of(values: np.ndarray) -> float:
-    """Return the largest value, 0 for an empty array. [N]"""
+    """Return the largest value; 0 for an empty array. [N]"""
     return float(values.max(initial=0.0))
 
 
 def _digits(values: np.ndarray) -> list[float]:
-    """Round the numbers that the page adds up to nine significant digits. [n]"""
+    """Round to nine significant digits the values that the page computes with. [n]"""
     return [plain(value, 9) for value in values.tolist()]
 
 
@@ -87,7 +87,7 @@ def _digits(values: np.ndarray) -> list[float]:
 
 
 def pairs(seen: Seen) -> Payload:
-    """Return the numbers that the page needs to rotate the pairs by itself."""
+    """Build the payload from which the page draws and rotates the pairs."""
     result, words = seen.result, seen.here
     note = words["note"]
     last = "contributions(pair, [pair.distance])  # by pair; last: dimensions without rotation"
@@ -119,7 +119,7 @@ def pairs(seen: Seen) -> Payload:
 
 
 def bars(seen: Seen) -> Payload:
-    """Draw the contribution of each pair before and after rotation; both sum to a score."""
+    """Draw the contribution of each pair before and after rotation; each series sums to a score."""
     result, words = seen.result, seen.here
     n = len(result.theta)
     names = [words["pair"].format(i=i, length=number(length)) for i, length in enumerate(result.wavelength.tolist())]
@@ -146,7 +146,7 @@ def bars(seen: Seen) -> Payload:
 
 
 def distance(seen: Seen) -> Payload:
-    """Draw the score as only the key moves away."""
+    """Draw the score by distance when only the key moves."""
     result, words, n_ctx = seen.result, seen.here, seen.facts.config.n_ctx
     slow = int((result.wavelength > n_ctx).sum())
     name = words["slow"].format(slow=slow, n=len(result.theta), context=whole(n_ctx))
@@ -195,7 +195,7 @@ def shift(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Describe the score, the sum, the shift and the angles in numbers."""
+    """Summarize the score, the effect of shifts and the angles in numbers."""
     result, words = seen.result, seen.here
     turn, slow = result.distance * result.theta[0] / (2 * math.pi), result.distance * math.degrees(result.theta[-1])
     values = {
@@ -252,20 +252,22 @@ def rope_pairs(
     key: int = 0,
     shifts: Annotated[int, Within(0, 1 << 20)] = 4096,
 ) -> dict:
-    """Return one query and one key of a head as pairs of dimensions RoPE rotates, and each pair's share of the score.
+    """Return a query and a key of a head as the pairs of dimensions that RoPE rotates, with each pair's contribution.
 
-    A model without RoPE does not rotate them; then theta is 10,000, own is false, and model_score is the sum of before.
+    A model without RoPE does not rotate them. In that case theta is 10,000, own is false, and model_score is the sum of
+    the contributions before rotation.
 
     Args:
         query: Position of the query; negative counts from the end.
         key: Position of the key; negative counts from the end. The later of the two positions is used as the query.
-        shifts: The largest shift of both positions to try, in powers of two.
+        shifts: The largest shift of both positions to evaluate; the shifts are powers of two.
 
     Returns:
-        pairs: wavelength, lengths |q| and |k|, angles before rotation (radians), and the pair's contribution before
-        rotation (before) and after it (adds); rest: the contribution of the dimensions without rotation. score: the
-        sum after rotation; model_score: the model's own q.k / sqrt(d_head). shift: for each precision, the shifts,
-        the change of the score (moved), and its bound by rounding.
+        pairs: wavelength, norms |q| and |k|, angles before rotation (radians), and the pair's contribution before
+        rotation (before) and after it (adds); rest: the contribution of the unrotated dimensions. score: the sum after
+        rotation; model_score: the model's own q.k / sqrt(d_head). shift: for each precision, the shifts, the change
+            of the
+        score (moved), and the bound on its rounding error.
     """
     selected = on(scene, layer, head)
     m, n = sorted((place(scene, query), place(scene, key)), reverse=True)

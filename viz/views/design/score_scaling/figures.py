@@ -1,4 +1,4 @@
-"""Figures of scores with and without scaling: their distribution, and the softmax of them."""
+"""Figures of scores with and without scaling: their distribution and their softmax."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,26 +14,26 @@ from viz.numbers import BIT
 from viz.theme import HUES
 
 BINS = 60
-KEYS = 5  # keys per row with a line of their own
+KEYS = 5  # maximum number of keys of a row that are drawn as lines
 MEASURES = ("entropy", "largest", "jacobian")
 _COLORS = {"trained": BLUE, "chosen": ORANGE}
 
 
 @dataclass(frozen=True, eq=False)
 class Both:
-    """The same numbers under sqrt(d) and under the selected scaling."""
+    """One quantity under the scaling by sqrt(d) and under the selected scaling."""
 
     trained: np.ndarray
     chosen: np.ndarray
 
 
 def to_page_unit(measure: str, values: Any) -> Any:
-    """Convert a measure to the page's unit: entropy from nats to bits, the others unchanged."""
+    """Convert a measure to the unit shown on the page: entropy from nats to bits, the others unchanged."""
     return values / BIT if measure == "entropy" else values
 
 
 def scores_figure(both: Both, words: Mapping[str, str]) -> go.Figure:
-    """Draw the histograms of the scores under both scalings. `words`: "trained", "chosen", "score", "share"."""
+    """Draw the histograms of the scores under both scalings. Keys of `words`: `trained`, `chosen`, `score`, `share`."""
     scores = {key: getattr(both, key)[~np.isnan(getattr(both, key))] for key in _COLORS}
     low, high = min(part.min() for part in scores.values()), max(part.max() for part in scores.values())
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
@@ -49,7 +49,7 @@ def scores_figure(both: Both, words: Mapping[str, str]) -> go.Figure:
 
 
 def row_figure(both: Both, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Draw one row of weights under both scalings. `words`: "trained", "chosen", "key", "weight"."""
+    """Draw one row of weights under both scalings. Keys of `words`: `trained`, `chosen`, `key`, `weight`."""
     n = len(both.trained)
     hover = f"{plotly_text(words['key'])}: %{{text}}<br>{plotly_text(words['weight'])}: %{{y:.4f}}"
     names, data = token_names(pieces[:n]), {"customdata": token_data(n)}
@@ -62,9 +62,9 @@ def row_figure(both: Both, pieces: Sequence[str], words: Mapping[str, str]) -> g
 
 
 def lookup_figure(result: Any, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Draw the weights of a row's largest keys by temperature, and the distance of the output from the best value.
+    """Draw the weights of a row's largest keys by temperature, and the output's distance from the best key's value.
 
-    `result`: temperatures, weights, best and apart. `words`: "temperature", "weight", "apart".
+    `result`: an object with temperatures, weights and apart. Keys of `words`: `temperature`, `weight`, `apart`.
     """
     trained = result.weights[int(np.abs(np.log(result.temperatures)).argmin())]
     keys = np.argsort(-trained, kind="stable")[:KEYS]
@@ -94,7 +94,8 @@ def lookup_figure(result: Any, pieces: Sequence[str], words: Mapping[str, str]) 
 def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
     """Draw the entropy in bits, largest weight and Jacobian norm of every row, one panel each.
 
-    `trained`, `chosen`: keys and MEASURES, each [T]. `words`: a name for each, "trained", "chosen", "query", "most".
+    `trained`, `chosen`: objects with keys and MEASURES, each [T], one entry per row. Keys of `words`: each of MEASURES,
+    `trained`, `chosen`, `query`, `most`.
     """
     T = len(trained.keys)
     x, names = list(range(T)), token_names(pieces)
@@ -122,9 +123,10 @@ def rows_figure(trained: Any, chosen: Any, pieces: Sequence[str], words: Mapping
 
 
 def random_figure(sizes: Sequence[int], rows: Sequence[Any], words: Mapping[str, str]) -> go.Figure:
-    """Draw the variance, entropy in bits, largest weight and Jacobian norm against the size of random vectors.
+    """Draw the variance, entropy in bits, largest weight and Jacobian norm by the dimension of random vectors.
 
-    `rows`: variance, scaled_variance, and MEASURES as (without, with). `words`: a name for each, "without", "with".
+    `rows`: objects with variance, scaled_variance, and MEASURES as pairs (without, with scaling). Keys of `words`:
+    `variance`, each of MEASURES, `size`, `without`, `with`.
     """
     pairs = {"variance": [(each.variance, each.scaled_variance) for each in rows]}
     pairs |= {name: [getattr(each, name) for each in rows] for name in MEASURES}

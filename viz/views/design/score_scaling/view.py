@@ -1,4 +1,4 @@
-"""View of the division of scores by sqrt(d_head): a head of this model, and random vectors, with and without it."""
+"""View of the division of scores by sqrt(d_head), for a head of this model and for random vectors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,20 +39,20 @@ from viz.views.design.score_scaling.figures import (
 )
 from viz.words import Words
 
-TRAINED = 0.5  # power of d in the training of every model here
+TRAINED = 0.5  # power of d_head with which all these models were trained
 POWER = Range("power", 0.0, 1.0, step=0.05, default=0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """One head's products q.k, and statistics of their softmax as trained and under the selected scaling."""
+    """The products q.k of one head, and softmax statistics as trained and under the selected scaling."""
 
-    dots: np.ndarray  # float64 [T, T], NaN for a masked key
+    dots: np.ndarray  # float64 [T, T], NaN for masked keys
     d: int
     power: float
     trained: Rows
     chosen: Rows
-    summaries: tuple[Summary, ...]  # for no scaling, sqrt(d), d and the selected one; empty for a single token
+    summaries: tuple[Summary, ...]  # at powers 0, 0.5, 1 and the selected one; empty for a single token
 
     def scores(self, power: float) -> np.ndarray:
         """Return q.k / d^power. [T, T]"""
@@ -60,12 +60,12 @@ class Scaling:
 
 
 def measure_products(scene: Scene, settings: Settings) -> np.ndarray:
-    """Compute q.k of the main head, NaN for a masked key. float64 [T, T]"""
+    """Compute q.k of the main head, NaN for masked keys. float64 [T, T]"""
     return products(scene.trace.scores(*scene.head), scene.model.config.d_head)
 
 
 def measure(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray]) -> Scaling:
-    """Compute the main head's softmax statistics under the selected scaling, from its own queries and keys."""
+    """Compute the main head's softmax statistics as trained and under the selected scaling."""
     d, power, dots = scene.model.config.d_head, settings.power, results["products"]
     powers = sorted({0.0, TRAINED, 1.0, power})
     summaries = tuple(each for exponent in powers if (each := summary(dots, d, exponent)))
@@ -73,12 +73,12 @@ def measure(scene: Scene, settings: Settings, results: Mapping[str, np.ndarray])
 
 
 def measure_random(scene: Scene, settings: Settings) -> tuple[Drawn, ...]:
-    """Measure random queries and keys of growing size; the same for every model."""
+    """Measure random queries and keys of increasing dimension, which are the same for every model."""
     return tuple(drawn())
 
 
 def measure_lookup(scene: Scene, settings: Settings) -> Lookup:
-    """Compute the selected token's row at every temperature."""
+    """Compute the selected token's row of weights at each temperature."""
     (layer, head), seen = scene.head, scene.position + 1
     return lookup(scene.trace.scores(layer, head)[scene.position, :seen], scene.trace.qkv(layer, head).v[:seen])
 
@@ -113,7 +113,7 @@ def _python(seen: Seen, line: str) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of the head's statistics under no scaling, sqrt(d), d and the selected power."""
+    """Build the table of the head's statistics without scaling and with sqrt(d), d and the selected power."""
     words, result = seen.here, seen.result.summaries
     if not result:
         return {"empty": {"text": _title(seen), "hint": words["one"]}}
@@ -203,7 +203,7 @@ def lookup_row(seen: Seen) -> Payload:
 
 
 def random(seen: Seen) -> Payload:
-    """Draw the statistics of random queries and keys of growing size."""
+    """Draw the statistics of random queries and keys of increasing dimension."""
     words, last = seen.here, seen.result[-1]
     before, after = (number(each) for each in reversed(last.jacobian))
     return {
@@ -221,17 +221,19 @@ def random(seen: Seen) -> Payload:
 def score_scaling(
     scene: Scene, layer: int = 0, head: int = 0, power: Annotated[float, Within(0, 1)] = 0.0, position: int = -1
 ) -> dict:
-    """Compute statistics of a head's softmax with q.k divided by d to another power than 1/2.
+    """Compute a head's softmax statistics when q.k is divided by d_head to a power other than 1/2.
 
     Args:
-        power: Power of d_head: 0 is no scaling, 0.5 as trained, 1 divides by d.
+        power: The power of d_head: 0 is no scaling, 0.5 as trained, 1 divides by d_head.
 
     Returns:
-        trained and chosen: means over the rows of deviation (of the scores within a row), entropy (nats), evenness
-        (fraction of the maximum), largest weight, jacobian (Frobenius norm of the softmax's derivative) and saturated
-        (share of rows with more than 0.99 on one key); null for a prompt of one token. weights: those of the position's
-        row under both. random: for random vectors of each size, the variance of q.k and the same statistics without and
-        with scaling.
+        trained and chosen: means over the rows of deviation (standard deviation of the scores within a row), entropy
+        (nats), evenness (entropy as a fraction of its maximum), largest weight, jacobian (Frobenius norm of the softmax
+        Jacobian) and saturated (fraction of rows with a weight above 0.99); null for a prompt of one token. weights:
+            the
+        row of weights at the position, under both scalings. random: for random vectors of each dimension, the
+            variance of
+        q.k and the same statistics without and with scaling.
     """
     selected = at(on(scene, layer, head), position)
     i = selected.position

@@ -1,4 +1,4 @@
-"""Edits of the run: the editor, and the next tokens before and after."""
+"""Edits of the run: the editor, and the next-token predictions before and after the edits."""
 
 from dataclasses import dataclass
 
@@ -23,15 +23,15 @@ COLUMNS = ("column_id", "column_token", "csv_p_before", "csv_p_after", "csv_logi
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """The prediction at one position without the run's edits and with them."""
+    """The logits at one position without and with the run's edits, and the KL divergence between the predictions."""
 
-    before: np.ndarray  # logits [V]
-    after: np.ndarray  # logits [V]
-    kl: float  # KL(before || after), nats
+    before: np.ndarray  # logits, [V]
+    after: np.ndarray  # logits, [V]
+    kl: float  # KL(before || after) in nats
 
     @property
     def entropies(self) -> list[float]:
-        """Entropies before and after, in nats."""
+        """Entropies of the predictions before and after the edits, in nats."""
         return [entropy(self.before), entropy(self.after)]
 
 
@@ -42,7 +42,7 @@ def measure(scene: Scene, settings: Settings) -> Predictions:
 
 
 def editor(seen: Seen) -> Payload:
-    """Build the editor: the kinds of edits, and the layers, heads, neurons and tokens that they can apply to."""
+    """Build the editor: the kinds of edits, and the layers, heads, neurons and tokens to which they apply."""
     words, config = seen.here, seen.facts.config
     kinds = [
         {
@@ -76,7 +76,7 @@ def editor(seen: Seen) -> Payload:
 
 
 def next_table(seen: Seen) -> Payload:
-    """Build the table of the most likely next tokens with and without the edits, with the shift of the prediction."""
+    """Build the table of the most likely next tokens before and after the edits, with the shift of the prediction."""
     words, facts, result = seen.here, seen.facts, seen.result
     edited, t = bool(facts.edits), facts.position
     table = next_rows(result.before, result.after)
@@ -101,11 +101,11 @@ def next_table(seen: Seen) -> Payload:
 
 
 def next_token(scene: Scene, position: int = -1, most: Rows = 10) -> dict:
-    """Compare the most likely next tokens without edits and with them, and measure the shift of the prediction.
+    """Compare the most likely next tokens before and after the edits, and measure the shift of the prediction.
 
     Returns:
-        tokens: id, text, p_before, p_after, logit_before, logit_after; entropy before and after (nats); kl: KL(before
-        || after) in nats. Without edits, both sides are the same.
+        tokens: records of id, text, p_before, p_after, logit_before, logit_after; entropy: the entropy before and after
+        (nats); kl: KL(before || after) in nats. If the run has no edits, both sides are the same.
     """
     selected, size = at(scene, position), scene.model.tokenizer.vocab_size
     result = measured(VIEW, "main", selected)

@@ -1,4 +1,4 @@
-"""Figures of a shuffled prompt: the last token's weights in both orders, and the shift of its hidden state by layer."""
+"""Figures of a shuffled prompt: the last token's weights in both orders, and its hidden state's change by layer."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,14 +10,14 @@ from viz.charts.lines import bars, line, token_data
 from viz.labels import plotly_text
 from viz.numbers import exact
 
-FLOOR = 1e-8  # stands in for a distance of exactly 0 on the logarithmic axis
+FLOOR = 1e-8  # replaces a distance of exactly 0 on the logarithmic axis
 _HUES, _HEIGHT = {"model": RED, "no_positions": GREEN, "no_mask": BLUE}, 340
 
 
 def weights_figure(weights: np.ndarray, pieces: Sequence[str], words: Mapping[str, str]) -> go.Figure:
-    """Draw the weight of every token in the written and in the new order. weights [2, T]
+    """Draw the weight on every token in the original and in the shuffled order. weights [2, T]
 
-    `words`: "written", "shuffled", "key", "weight".
+    Keys of `words`: `written`, `shuffled`, `key`, `weight`.
     """
     T = len(pieces)
     hover = f"{plotly_text(words['key'])}: %{{text}}<br>{plotly_text(words['weight'])}: %{{y:.4f}}"
@@ -32,9 +32,9 @@ def weights_figure(weights: np.ndarray, pieces: Sequence[str], words: Mapping[st
 
 
 def distance_figure(distances: Mapping[str, np.ndarray], words: Mapping[str, str]) -> go.Figure:
-    """Draw the relative distance that the last token's hidden state moves after each layer. Each way of WAYS -> [L]
+    """Draw the relative change of the last token's hidden state after each layer. {way: [L]}
 
-    `words`: the names of the ways, "block", "distance".
+    Keys of `words`: the ways, `block`, `distance`.
     """
     traces = []
     for way, values in distances.items():

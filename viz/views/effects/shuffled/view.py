@@ -1,4 +1,4 @@
-"""The prompt in another order: its effect on the last token with positions, without them, and without the mask."""
+"""The prompt in shuffled order: the effect on the last token with positions, without them, and without the mask."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -26,15 +26,15 @@ WAY = Choice("way", lambda scene: ways_of(scene.model.config), default="no_posit
 
 @dataclass(frozen=True, eq=False)
 class ShuffledOrders:
-    """The prompt in two orders, with a Shuffled for each way of using positions; no ways if the prompt is too short."""
+    """The prompt in two orders, with a `Shuffled` per way of using positions; no ways if the prompt is too short."""
 
-    order: np.ndarray  # index of the token at each place, int64 [T]
-    first: int  # number of tokens at the beginning that keep their place
+    order: np.ndarray  # index of the original token at each position, int64 [T]
+    first: int  # number of tokens at the beginning that keep their positions
     ways: tuple[Shuffled, ...]
 
 
 def measure(scene: Scene, settings: Settings) -> ShuffledOrders:
-    """Run both orders through the model without edits. A token that begins every text keeps its place."""
+    """Run both orders through the model without edits. The token that begins every text keeps its position."""
     lm, ids = scene.model, scene.tokens.ids.tolist()
     first = int(ids[0] == lm.tokenizer.begin_id)
     if len(ids) - first < LEAST:
@@ -44,7 +44,7 @@ def measure(scene: Scene, settings: Settings) -> ShuffledOrders:
 
 
 def chosen(seen: Seen) -> Shuffled:
-    """Return the result for the way that the form selects."""
+    """Return the result for the way selected in the form."""
     return next(each for each in seen.result.ways if each.way == seen.settings.way)
 
 
@@ -58,7 +58,7 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
 
 
 def _python(seen: Seen, last: str) -> str:
-    """Write the Python lines that run both orders, followed by `last`."""
+    """Write the Python lines that run the model on both orders, followed by `last`."""
     lines = [
         "ids = run.tokens.ids.tolist()",
         f"order = new_order(len(ids), {seen.settings.seed}, {seen.result.first})",
@@ -73,7 +73,7 @@ def _empty(seen: Seen) -> Payload:
 
 
 def orders(seen: Seen) -> Payload:
-    """Show the prompt as written and as the model reads it."""
+    """Show the prompt in the original and in the shuffled order."""
     words, pieces, order = seen.here, seen.facts.pieces, seen.result.order
     if not seen.result.ways:
         return _empty(seen)
@@ -89,7 +89,7 @@ def orders(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of changes due to the order, with one row per way."""
+    """Build the table of the changes caused by the order, with one row per way."""
     words, result = seen.here, seen.result
     if not result.ways:
         return _empty(seen)
@@ -116,7 +116,7 @@ def table(seen: Seen) -> Payload:
 
 
 def weights(seen: Seen) -> Payload:
-    """Draw the last token's weights of the main head in both orders, each at the token that it is on."""
+    """Draw the last token's weights in both orders for the main head, matched by token."""
     if not seen.result.ways:
         return _empty(seen)
     words, (layer, head), each = seen.here, seen.facts.head, chosen(seen)
@@ -135,7 +135,7 @@ def weights(seen: Seen) -> Payload:
 
 
 def distance(seen: Seen) -> Payload:
-    """Draw the distance that the hidden state of the last token moves, layer by layer."""
+    """Draw the relative change of the last token's hidden state after each layer."""
     if not seen.result.ways:
         return _empty(seen)
     words, note = seen.here, "note" if seen.facts.config.n_layer > 1 else "note_one"
@@ -160,13 +160,16 @@ def shuffled_prompt(scene: Scene, seed: Annotated[int, Within(0, MOST_SEED)] = 0
     """Shuffle the prompt, and measure the effect on its last token with positions, without them, and without the mask.
 
     Args:
-        seed: Seed of the order; the last token keeps its place.
+        seed: Seed of the shuffle; the last token keeps its position.
 
     Returns:
-        order: the index of the token at each place; ways: way (model, no_positions, no_mask), first_written and
-        first_shuffled (the most likely next token with its id, text and probability), kl (written to shuffled, nats),
-        gaps (the largest change of a weight of the last query, by layer) and distance (of its hidden state, relative to
-        its length, after each layer). No ways for a prompt that is too short.
+        order: the index of the original token at each position; ways: records of way (model, no_positions, no_mask),
+        first_written and first_shuffled (the most likely next token with its id, text and probability), kl (from the
+        original to the shuffled order, nats), gaps (the largest change of an attention weight of the last query, by
+            layer)
+        and distance (the change of its hidden state relative to its norm, after each layer). ways is empty if the
+            prompt
+        is too short.
     """
     result: ShuffledOrders = measured(VIEW, "main", scene, seed=seed)
     return {"order": result.order, "ways": [_record(scene, each) for each in result.ways]}

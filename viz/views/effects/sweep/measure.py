@@ -1,4 +1,4 @@
-"""A sweep over all heads: the watched number, and its change when each head is replaced."""
+"""An ablation sweep over all heads: the target metric, and its change when each head is ablated."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _NAMES = tuple(each.name for each in SETTINGS)
 
 @dataclass(frozen=True)
 class Unfit:
-    """The reason why no number can be watched: a word of the view."""
+    """The reason why the target metric is undefined: a word key of the view."""
 
     word: str
 
@@ -34,20 +34,20 @@ class Unfit:
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """The result of a sweep."""
+    """The target metric and its changes in an ablation sweep."""
 
-    start: float  # the number before any head is replaced
-    effects: np.ndarray  # [L, H]
+    start: float  # target metric before any head is ablated
+    effects: np.ndarray  # changes of the target metric, [L, H]
 
 
 def roles(kind: str) -> tuple[str, ...]:
-    """Return the roles of the selected tokens that a kind of number depends on."""
+    """Return the roles of the selected tokens on which a kind of target metric depends."""
     needs = TARGETS[kind].needs
     return tuple(role for role, name in zip(WATCHED, ("token", "distractor"), strict=True) if name in needs)
 
 
 def question_of(scene: Scene, settings: Settings) -> Settings:
-    """Reduce the settings to the watched number: its kind, and the position and selected tokens that it depends on."""
+    """Reduce the settings to the target metric: its kind, and the position and selected tokens on which it depends."""
     shown = roles(settings.kind)
     tokens = tuple((role, getattr(scene.picked, role) if role in shown else None) for role in WATCHED)
     position = -1 if settings.kind == "loss" else scene.position
@@ -55,14 +55,15 @@ def question_of(scene: Scene, settings: Settings) -> Settings:
 
 
 def sweep_question(scene: Scene, settings: Settings) -> Settings:
-    """Reduce the settings to the watched number and the replacement of the heads."""
+    """Reduce the settings to the target metric and the ablation."""
     return Settings((("how", settings.how), *question_of(scene, settings).items_))
 
 
 def measure_target(scene: Scene, question: Settings) -> Target | Unfit:
-    """Return the watched number, or the reason why it cannot be watched.
+    """Return the target metric, or the reason why it is undefined.
 
-    The default target is the most likely next token without edits, the default distractor the most likely other one.
+    The default target is the most likely next token without edits. The default distractor is the most likely other
+    token.
     """
     needs = TARGETS[question.kind].needs
     if question.kind == "loss":
@@ -80,7 +81,7 @@ def measure_target(scene: Scene, question: Settings) -> Target | Unfit:
 
 
 def measure_sweep(scene: Scene, question: Settings, results: Mapping[str, Any], progress: Progress) -> Swept:
-    """Replace every head in turn; raises InputError if no number can be watched."""
+    """Ablate every head in turn; raises InputError if the target metric is undefined."""
     target: Target | Unfit = results["target"]
     if isinstance(target, Unfit):
         raise InputError(target.sentence(Words(scene.words, "sweep")))

@@ -1,4 +1,4 @@
-"""A sweep over all heads: the effect of each one's absence on a number of the output."""
+"""An ablation sweep over all heads: the effect of each head's ablation on an output metric."""
 
 from typing import Annotated
 
@@ -25,7 +25,7 @@ _WRITTEN = {"logit": logit, "difference": logit, "probability": number, "kl": na
 
 
 def job(seen: Seen) -> Payload:
-    """Name the watched number and the number of heads, or explain why nothing can be watched."""
+    """Name the target metric and the number of heads, or explain why the metric is undefined."""
     target: Target | Unfit = seen.results["target"]
     if isinstance(target, Unfit):
         return {"unready": True, "text": target.sentence(seen.words)}
@@ -35,13 +35,13 @@ def job(seen: Seen) -> Payload:
 
 
 def _usual(seen: Seen) -> Usual:
-    """Return the default tokens, which are watched without a selection."""
+    """Return the default tokens of the target metric, used when nothing is selected."""
     target: Target | Unfit = seen.results["target"]
     return {} if isinstance(target, Unfit) else {"target": target.token, "distractor": target.distractor}
 
 
 def _named(seen: Seen, target: Target) -> dict[str, object]:
-    """Return the values that fill in a sentence about a target."""
+    """Return the values for sentences about a target metric."""
     values: dict[str, object] = {"position": target.position}
     for name in ("token", "distractor"):
         token = getattr(target, name)
@@ -51,12 +51,12 @@ def _named(seen: Seen, target: Target) -> dict[str, object]:
 
 
 def _watching(seen: Seen, target: Target) -> str:
-    """Describe the watched number, with the ids of its tokens."""
+    """Describe the target metric, with the ids of its tokens."""
     return seen.words[f"watching_{target.kind}"].format(**_named(seen, target))
 
 
 def effect_map(seen: Seen) -> Payload:
-    """Draw the map of all heads' effects with a list of the strongest; before the sweep, explain what it will show."""
+    """Draw the map of all heads' effects and list the strongest heads; before the sweep, explain the map."""
     target, swept, words = seen.results["target"], seen.results["sweep"], seen.here
     if swept is None or isinstance(target, Unfit):
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
@@ -85,7 +85,10 @@ def effect_map(seen: Seen) -> Payload:
 
 
 def added(effects: np.ndarray) -> np.ndarray:
-    """Compute what each head adds to the number: minus the change in its absence, without negative zeros. [L, H]"""
+    """Compute each head's contribution to the metric, the negated effect of its ablation. [L, H]
+
+    Negative zeros become 0.
+    """
     return 0 - effects
 
 
@@ -120,17 +123,17 @@ def sweep(
     distractor: str = "",
     most: Rows = 20,
 ) -> dict:
-    """Measure the effect of each head's absence on one number of the output, one head at a time.
+    """Measure the effect of each head's ablation on an output metric, one head at a time.
 
     Args:
         how: The replacement of each head's output: zero, or its mean over the prompt.
-        watch: The number: logit or probability of the token, difference of two logits, kl (divergence from the
+        watch: The output metric: logit or probability of the token, difference of two logits, kl (divergence from the
             prediction with all heads, nats), loss of the whole prompt (nats per token).
-        distractor: The second token of a difference. Empty: the most likely other one.
+        distractor: The second token of a difference. Empty: the most likely other token.
 
     Returns:
-        start: the number with all heads in place; effects: its change by layer and head (kl: the divergence);
-        strongest: the heads with the largest effects in size.
+        start: the metric with all heads in place; effects: its change by layer and head (for kl, the divergence);
+        strongest: the heads with the largest absolute effects.
     """
     shown = roles(watch)
     selected = watching(at(scene, position), token if shown else "", distractor if len(shown) > 1 else "")

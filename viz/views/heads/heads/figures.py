@@ -1,4 +1,4 @@
-"""Figures of what heads do: all heads in numbers, one metric against another, and the wiring between heads."""
+"""Figures of all heads: the table of metrics, one metric against another, and the composition scores between heads."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from viz.labels import plotly_text
 from viz.numbers import exact, number
 from viz.theme import HUES, RAMPS, colorscale, frame, scales
 
-Head = tuple[int, int]  # layer, head
+Head = tuple[int, int]  # (layer, head)
 KINDS = ("q", "k", "v")
-_BETWEEN = 48  # pixels between two maps, with room for the title of the lower one
+_BETWEEN = 48  # pixels between two stacked maps, including the title of the lower one
 
 
 @dataclass(frozen=True)
@@ -27,39 +27,39 @@ class Metric:
     key: str
     label: str
     help: str
-    unit: str  # as an axis shows it
-    kind: str  # "share" 0 to 1, "size" 0 and up, "signed" -1 to 1
-    missing: str = ""  # why some heads may lack a number
+    unit: str  # as shown on an axis
+    kind: str  # "share": 0 to 1; "size": nonnegative; "signed": -1 to 1
+    missing: str = ""  # why the metric may be undefined for some heads
 
 
 @dataclass(frozen=True, eq=False)
 class HeadNumbers:
-    """Numbers of every head. The frames are indexed (layer, head) and have one column per metric, named by its key."""
+    """Metrics of every head. The frames are indexed by (layer, head), with one column per metric, named by its key."""
 
     values: pd.DataFrame
-    spread: pd.DataFrame | None  # standard deviation between sequences; None for one prompt
+    spread: pd.DataFrame | None  # standard deviation over sequences; None for a single prompt
     names: Mapping[Head, Sequence[tuple[str, float, float]]] | None
-    # Names of heads as (name, score, baseline), the strongest first; None before the survey.
+    # For each named head, its (name, score, baseline) triples by decreasing score; None before the survey.
 
 
 @dataclass(frozen=True, eq=False)
 class Color:
-    """The color of points: a number per head, or each head's strongest name."""
+    """The color of points: a number per head, or the name with each head's highest score."""
 
     label: str
-    values: np.ndarray | None = None  # [N], in the order of the heads
+    values: np.ndarray | None = None  # [N], in the order of the heads' index
     signed: bool = False
-    names: tuple[tuple[str, str], ...] = ()  # (name, its text), one hue each
+    names: tuple[tuple[str, str], ...] = ()  # (key, displayed name) pairs, one hue each
     nameless: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Wiring:
-    """The wiring scores between one head and the others, by "q", "k", "v". NaN if two heads cannot be wired."""
+    """The composition scores between one head and the others, by `q`, `k`, `v`. NaN for heads that cannot compose."""
 
     head: Head
-    reads: Mapping[str, np.ndarray]  # [L, H], scores of the earlier heads that it reads
-    feeds: Mapping[str, np.ndarray]  # [L, H], scores of the later heads that read it
+    reads: Mapping[str, np.ndarray]  # [L, H], scores of earlier heads, whose output it reads
+    feeds: Mapping[str, np.ndarray]  # [L, H], scores of later heads, which read its output
     baseline: float
     baseline_sd: float
 
@@ -69,7 +69,7 @@ class Wiring:
 
 
 def head_table(measured: HeadNumbers, metrics: Sequence[Metric]) -> dict:
-    """Build the page's table of all heads: the numbers of `metrics`, their spread, and the heads' names."""
+    """Build the page's table of all heads: the given metrics, their spread, and the heads' names."""
     keys = [metric.key for metric in metrics]
     index, names = measured.values.index, measured.names
     return {
@@ -82,7 +82,10 @@ def head_table(measured: HeadNumbers, metrics: Sequence[Metric]) -> dict:
 
 
 def named(labels: pd.DataFrame) -> dict[Head, list[tuple[str, float, float]]]:
-    """Collect the names of each head, the strongest first. `labels`: label, score and baseline by (layer, head)"""
+    """Collect the names of each head by decreasing score.
+
+    `labels` is indexed by (layer, head) and has the columns label, score and baseline.
+    """
     names: dict[Head, list[tuple[str, float, float]]] = {}
     for (layer, head), row in labels.sort_values("score", ascending=False, kind="stable").iterrows():
         entry = (row["label"], float(row["score"]), float(row["baseline"]))
@@ -95,7 +98,7 @@ def named(labels: pd.DataFrame) -> dict[Head, list[tuple[str, float, float]]]:
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Heads as points: the metrics across and up, and the meaning of the color."""
+    """A scatter plot of heads: the metrics on the two axes, and the meaning of the color."""
 
     measured: HeadNumbers
     x: Metric
@@ -104,16 +107,16 @@ class Plane:
     named: str  # a template such as "head {layer}.{head}"
 
     def places(self, heads: pd.MultiIndex) -> pd.DataFrame:
-        """Return x and y of those heads that have both numbers."""
+        """Return `x` and `y` of the given heads, without those that lack one of the two metrics."""
         places = self.measured.values.loc[heads, [self.x.key, self.y.key]].dropna()
         places.columns = ["x", "y"]
         return places
 
 
 def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
-    """Draw one point per head that has both numbers, with a ring around each selected head.
+    """Draw one point per head that has both metrics, with a ring around each selected head.
 
-    Over a probe set, the rings have error bars of one standard deviation.
+    If the metrics are means over a probe set, the rings have error bars of one standard deviation.
     """
     color = plane.color
     ramps = scales("signed", "linear") if color.signed else _visible_scales()
@@ -135,13 +138,13 @@ def scatter_figure(plane: Plane, picked: Sequence[Head]) -> go.Figure:
 
 
 def _metric_axis(metric: Metric) -> dict:
-    """Build an axis with the name and unit of a metric, and with a line at zero if it is signed."""
+    """Build an axis with the name and unit of a metric, with a zero line if the metric is signed."""
     signed = metric.kind == "signed"
     return axis(f"{metric.label} ({metric.unit})", ZERO if signed else None)
 
 
 def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
-    """Draw some heads as points, in one trace."""
+    """Draw the given heads as points, in one trace."""
     places, values = plane.places(heads), plane.color.values
     index = [(int(layer), int(head)) for layer, head in places.index]
     marker = {"size": 9, "opacity": 0.9, "line": {"width": 0.6, "color": "rgba(128,128,128,0.9)"}}
@@ -160,7 +163,7 @@ def _points(plane: Plane, heads: pd.MultiIndex) -> go.Scatter:
 
 
 def _hover(plane: Plane, head: Head) -> str:
-    """Format the hover of a point: the head, both numbers with their spread, and its names or its color's number."""
+    """Format a point's hover text: the head, both metrics with their spread, and its names or its color's value."""
     measured, color = plane.measured, plane.color
     lines = [plane.named.format(layer=head[0], head=head[1])]
     for metric in dict.fromkeys((plane.x, plane.y)):
@@ -176,7 +179,7 @@ def _hover(plane: Plane, head: Head) -> str:
 
 
 def _by_name(plane: Plane) -> list[go.Scatter]:
-    """Draw one trace for each strongest name; heads without a name come first and so lie below the others."""
+    """Draw one trace per name, with the heads that score highest for it; heads without a name are drawn first."""
     color, heads = plane.color, plane.measured.values.index
     first = np.array([_first_name(plane.measured, head) for head in heads])
     named = [(name, text, HUES[n % len(HUES)]) for n, (name, text) in enumerate(color.names)]
@@ -195,7 +198,7 @@ def _first_name(measured: HeadNumbers, head: Head) -> str:
 
 
 def _rings(plane: Plane, picked: Sequence[Head]) -> go.Scatter:
-    """Draw a ring and a label in each selected head's hue, with bars of one standard deviation over a probe set."""
+    """Draw a ring and a label in each selected head's hue, with error bars of one standard deviation if available."""
     order = {head: n for n, head in enumerate(picked)}
     places = plane.places(pd.MultiIndex.from_tuples(order, names=["layer", "head"]))
     ring = go.Scatter(
@@ -223,7 +226,7 @@ def _rings(plane: Plane, picked: Sequence[Head]) -> go.Scatter:
 
 
 def _visible_scales() -> dict[str, list[list]]:
-    """Return the ramps without the end in the page's own color, so that points of value 0 are visible."""
+    """Return the color ramps without the stops near the background color, so that points of value 0 are visible."""
     return {name: colorscale(stops[2:], "linear") for name, stops in RAMPS.items()}
 
 
@@ -233,17 +236,17 @@ def _point_scale(color: Color) -> dict:
     return {"colorbar": bar} | ({"cmin": -1, "cmax": 1} if color.signed else {})
 
 
-# --- which heads work together ---------------------------------------------------------------------
+# --- composition scores between heads --------------------------------------------------------------
 
 
 def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -> go.Figure:
-    """Draw three maps of layers and heads on one signed ramp: each head's wiring score above that of random heads.
+    """Draw three maps of layers and heads on one signed color scale: each head's composition score minus the baseline.
 
-    `across` puts the maps side by side, else below one another; only the two layouts differ. `words`: q, reads_q,
-    feeds_q and so on for k and v, score, random, layer, head, above.
+    `across` places the maps side by side, otherwise one below another; the data are the same. Keys of `words`: `q`,
+    `reads_q`, `feeds_q` and the same for `k` and `v`, `score`, `random`, `layer`, `head`, `above`.
     """
     (L, H), names = wiring.reads["q"].shape, [plotly_text(words[kind]) for kind in KINDS]
-    low, each = (200, 22) if across else (84, 14)  # pixels of a map, and of a head in it
+    low, each = (200, 22) if across else (84, 14)  # pixels: minimum height of a map, height of one head
     rows = min(max(H * each, low), 300)
     height = rows + 100 if across else 3 * rows + 2 * _BETWEEN + 90
     shape = {"horizontal_spacing": 0.05} if across else {"vertical_spacing": _BETWEEN / (height - 90)}
@@ -277,12 +280,12 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
 
 
 def _count_ticks(count: int, limit: int) -> dict:
-    """Return the options of an axis of whole numbers with about `limit` labels."""
+    """Build the options of an axis of integers with about `limit` labels."""
     return {"showgrid": False, "dtick": max(1, count // limit), "tick0": 0}
 
 
 def _wired(wiring: Wiring, kind: str, words: Mapping[str, str]) -> list[list[str]]:
-    """Format the hover of each cell: which head reads the other, the score, and the score of random heads. [H][L]"""
+    """Format the hover text of each cell: which head reads the other, its score, and that of random heads. [H][L]"""
     scores, (layer, head) = wiring.scores(kind), wiring.head
     random = words["random"].format(mean=number(wiring.baseline), sd=number(wiring.baseline_sd))
     texts = []

@@ -1,4 +1,4 @@
-"""Every head in numbers, on this prompt or over a probe set, and the wiring between heads."""
+"""Metrics of every head, on this prompt or over a probe set, and the composition scores between heads."""
 
 import math
 from collections.abc import Mapping
@@ -29,9 +29,9 @@ from viz.words import Words, joined
 from viz.work.playground import Playground
 
 METRICS = (*HEAD_METRICS, "copying")
-UP = ("induction", *(key for key in METRICS if key != "induction"))  # the first is the default
+UP = ("induction", *(key for key in METRICS if key != "induction"))  # the first option is the default
 COLORS = ("layer", "label", "first_token", "entropy", "copying")
-INSTEAD = ("first_token", "entropy", "self", "distance")  # metrics that are defined on any prompt of two tokens or more
+INSTEAD = ("first_token", "entropy", "self", "distance")  # metrics defined for every prompt of at least two tokens
 
 
 def name_of(words: Words, key: str) -> str:
@@ -45,7 +45,7 @@ def help_of(words: Words, key: str) -> str:
 
 
 def metrics(seen: Seen) -> dict[str, Metric]:
-    """Build all metrics in the reader's language, each with the reason why some heads may lack it."""
+    """Build all metrics in the reader's language, each with the reason why it may be undefined for some heads."""
     words, missing = seen.words, _missing(seen)
     result = {}
     for key, metric in HEAD_METRICS.items():
@@ -67,19 +67,19 @@ def _missing(seen: Seen) -> dict[str, str]:
 
 
 def shown_heads(seen: Seen) -> HeadNumbers | None:
-    """Return the numbers of all heads from the selected source; None for a probe set that has not been measured yet."""
+    """Return the metrics of all heads from the selected source; None for a probe set that is not measured yet."""
     return measured_heads(seen.settings.source, seen.results["prompt"], seen.results["survey"])
 
 
 def unmeasured(seen: Seen) -> Payload:
-    """Build the placeholder for a probe set that has not been measured yet."""
+    """Build the placeholder for a probe set that is not measured yet."""
     words = seen.words
     hint = words["unmeasured_hint"].format(button=words["survey.start"])
     return {"empty": {"text": words["unmeasured"], "hint": hint}}
 
 
 def caption(seen: Seen) -> str:
-    """Name the source of the numbers: one run of this prompt, or means over a probe set."""
+    """Name the source of the metrics: one run of this prompt, or means over a probe set."""
     words, source = seen.words.within("caption"), seen.settings.source
     if source == "prompt":
         n = len(seen.facts.tokens)
@@ -88,7 +88,10 @@ def caption(seen: Seen) -> str:
 
 
 def source_line(seen: Seen) -> str:
-    """Name the model behind the numbers, and the time of the survey; edits affect only the numbers on the prompt."""
+    """Name the model behind the metrics and, for a probe set, the duration of the survey.
+
+    Only the metrics on the prompt are affected by edits.
+    """
     if seen.settings.source == "prompt":
         return seen.facts.source
     time = duration(seen.seconds["survey"])
@@ -96,7 +99,7 @@ def source_line(seen: Seen) -> str:
 
 
 def python_of(facts: Facts, source: str, axes: tuple[str, ...] = ()) -> str:
-    """Write the Python lines that compute the frame of the selected source, or only its columns `axes`."""
+    """Write the Python lines that compute the table of the selected source, or only its columns `axes`."""
     with_copying = "copying" in axes
     columns = f"[{list(dict.fromkeys(axes))}]" if axes and not with_copying else ""
     imports = ["from model.attention.circuits import copying"] if with_copying else []
@@ -115,7 +118,7 @@ def python_of(facts: Facts, source: str, axes: tuple[str, ...] = ()) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of all heads in numbers."""
+    """Build the table of all heads with their metrics."""
     words, texts, result = seen.here, seen.all_words, shown_heads(seen)
     if result is None:
         return unmeasured(seen)
@@ -133,7 +136,7 @@ def table(seen: Seen) -> Payload:
 
 
 def names_only(seen: Seen) -> dict[str, str]:
-    """Return the header of a column of names, and the text for heads without a name."""
+    """Return the header of the column of names, and the text for heads without a name."""
     return {key: seen.words[key] for key in ("names", "nameless")}
 
 
@@ -141,7 +144,7 @@ def names_only(seen: Seen) -> dict[str, str]:
 
 
 def scatter(seen: Seen) -> Payload:
-    """Draw every head as a point."""
+    """Draw the scatter plot of one metric against another, one point per head."""
     words, settings, result, surveyed = seen.here, seen.settings, shown_heads(seen), seen.results["survey"] is not None
     if result is None or (not surveyed and "copying" in (settings.x, settings.y)):
         return unmeasured(seen)
@@ -169,7 +172,10 @@ def scatter(seen: Seen) -> Payload:
 def axes_of(
     seen: Seen, result: HeadNumbers, all_metrics: Mapping[str, Metric]
 ) -> tuple[tuple[Metric, Metric], list[str]]:
-    """Return the two metrics of the axes and notes; another metric replaces one without numbers on this prompt."""
+    """Return the metrics of the two axes, and notes.
+
+    A metric that is undefined for every head is replaced by one of INSTEAD, and a note says so.
+    """
     chosen, notes = [], []
     for key in (seen.settings.x, seen.settings.y):
         taken = {seen.settings.x, seen.settings.y, *(metric.key for metric in chosen)}
@@ -183,7 +189,7 @@ def axes_of(
 
 
 def color_of(seen: Seen, name: str, result: HeadNumbers, all_metrics: Mapping[str, Metric]) -> Color:
-    """Return the color of the points by its name."""
+    """Build the color of the points that has the given name."""
     words = seen.words
     if name == "layer":
         return Color(words["layer"], result.values.index.get_level_values("layer").to_numpy(float))
@@ -193,11 +199,11 @@ def color_of(seen: Seen, name: str, result: HeadNumbers, all_metrics: Mapping[st
     return Color(all_metrics[name].label, result.values[name].to_numpy(float), all_metrics[name].kind == "signed")
 
 
-# --- which heads work together ---------------------------------------------------------------------
+# --- composition scores between heads --------------------------------------------------------------
 
 
 def together(seen: Seen) -> Payload:
-    """Draw how strongly the main head is wired to each head of other layers."""
+    """Draw the composition scores between the main head and each head of the other layers."""
     words, facts, (layer, head) = seen.here, seen.facts, seen.facts.head
     if facts.config.n_layer == 1:
         return {"empty": {"text": words["one_layer"], "hint": words["one_layer_hint"]}}
@@ -220,7 +226,7 @@ def together(seen: Seen) -> Payload:
 
 
 def _notes(seen: Seen) -> list[str]:
-    """Explain how to read the maps, what they omit, and how much the head copies."""
+    """Explain how to read the maps, what they omit, and how strongly the head copies."""
     words, (layer, head), surveyed = seen.here, seen.facts.head, seen.results["survey"]
     notes = [words["note"].format(layer=layer, head=head), words["caveat"]]
     if surveyed is None:
@@ -238,9 +244,11 @@ def head_survey(playground: Playground, model: LanguageModel) -> dict:
     """Measure what every head does without a prompt, on repeated random tokens and on sentences, and name the heads.
 
     Returns:
-        random, sentences: one record per head with the metrics of head_metrics, means over the sequences; names: layer,
-        head, name (previous token, induction ...), score and baseline of the heads that have a name; copying: scores by
-        layer and head, -1 to 1.
+        random, sentences: one record per head with the metrics of head_metrics, means over the sequences; names:
+            records of
+        layer, head, name (previous token, induction ...), score and baseline, for the heads that have a name;
+            copying: the
+        copying scores by layer and head, -1 to 1; sequences: the number of sequences of each probe set.
     """
     result = measured(VIEW, "survey", unprompted(playground, model))
     names = [
@@ -258,11 +266,13 @@ def head_survey(playground: Playground, model: LanguageModel) -> dict:
 
 
 def composition(playground: Playground, model: LanguageModel, layer: int, head: int, most: Rows = 10) -> dict:
-    """Compute how strongly one head is wired to the others, by weights alone: the heads that it reads and that read it.
+    """Compute how strongly one head composes with earlier and later heads, from the weights alone.
 
     Returns:
-        reads: for its query, key and value (q, k, v) the heads whose output it reads most; feeds: the heads whose
-        query, key or value reads its output most; baseline and its sd: scores of unrelated random heads.
+        reads: for the query, key and value (q, k, v) of this head, the heads whose output it reads most strongly;
+            feeds:
+        the heads whose query, key or value reads its output most strongly; baseline, baseline_sd: mean and standard
+        deviation of the scores of unrelated random heads.
     """
     result = measured(VIEW, "wiring", on(unprompted(playground, model), layer, head))
     sides = {"reads": result.reads, "feeds": result.feeds}

@@ -1,4 +1,4 @@
-"""The figure of tokens followed through a prompt."""
+"""Figure of tokens followed through a prompt."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ SHOWN = ("probability", "logit", "rank")  # quantities of a followed token that 
 
 @dataclass(frozen=True, eq=False)
 class FollowedToken:
-    """A followed token: its name, and its logit, probability and rank after every position. [T] each"""
+    """A followed token: its name, and its logit, probability and rank after every position. Each array is [T]."""
 
     name: str
     token: int
@@ -31,10 +31,11 @@ class FollowedToken:
 def follow_figure(
     lines: Sequence[FollowedToken], shown: str, pieces: Sequence[str], ids: np.ndarray, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw one line per token: the quantity `shown` after every position, with diamonds where the token comes next.
+    """Draw the quantity `shown` after every position, one line per token, with diamonds where the token comes next.
 
-    `shown` is one of SHOWN. ids [T]. Words: axis_after, axis_<shown>, next, and hover with {token}, {position},
-    {after}, {share}, {logit}, {rank}.
+    `shown` is one of SHOWN. ids [T]. Keys of `words`: `axis_after`, `axis_<shown>`, `next`, and `hover`, a template
+    with
+    {token}, {position}, {after}, {share}, {logit}, {rank}.
     """
     T, names = len(pieces), token_texts(pieces)
     traces: list[go.Scatter] = []
@@ -65,7 +66,7 @@ def follow_figure(
 
 
 def _hovers(each: FollowedToken, names: Sequence[str], is_next: Sequence[bool], words: Mapping[str, str]) -> list[str]:
-    """Format the hover of each point of a line. is_next [T]: whether the token comes next."""
+    """Format the hover text of each point of a line. is_next [T]: whether the token comes next at each position"""
     rows = zip(each.probability.tolist(), each.rank.tolist(), each.logit.tolist(), strict=True)
     hovers = []
     for t, (share, rank, value) in enumerate(rows):

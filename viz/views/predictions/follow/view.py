@@ -1,4 +1,4 @@
-"""Follow a token: its logit, probability or rank after every position of the prompt, for up to three tokens."""
+"""View that follows up to three tokens: their logit, probability or rank after every position of the prompt."""
 
 from dataclasses import dataclass
 
@@ -17,16 +17,16 @@ from viz.seam.view import Figure, Measure, Payload, Seen, View
 from viz.views.predictions.follow.figures import SHOWN, FollowedToken, follow_figure
 from viz.words import joined
 
-MOST = 16  # tokens that one API call may follow
+MOST = 16  # maximum number of tokens that one API call may follow
 
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """The followed tokens, without duplicates, and their numbers after every position."""
+    """The followed tokens, without duplicates, and their logits, probabilities and ranks after every position."""
 
     tokens: tuple[int, ...]
     followed: tuple[Followed, ...]
-    at: int | None  # position at which the first one is the most likely next token; None if a target is selected
+    at: int | None  # position whose most likely next token is the first token; None if a target is selected
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
@@ -37,9 +37,9 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure(scene: Scene, settings: Settings) -> Lines:
-    """Follow target, distractor and the typed token; without a target, the most likely next token.
+    """Follow the target, the distractor and the typed token. The default target is the most likely next token.
 
-    Raises InputError, in the reader's language, if a text is not one token.
+    Raises InputError, in the reader's language, if the typed text is not a single token.
     """
     first = [] if settings.at is None else likeliest(scene.trace.logits_at(settings.at), 1)
     tokens = tuple(
@@ -76,7 +76,7 @@ def plot(seen: Seen) -> Payload:
 
 
 def _usual(seen: Seen) -> Usual:
-    """Return the token that is followed by default."""
+    """Return the default target, or None if a target is selected."""
     return {"target": None if seen.results["main"].at is None else seen.results["main"].tokens[0]}
 
 
@@ -84,14 +84,15 @@ def _usual(seen: Seen) -> Usual:
 
 
 def follow_tokens(scene: Scene, tokens: list[str]) -> dict:
-    """Measure the logit, probability and rank of some tokens after every position of the prompt.
+    """Measure the logit, probability and rank of the given tokens after every position of the prompt.
 
     Args:
         tokens: One to sixteen tokens, each as its text with its leading space (' Paris'), or as 'id:1234'.
 
     Returns:
-        followed: for each token id, text, and the lists logit, probability and rank (1 is the most likely), with one
-        number per position.
+        followed: for each token its id, text, and the lists logit, probability and rank (1 is the most likely), with
+            one
+        entry per position.
     """
     if not 1 <= len(tokens) <= MOST:
         raise InputError("This number of tokens cannot be followed.", str(len(tokens)), "Give 1 to 16.")

@@ -1,4 +1,4 @@
-"""Guess first: the reader guesses the next token, then sees what the model expected.
+"""View for guessing: the reader guesses the next token before seeing the model's prediction.
 
 The page receives only the text before the guess; it requests each answer separately.
 """
@@ -27,12 +27,12 @@ from viz.views.predictions.expected import (
 from viz.views.predictions.surprise.figures import breaks
 from viz.words import translate
 
-SHOWN = 5  # most likely tokens in an answer
+SHOWN = 5  # number of most likely tokens in an answer
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A request: the position to guess, and the typed text; None before the guess, "" for a skipped one."""
+    """A request of the board: the position to guess, and the typed text, None before the guess and empty if skipped."""
 
     at: int
     typed: str | None = None
@@ -40,7 +40,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Chances:
-    """The model's numbers for one token after one position."""
+    """The rank, probability and logit of one token at one position."""
 
     rank: int
     share: float
@@ -49,7 +49,7 @@ class Chances:
 
 @dataclass(frozen=True)
 class Guess:
-    """A typed text as a guess: its first token, its number of tokens, and the model's numbers for the first one."""
+    """A typed text as a guess: its first token, its number of tokens, and the model's prediction of the first token."""
 
     token: int
     n: int
@@ -58,7 +58,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class RefusedText:
-    """The reason why a text cannot be read as tokens."""
+    """The reason why a typed text cannot be tokenized."""
 
     what: str
     hint: str
@@ -75,7 +75,7 @@ def turn_of(sent: object, scene: Scene) -> Turn:
 
 
 def measure_guess(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Guess | RefusedText | None:
-    """Read the typed text as a token; return None without a text, and Refused if it cannot be read."""
+    """Parse the typed text as a guess; return None if nothing is typed, and RefusedText if it cannot be tokenized."""
     if not settings.board.typed:
         return None
     try:
@@ -85,11 +85,12 @@ def measure_guess(scene: Scene, settings: Settings, results: Mapping[str, Any]) 
 
 
 def guess_of(scene: Scene, turn: Turn, expected: Predictions) -> Guess:
-    """Read a typed text as the next token.
+    """Parse the typed text as the next token.
 
-    The leading space is optional. Of the readings with and without it, the one that begins with the actual token wins,
-    else the one with fewer tokens, else the more likely one. Only the first token counts. Raises InputError if the text
-    cannot be tokenized.
+    The leading space is optional. Of the tokenizations with and without it, the one that begins with the actual token
+    is
+    chosen, else the one with fewer tokens, else the one whose first token is more likely. Only the first token counts.
+    Raises InputError if the text cannot be tokenized.
     """
     texts = [turn.typed, " " + turn.typed]
     readings = [ids_of(scene.model, text) for text in texts[: 1 if turn.typed[0] in " ·↵⇥\n" else 2]]
@@ -102,7 +103,10 @@ def guess_of(scene: Scene, turn: Turn, expected: Predictions) -> Guess:
 
 
 def chances_of(scene: Scene, before: int, token: int, expected: Predictions) -> Chances:
-    """Return the model's numbers for a token after position `before`, from its row if it is among the top tokens."""
+    """Return the rank, probability and logit of a token after position `before`.
+
+    They are read from `expected` if the token is among the top tokens, and computed otherwise.
+    """
     likely = expected.ids[before].tolist()
     if token in likely:
         at = likely.index(token)
@@ -115,7 +119,7 @@ def chances_of(scene: Scene, before: int, token: int, expected: Predictions) -> 
 
 
 def board(seen: Seen) -> Payload:
-    """Build the board: the text before the guess, and the answer once the reader has guessed."""
+    """Build the board: the text before the guess and, once the reader has guessed, the answer."""
     words, turn, pieces = seen.here, seen.settings.board, seen.facts.pieces
     T = len(pieces)
     if T < 2:
@@ -166,7 +170,7 @@ def answer(seen: Seen, turn: Turn, guess: Guess | None) -> dict:
 
 
 def _verdict(seen: Seen, turn: Turn, guess: Guess | None) -> list[str]:
-    """Describe whether the guess was right, and how likely the model considered both tokens."""
+    """State whether the guess was right, and how likely the model considered the actual and the guessed token."""
     words, tokens, expected, before = seen.here, seen.facts.tokens, seen.results["main"], turn.at - 1
     actual = actual_row(expected, before, tokens)
     named = {"real": quoted(tokens.pieces[turn.at]), "rank": whole(actual["rank"]), "share": actual["percent"]}

@@ -1,4 +1,4 @@
-"""The API of the lens."""
+"""API endpoints for the logit lens."""
 
 from typing import Annotated
 
@@ -12,11 +12,11 @@ from viz.seam.scene import Scene
 from viz.views.predictions.lens.measure import LENSES, translator
 
 Lens = Annotated[str, OneOf(LENSES)]
-MOST = 16  # tokens that one call may follow
+MOST = 16  # maximum number of tokens that one call may follow
 
 
 def _tops(scene: Scene, ids: list, shares: list, limit: int) -> list[dict]:
-    """Return the most likely tokens of one cell, with their probabilities."""
+    """Return the `limit` most likely tokens of one cell, with their probabilities."""
     return [named(scene.model, n) | {"probability": p} for n, p in list(zip(ids, shares, strict=True))[:limit]]
 
 
@@ -24,14 +24,16 @@ def lens(scene: Scene, lens: Lens = "plain", positions: list[int] = (), most: Fe
     """Compute the logit lens at every layer and position: the model's prediction if it stopped after that layer.
 
     Args:
-        lens: plain: the final norm and the output head alone. tuned: a trained translation first, if the model has one.
+        lens: plain: the final norm and the output head only. tuned: preceded by a trained translator, if the model
+            has one.
         positions: The positions to read; all if empty, which may take a while.
-        most: Number of most likely tokens per cell.
+        most: Maximum number of most likely tokens per cell.
 
     Returns:
-        layers: layers passed, 0 to the number of layers. For each of them and each position: likeliest (the most
-        likely tokens), entropy (nats), kl to the final prediction (nats), and rank and probability of the final
-        prediction's top token (answers).
+        layers: numbers of layers passed, from 0 to all. For each of them and each position: likeliest (the most likely
+        tokens), entropy (nats), kl to the final prediction (nats), and rank and probability of the final prediction's
+            top
+        token. answers: that top token for each position.
     """
     chosen = tuple(place(scene, each) for each in positions) or tuple(range(len(scene.tokens)))
     tuned = translator(scene, lens)
@@ -57,16 +59,17 @@ def lens(scene: Scene, lens: Lens = "plain", positions: list[int] = (), most: Fe
 
 
 def lens_at(scene: Scene, position: int = -1, lens: Lens = "plain", tokens: list[str] = (), most: Few = 5) -> dict:
-    """Compute the logit lens at one position, also between attention and MLP of every layer, and follow tokens.
+    """Compute the logit lens at one position, including between attention and MLP of every layer, and follow tokens.
 
     Args:
-        lens: plain or tuned, as in lens; the tuned one has no points inside a layer.
+        lens: plain or tuned, as in lens; the tuned lens has no points inside a layer.
         tokens: Up to sixteen tokens to follow, each as its text or 'id:1234'. Empty: the final prediction's top token.
-        most: Number of most likely tokens per point.
+        most: Maximum number of most likely tokens per point.
 
     Returns:
-        points: for each point of the stream blocks, the number of layers passed (l + 0.5: between attention and MLP of
-        layer l), likeliest (the most likely tokens), entropy and kl to the final prediction (nats), and rank and
+        points: for each point of the residual stream, blocks: the number of layers passed (l + 0.5: between attention
+            and
+        MLP of layer l), likeliest (the most likely tokens), entropy and kl to the final prediction (nats), and rank and
         probability of the followed tokens.
     """
     t = place(scene, position)

@@ -1,4 +1,4 @@
-"""Figures of the lens: the table of layers x positions, the same as a heat map, and curves at one position."""
+"""Figures of the lens: the table of layers and positions, the same data as a heatmap, and curves at one position."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ from viz.numbers import BIT, whole
 from viz.theme import HUES, RAMPS, colorscale, frame_layout, ramp_at, scales
 
 COLORS = ("probability", "entropy", "kl", "rank")  # quantities that color a cell
-CURVES = ("probability", "rank", "entropy", "kl")  # quantities that are drawn from layer to layer
+CURVES = ("probability", "rank", "entropy", "kl")  # quantities that can be drawn along the stream
 _CURVE_OF = {"probability": "sqrt", "entropy": "linear", "kl": "log1p", "rank": "rank"}
-_ROW, _MAP = 17, 290  # pixels of a layer in the heat map, and the minimum height of the whole map
-# The heat map shows tokens up to this many positions, cut to this many characters. Text is slow to draw, so the number
-# of cells is limited, too.
+_ROW, _MAP = 17, 290  # heatmap heights in pixels: one layer, minimum of the whole map
+# Text in the heatmap: maximum number of positions, characters per token, and maximum number of cells, since text is
+# slow to draw.
 _TEXT_COLUMNS, _CELL_TEXT, _TEXT_CELLS = 14, 6, 200
 
 
 class LensGrid(Protocol):
-    """The drawn part of a logit_lens.LensReading: K points, P positions, k top tokens, C followed tokens."""
+    """The part of a logit_lens.LensReading to draw: K points, P positions, k top tokens, C followed tokens."""
 
-    places: np.ndarray  # [K]
-    positions: np.ndarray  # [P]
+    places: np.ndarray  # layers passed, [K]
+    positions: np.ndarray  # token positions, [P]
     ids: np.ndarray  # [K, P, k]
     probabilities: np.ndarray  # [K, P, k]
-    entropy: np.ndarray  # nats [K, P]
-    kl: np.ndarray  # nats [K, P]
-    candidates: np.ndarray  # [P, C]
+    entropy: np.ndarray  # nats, [K, P]
+    kl: np.ndarray  # nats, [K, P]
+    candidates: np.ndarray  # followed tokens, [P, C]
     ranks: np.ndarray  # [K, P, C]
     shares: np.ndarray  # [K, P, C]
 
@@ -42,16 +42,16 @@ Texts = Callable[[int], str]  # the text of a token
 
 @dataclass(frozen=True)
 class LensWords:
-    """The words on a figure of the lens, in the reader's language."""
+    """Labels of a lens figure, in the reader's language."""
 
-    place: str  # axis label: layers passed
+    place: str  # axis title: layers passed
     position: str
     value: str  # the drawn quantity, with its unit
     likeliest: str
 
 
 def table_payload(reading: LensGrid, text: Texts) -> dict:
-    """Build the numbers of the table: arrays [K, P, ...] for the page, entropy in bits, and each token's text once."""
+    """Build the data of the table: packed arrays [K, P, ...], with entropy in bits, and the text of each token once."""
     ids = reading.ids.ravel().tolist()
     shown = {*ids, *reading.candidates[:, 0].tolist()}
     return {
@@ -70,9 +70,10 @@ def table_payload(reading: LensGrid, text: Texts) -> dict:
 def color_scale(color: str, reading: LensGrid, vocab: int) -> dict:
     """Describe how a cell's value maps to the color ramp; the page computes the same from `top` and `curve`.
 
-    Probability runs from 0 to 1, and entropy to log2 V, that of a uniform guess. KL runs to the largest value shown,
-    by ln(1 + KL), because the embedding's KL far exceeds all others. Rank runs on a logarithmic scale from V, at the
-    start of the ramp, to 1.
+    Probability is scaled from 0 to 1. Entropy is scaled to log2 V, the entropy of the uniform distribution. KL is
+    scaled by
+    ln(1 + KL) to the largest value shown because the embedding's KL far exceeds all others. Rank is scaled
+    logarithmically from V, at the start of the ramp, to 1.
     """
     top = {"probability": 1.0, "entropy": float(np.log2(vocab)), "kl": float(reading.kl.max()) or 1.0, "rank": vocab}
     return {
@@ -84,7 +85,7 @@ def color_scale(color: str, reading: LensGrid, vocab: int) -> dict:
 
 
 def values_of(reading: LensGrid, name: str) -> np.ndarray:
-    """Return the values of a quantity, entropy in bits and ranks as log10. [K, P]"""
+    """Return the values of a quantity, with entropy in bits and ranks as log10. [K, P]"""
     if name == "rank":
         return np.log10(reading.ranks[..., 0]).astype(np.float32)
     return {"probability": reading.probabilities[..., 0], "entropy": reading.entropy / BIT, "kl": reading.kl}[name]
@@ -93,9 +94,9 @@ def values_of(reading: LensGrid, name: str) -> np.ndarray:
 def map_figure(
     reading: LensGrid, color: str, text: Texts, pieces: Sequence[str], words: LensWords, vocab: int
 ) -> go.Figure:
-    """Draw the heat map: positions across, layers passed upward, each cell colored by the quantity `color`.
+    """Draw a heatmap with positions across and layers passed upward, colored by the quantity `color`.
 
-    `pieces` are the prompt's tokens.
+    `pieces` are the texts of the prompt's tokens.
     """
     z, (K, P) = values_of(reading, color), reading.entropy.shape
     firsts = reading.ids[..., 0]
@@ -128,7 +129,7 @@ def map_figure(
         "narrow": height,
         "block": 1,
         "whole": True,
-        # Rows are numbered from P up, beyond the tokens, so that a selected token never marks a row.
+        # Rows are numbered from P on, beyond all token positions, so that a selected token never marks a row.
         "window": [P, P + K, 0, P],
     }
     marks = {"tickvals": [x[n] for n in shown], "ticktext": [tick_text(pieces[reading.positions[n]]) for n in shown]}
@@ -143,13 +144,13 @@ def map_figure(
 
 
 def _texts(ids: np.ndarray, text: Texts, limit: int) -> list[list[str]]:
-    """Format the tokens for Plotly, cut to `limit` characters. [K, P]"""
+    """Format the tokens for Plotly, truncated to `limit` characters. [K, P]"""
     labels = {number: plotly_text(shorten(visible(text(number)), limit)) for number in np.unique(ids).tolist()}
     return [[labels[number] for number in row] for row in ids.tolist()]
 
 
 def _map_scales(color: str, largest: float) -> dict[str, list[list]]:
-    """Build the color scales of the light and the dark page; `largest` is the KL at the end of the ramp."""
+    """Build the color scales for light and dark pages; `largest` is the KL at the end of the ramp."""
     if color == "kl":
         shares = np.concatenate([[0], np.geomspace(1e-4, 1, 32)])
         places = np.log1p(shares * largest) / np.log1p(largest)
@@ -179,10 +180,10 @@ def _coloraxis(color: str, reading: LensGrid, words: LensWords, vocab: int) -> d
 def curve_figure(
     reading: LensGrid, curve: str, names: Sequence[str], typed: int, words: LensWords, place: Callable[[float], str]
 ) -> go.Figure:
-    """Draw curves along the stream at one position: one line per followed token, or a single one of entropy or KL.
+    """Draw curves along the residual stream at one position: one per followed token, or one of entropy or KL.
 
-    `names` are the texts of the reading's candidates; the last `typed` of them, which the reader added, are dashed.
-    `place` describes a point in words. Hollow points lie inside a layer.
+    `names` are the texts of the reading's candidates; the curves of the last `typed` ones, added by the reader, are
+    dotted. `place` describes a point in words. Points inside a layer have hollow markers.
     """
     x = reading.places.tolist()
     numbers = {"probability": reading.shares, "rank": reading.ranks}

@@ -1,4 +1,4 @@
-"""Readings of the lens: of one page of the table, of the whole prompt, and of followed tokens at one position."""
+"""Lens readings of one page of the table, of the whole prompt, and of followed tokens at one position."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,33 +16,33 @@ from viz.seam.settings import Settings
 from viz.seam.typed import typed_token
 
 LENSES = ("plain", "tuned")
-FOLLOWING = ("probability", "rank")  # curves of single tokens; the others describe the whole prediction
-BUDGET = 30_000_000_000  # multiply-adds of the output head to spend without a request: about half a second
-_FOLLOWED = 5  # top tokens of the final prediction that are followed
-_TOP = 5  # tokens per cell
-_MOST_CELLS = 1200  # of the table; each is a button
+FOLLOWING = ("probability", "rank")  # curves of single tokens; the other curves describe the whole prediction
+BUDGET = 30_000_000_000  # maximum multiply-adds of the output head without a request, about 0.5 s
+_FOLLOWED = 5  # number of top tokens of the final prediction to follow
+_TOP = 5  # number of top tokens per cell
+_MOST_CELLS = 1200  # maximum number of cells in the table; each cell is a button
 _MOST_COLUMNS = 64
 
 
 @dataclass(frozen=True)
 class Availability:
-    """Availability of the lens for a model, and the quality of its fit."""
+    """Whether a model has the lens, and the quality of the lens on held-out text."""
 
     missing: bool
-    kl: Mapping[str, float] | None = None  # mean KL to the final prediction of the plain and of the tuned lens, nats
+    kl: Mapping[str, float] | None = None  # mean KL to the final prediction in nats, for `plain` and `tuned`
 
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """The points of the stream at one position, with the followed tokens."""
+    """The lens reading at all points of the stream at one position, with the followed tokens."""
 
-    reading: LensReading  # [K, 1, ...]; candidates are the tokens
-    typed: int  # number of tokens at the end that the reader selected or typed
-    settled: float  # layers passed after which the top token stays the final one
+    reading: LensReading  # arrays [K, 1, ...]; the candidates are the followed tokens
+    typed: int  # number of candidates, at the end, that the reader selected or typed
+    settled: float  # number of layers passed from which on the top token equals the final one
 
 
 def translator(scene: Scene, kind: str) -> TunedLens | None:
-    """Load the tuned lens if requested; return None for the plain one.
+    """Load the tuned lens; return None if the plain lens is requested.
 
     Raises InputError, in the reader's language, if the model has no tuned lens.
     """
@@ -60,7 +60,7 @@ def has_lens(scene: Scene, kind: str) -> bool:
 
 
 def measure_availability(scene: Scene, settings: Settings) -> Availability:
-    """Check whether the model has the lens, and average its KL on held-out text over the layers."""
+    """Check whether the model has the lens, and average the KL on held-out text over layers."""
     if settings.lens == "plain":
         return Availability(False)
     lens = load_lens(scene.model.id, scene.model.config)
@@ -75,7 +75,7 @@ def measure_availability(scene: Scene, settings: Settings) -> Availability:
 
 
 def is_cheap(scene: Scene) -> bool:
-    """Return whether the whole prompt is cheap enough to read without a request."""
+    """Return whether the whole prompt is cheap enough to be read without a request by the reader."""
     return len(scene.tokens) * _cost(scene) <= BUDGET
 
 
@@ -86,44 +86,44 @@ def _cost(scene: Scene) -> int:
 
 
 def columns_of(scene: Scene, read: bool) -> int:
-    """Return the number of positions on a page of the table; `read`: the whole prompt has been read already."""
+    """Return the number of positions per page of the table. `read`: whether the whole prompt has already been read."""
     room = min(_MOST_COLUMNS, max(4, _MOST_CELLS // (scene.model.config.n_layer + 1)))
     if read or is_cheap(scene):
         return room
-    return max(1, min(room, BUDGET // 2 // _cost(scene)))  # half, because the curves take time, too
+    return max(1, min(room, BUDGET // 2 // _cost(scene)))  # half, because the curves also take time
 
 
 def page_of(T: int, position: int, columns: int) -> tuple[int, int]:
-    """Return start and end of the page that holds `position`.
+    """Return the start and end of the page that contains `position`.
 
-    Pages of `columns` positions are counted from the end of the prompt, so that the last one is full.
+    Pages of `columns` positions are counted from the end of the prompt, so that the last page is full.
     """
     end = T - (T - 1 - position) // columns * columns
     return max(0, end - columns), end
 
 
 def measure_all(scene: Scene, settings: Settings) -> LensReading | None:
-    """Read the lens on the whole prompt; return None if that is too expensive without a request, or without a lens."""
+    """Read the lens on the whole prompt; return None if that is not cheap or if the model lacks the lens."""
     if not is_cheap(scene) or not has_lens(scene, settings.lens):
         return None
     return measure_whole(scene, settings)
 
 
 def measure_whole(scene: Scene, settings: Settings, progress: Progress = silent) -> LensReading:
-    """Read the lens on the whole prompt, however long it takes; raises InputError if the model lacks the lens."""
+    """Read the lens on the whole prompt, regardless of the cost; raises InputError if the model lacks the lens."""
     lens = translator(scene, settings.lens)
     return read_layers(scene.trace, range(len(scene.tokens)), top=_TOP, lens=lens, progress=progress)
 
 
 def page_question(scene: Scene, settings: Settings) -> Settings:
-    """Add the page that holds the selected position: narrow if read by itself, wide if cut from a full reading."""
+    """Add the page that contains the selected position: `narrow` if read alone, `wide` if cut from a full reading."""
     T, at = len(scene.tokens), scene.position
     pages = (("narrow", page_of(T, at, columns_of(scene, False))), ("wide", page_of(T, at, columns_of(scene, True))))
     return Settings((*settings.items(), *pages))
 
 
 def measure_page(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> LensReading | None:
-    """Return the lens on the positions that the table shows; None if the model lacks the lens."""
+    """Return the lens reading at the positions that the table shows; None if the model lacks the lens."""
     if not has_lens(scene, settings.lens):
         return None
     read = results["all"] or results["whole"]
@@ -137,16 +137,17 @@ def measure_page(scene: Scene, settings: Settings, results: Mapping[str, Any]) -
 
 
 def curves_question(scene: Scene, settings: Settings) -> Settings:
-    """Reduce the settings of the curves: selected and typed tokens matter only if single tokens are followed."""
+    """Reduce the settings of the curves: selected and typed tokens are kept only if single tokens are followed."""
     single = settings.curve in FOLLOWING
     picked = (scene.picked.target, scene.picked.distractor) if single else ()
     return Settings((("lens", settings.lens), ("picked", picked), ("more", settings.more if single else "")))
 
 
 def measure_curves(scene: Scene, settings: Settings) -> Curves | None:
-    """Follow the final prediction's top tokens and those that the reader added through the stream.
+    """Follow through the stream the final prediction's top tokens and the tokens that the reader added.
 
-    Returns None if the model lacks the lens. Raises InputError, in the reader's language, if a text is not one token.
+    Returns None if the model lacks the lens. Raises InputError, in the reader's language, if the typed text is not a
+    single token.
     """
     if not has_lens(scene, settings.lens):
         return None
@@ -168,7 +169,7 @@ def followed(scene: Scene, settings: Settings) -> tuple[list[int], int]:
 
 
 def settled(reading: LensReading) -> float:
-    """Return the number of layers after which the top token at the first position stays the final one."""
+    """Return the number of layers passed from which on the top token at the first position equals the final one."""
     differing = np.flatnonzero(reading.ids[:, 0, 0] != reading.ids[-1, 0, 0])
     return float(reading.places[0 if not len(differing) else differing[-1] + 1])
 

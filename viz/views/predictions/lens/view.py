@@ -1,4 +1,4 @@
-"""When the answer appears: the lens on every layer at every position, and tokens followed at one position."""
+"""View of when the answer appears: the lens at every layer and position, and tokens followed at one position."""
 
 from collections.abc import Sequence
 
@@ -54,7 +54,7 @@ def _figure_words(seen: Seen, value: str) -> LensWords:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of layers passed x positions."""
+    """Build the table of layers passed and positions."""
     words, pieces, kind, color = seen.here, seen.facts.pieces, seen.settings.lens, seen.settings.colour
     if _missing(seen):
         return {"empty": {"text": seen.words["no_tuned"], "hint": seen.words["no_tuned_hint"]}}
@@ -81,7 +81,7 @@ def table(seen: Seen) -> Payload:
 
 
 def _tuned_notes(seen: Seen) -> list[str]:
-    """Return the notes on a tuned lens: its points, its fit, and a warning if the run is edited."""
+    """Return the notes on the tuned lens: where it can be read, its quality, and a warning if the run has edits."""
     words, kl = seen.here, seen.results["availability"].kl
     if seen.settings.lens == "plain":
         return []
@@ -95,7 +95,7 @@ def _tuned_notes(seen: Seen) -> list[str]:
 
 
 def curve(seen: Seen) -> Payload:
-    """Draw the followed tokens, or the prediction's entropy or KL, at the selected position."""
+    """Draw the followed tokens, or the prediction's entropy or KL, along the stream at the selected position."""
     if _missing(seen):
         return _nothing(seen)
     words, facts, shown, kind = seen.here, seen.facts, seen.settings.curve, seen.settings.lens
@@ -115,12 +115,12 @@ def curve(seen: Seen) -> Payload:
 
 
 def _roles(seen: Seen) -> tuple[str, ...]:
-    """Return the roles of the selected tokens that the curves follow; none if they show entropy or KL."""
+    """Return the roles of the selected tokens that the curves follow; empty if the curves show entropy or KL."""
     return WATCHED if seen.settings.curve in FOLLOWING else ()
 
 
 def _place(seen: Seen, place: float) -> str:
-    """Describe in words where a point of the stream lies."""
+    """Describe in words the location of a point in the stream."""
     words, L = seen.words.within("curve"), seen.facts.config.n_layer
     if place == 0:
         return words["place_embedding"]
@@ -130,7 +130,7 @@ def _place(seen: Seen, place: float) -> str:
 
 
 def check(seen: Seen) -> Payload:
-    """State how closely the lens after the last layer matches the model's own output."""
+    """Report the difference between the lens after the last layer and the model's own logits."""
     values = {"position": seen.facts.position, "blocks": seen.facts.config.n_layer}
     return {"text": seen.here["text"].format(gap=number(seen.result, 2), **values)}
 
@@ -139,7 +139,7 @@ def check(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the cost of reading the whole prompt, or report that it has been read already."""
+    """Describe the cost of reading the whole prompt, or report that it has already been read."""
     words, T = seen.here, len(seen.facts.tokens)
     if _missing(seen):
         return {"text": seen.words["nothing"], "unready": True}
@@ -149,7 +149,7 @@ def job(seen: Seen) -> Payload:
 
 
 def whole_map(seen: Seen) -> Payload:
-    """Draw the heat map of all positions, or explain that it has not been measured yet."""
+    """Draw the heatmap of all positions, or explain that it is not measured yet."""
     words, facts, color, kind = seen.here, seen.facts, seen.settings.colour, seen.settings.lens
     if _missing(seen):
         return _nothing(seen)
@@ -184,7 +184,7 @@ def _lines(seen: Seen, request: str, then: Sequence[str]) -> str:
 
 
 def table_lines(seen: Seen, start: int, end: int) -> str:
-    """Write the Python lines of the table."""
+    """Write the Python lines that compute the table."""
     then = [
         "reading.ids, reading.probabilities  # [layer, position, rank]",
         "reading.entropy / np.log(2), reading.kl  # [layer, position], bits and nats",
@@ -194,7 +194,7 @@ def table_lines(seen: Seen, start: int, end: int) -> str:
 
 
 def curve_lines(seen: Seen, tokens: Sequence[int]) -> str:
-    """Write the Python lines of the curves."""
+    """Write the Python lines that compute the curves."""
     shown = seen.settings.curve
     followed = {"probability": "shares[:, 0]  # [point, token]", "rank": "ranks[:, 0]  # [point, token]"}
     followed |= {"entropy": "entropy[:, 0] / np.log(2)  # [point], bits", "kl": "kl[:, 0]  # [point], nats"}
@@ -204,7 +204,7 @@ def curve_lines(seen: Seen, tokens: Sequence[int]) -> str:
 
 
 def map_lines(seen: Seen) -> str:
-    """Write the Python lines of the heat map."""
+    """Write the Python lines that compute the heatmap."""
     color = seen.settings.colour
     named = {"probability": "probabilities[..., 0]", "rank": "ranks[..., 0]", "entropy": "entropy / np.log(2)"}
     shown = named.get(color, color)

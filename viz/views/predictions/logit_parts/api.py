@@ -1,4 +1,4 @@
-"""The API of "Who wrote it": the parts of a logit."""
+"""API endpoints for the parts of a logit."""
 
 from model.errors import InputError
 from model.predictions.attribution import Components, attribute, by_source, components, promoted
@@ -14,7 +14,7 @@ from viz.views.predictions.logit_parts.measure import Watched
 
 
 def _watched(scene: Scene, position: int, token: str, distractor: str) -> Watched:
-    """Parse the logit that a request names; raises InputError if token and distractor are the same."""
+    """Parse the logit that a request specifies; raises InputError if token and distractor are the same."""
     t = place(scene, position)
     target = token_or_likeliest(scene, token, t)
     other = token_id(scene.model, distractor) if distractor else None
@@ -24,13 +24,13 @@ def _watched(scene: Scene, position: int, token: str, distractor: str) -> Watche
 
 
 def _written(scene: Scene, position: int) -> Components:
-    """Compute the output of every part of the model at a position."""
+    """Compute the output of each part of the model at a position."""
     with scene.playground.computing:
         return components(scene.trace, position)
 
 
 def _named(scene: Scene, watched: Watched) -> dict:
-    """Return the position and the tokens of the logit, as answers name them."""
+    """Return the position and the tokens of the logit, in the format of the answers."""
     other = watched.distractor
     return {
         "position": watched.position,
@@ -40,14 +40,16 @@ def _named(scene: Scene, watched: Watched) -> dict:
 
 
 def logit_parts(scene: Scene, position: int = -1, token: str = "", distractor: str = "", most: Rows = 30) -> dict:
-    """Decompose a logit: what each head, MLP, embedding and bias adds to it, with the norms' scales frozen.
+    """Decompose a logit into the contributions of heads, MLPs, embedding and biases, with the norms' scales frozen.
 
     Args:
         distractor: A second token, to decompose the difference of the two logits. Empty: none.
 
     Returns:
-        strongest: parts with kind, layer, head (null for other parts) and value in logits, the largest magnitude first.
-        heads, mlps: all of them by layer. total: the sum of all parts; logit: the model's own; gap: the rounding error.
+        strongest: parts with kind, layer, head (null for other parts) and value in logits, by decreasing absolute
+            value.
+        heads, mlps: all values, by layer. total: the sum of all parts; logit: the model's own logit; gap: the rounding
+        error.
     """
     watched = _watched(scene, position, token, distractor)
     parts = attribute(_written(scene, watched.position), scene.model.model, watched.token, watched.distractor)
@@ -77,8 +79,9 @@ def part_tokens(
         distractor: A second token, to decompose the difference of the two logits. Empty: none.
 
     Returns:
-        promoted, suppressed: tokens with their value in logits. sources: for a head, one number per token of the
-        prompt; they sum to the head's contribution. Null for an MLP.
+        promoted, suppressed: tokens with their value in logits. sources: for a head, its contribution from each token
+            of
+        the prompt; the entries sum to its value. Null for an MLP.
     """
     watched = _watched(scene, position, token, distractor)
     check_head(scene.model, layer, 0 if head is None else head)
@@ -113,9 +116,9 @@ def gradients(scene: Scene, position: int = -1, token: str = "", distractor: str
         distractor: A second token, to explain the difference of the two logits. Empty: none.
 
     Returns:
-        gradient_x_activation, integrated: one number per token up to the position, in logits. value, baseline: the
-        logit of the prompt, and with every embedding replaced by the baseline. gap: the error in the sum of the
-        integrated gradients.
+        gradient_x_activation, integrated: one number per token up to the position, in logits. value: the logit in this
+        run; baseline: the logit with every embedding replaced by the baseline. gap: the sum of the integrated gradients
+        minus the difference of value and baseline, which would be 0 for an exact integral.
     """
     watched = _watched(scene, position, token, distractor)
     trace, limit = scene.trace, affordable(watched.position + 1)

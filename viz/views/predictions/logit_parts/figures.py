@@ -1,4 +1,4 @@
-"""Figures of the parts of a logit: all parts on a map, the logit being built, a head's sources, and gradients."""
+"""Figures of the parts of a logit: a map of all parts, the accumulation by layer, a head's sources, and gradients."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,20 +13,20 @@ from viz.labels import plotly_text, visible
 from viz.numbers import signed
 from viz.theme import HUES, SIGNED, frame_layout
 
-_LAYERS = 16  # layers named on an axis
-_STRIP = 34  # pixels of the MLPs' strip with the gap below it
-_PLAIN = {"template": {}}  # else Plotly adds several kilobytes of its own to a figure built from a dictionary
-_DOWN, _UP = SIGNED[1], SIGNED[-2]  # orange and purple, on light and dark pages
-_PATTERNS = {"mlp": "/", "bias": ".", "embedding": "x", "position": "x"}  # attention is plain
+_LAYERS = 16  # maximum number of layers labeled on an axis
+_STRIP = 34  # height in pixels of the strip of MLPs and the gap below it
+_PLAIN = {"template": {}}  # prevents Plotly from adding its default template of several kilobytes
+_DOWN, _UP = SIGNED[1], SIGNED[-2]  # orange and purple, visible on light and dark pages
+_PATTERNS = {"mlp": "/", "bias": ".", "embedding": "x", "position": "x"}  # fill patterns; attention has none
 
 
-# --- every part on a map ----------------------------------------------------------------------------
+# --- map of all parts -------------------------------------------------------------------------------
 
 
 def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Draw layers across and heads down, with a strip of the MLPs above, on one signed scale. heads [L, H], mlps [L]
+    """Draw layers across and heads down, with a strip of the MLPs above, on one signed color scale.
 
-    Words: axis_layer, axis_head, value, unit, mlp.
+    heads [L, H], mlps [L]. Keys of `words`: `axis_layer`, `axis_head`, `value`, `unit`, `mlp`.
     """
     L, H = heads.shape
     names = EffectWords(words["axis_layer"], words["axis_head"], words["value"], words["unit"])
@@ -57,9 +57,10 @@ def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) ->
 
 
 def strongest(parts: pd.DataFrame, limit: int = 6) -> dict[str, list[dict]]:
-    """Return the parts that raise and lower the logit most: {"up": [...], "down": [...]}, the strongest first.
+    """Return the parts that raise and lower the logit most, {"up": [...], "down": [...]}, by decreasing magnitude.
 
-    Each part is {"kind", "layer", "head", "value"}. `parts` comes from model.predictions.attribution.Attribution.parts.
+    Each part is {"kind", "layer", "head", "value"}. `parts` is the result of
+    model.predictions.attribution.Attribution.parts.
     """
     rows = parts.to_dict("records")
     up = sorted((row for row in rows if row["value"] > 0), key=lambda row: -row["value"])
@@ -67,11 +68,11 @@ def strongest(parts: pd.DataFrame, limit: int = 6) -> dict[str, list[dict]]:
     return {"up": up[:limit], "down": down[:limit]}
 
 
-# --- the logit being built --------------------------------------------------------------------------
+# --- accumulation by layer --------------------------------------------------------------------------
 
 
 def steps_of(parts: pd.DataFrame) -> list[dict]:
-    """Sum the parts by layer and kind, in the order in which they are written, with the running total.
+    """Sum the parts by layer and kind, in the order in which the model adds them, with the running total.
 
     Each step is {"kind", "layer", "value", "total"}; kinds are embedding, position, attention, mlp, bias and edit.
     """
@@ -89,9 +90,9 @@ def steps_of(parts: pd.DataFrame) -> list[dict]:
 
 
 def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) -> go.Figure:
-    """Draw each step as a bar from the total before it to the total after it, purple up and orange down.
+    """Draw each step as a bar from the total before it to the total after it, purple if it rises, orange if it falls.
 
-    Words: kind_<kind>, kind_final, axis_layer, value, unit, total, axis_total.
+    Keys of `words`: `kind_<kind>`, `kind_final`, `axis_layer`, `value`, `unit`, `total`, `axis_total`.
     """
     names = [_step_name(step, layers, words) for step in steps]
     value, unit, total = (plotly_text(words[key]) for key in ("value", "unit", "total"))
@@ -119,7 +120,7 @@ def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) 
                 },
             }
         )
-    between = list(zip(names[:-1], names[1:], steps[:-1], strict=True))  # from a bar's end to the next one's start
+    between = list(zip(names[:-1], names[1:], steps[:-1], strict=True))  # from a bar's end to the next bar's start
     running = {
         "type": "scatter",
         "mode": "lines",
@@ -156,7 +157,7 @@ def layers_figure(steps: Sequence[dict], layers: int, words: Mapping[str, str]) 
 
 
 def _step_name(step: dict, layers: int, words: Mapping[str, str]) -> str:
-    """Format the unique name of a step on the axis."""
+    """Format the unique axis name of a step."""
     if step["layer"] == layers:
         return plotly_text(words["kind_final"])
     kind = words[f"kind_{step['kind']}"]
@@ -164,7 +165,7 @@ def _step_name(step: dict, layers: int, words: Mapping[str, str]) -> str:
 
 
 def _named_on_axis(step: dict, layers: int) -> bool:
-    """Return whether the axis names a step: the attention of every layer, or of every n-th in a deep model."""
+    """Return whether the axis labels a step: attention of each layer, or of every n-th layer of a deep model."""
     return step["kind"] == "attention" and step["layer"] % -(-layers // _LAYERS) == 0
 
 
@@ -176,7 +177,7 @@ def tokens_figure(
 ) -> go.Figure:
     """Draw one bar per token for each series [n], n = position + 1; a single series is colored by sign.
 
-    A click selects the token together with `position`, which stays selected. Words: axis_token, value, unit.
+    A click on a bar selects its token together with `position`. Keys of `words`: `axis_token`, `value`, `unit`.
     """
     shown = pieces[: position + 1]
     texts = [plotly_text(visible(piece)) for piece in shown]
@@ -194,14 +195,14 @@ def tokens_figure(
 
 
 def _from_middle(share: float) -> dict:
-    """Return a bar from the middle of its cell, where 0 is, toward the side of its sign. `share`: -1 to 1"""
+    """Build a bar from the middle of its cell, which represents 0, toward the side of its sign. `share`: -1 to 1"""
     return {"from": 0.5 + min(share, 0.0) / 2, "to": 0.5 + max(share, 0.0) / 2, "hue": _UP if share >= 0 else _DOWN}
 
 
 def token_rows(ids: np.ndarray, values: np.ndarray, pieces: Sequence[str], top: float) -> list[list]:
-    """Build the rows of tokens, each with a bar from the middle and a number. ids and values [n]
+    """Build the rows of tokens, each with a bar from the middle of its cell and a number. ids and values [n]
 
-    `top`: the value of the longest bar.
+    `top`: the value of a bar of maximum length.
     """
     return [
         [{"text": visible(piece), "token": int(number)}, {"bars": [_from_middle(value / top)]}, signed(value)]

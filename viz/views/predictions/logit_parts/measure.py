@@ -1,4 +1,4 @@
-"""The output of every part of the model at one position, its contributions to a logit, and gradients for comparison."""
+"""The output of each part of the model at one position, its contribution to a logit, and gradients for comparison."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from viz.charts.distribution import likeliest
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 
-TOP = 10  # number of promoted tokens, and of suppressed tokens
+TOP = 10  # number of promoted tokens and of suppressed tokens
 
 
 @dataclass(frozen=True)
 class Watched:
-    """The logit to decompose; with a distractor, the difference of two logits."""
+    """The logit to decompose; if there is a distractor, the difference of two logits."""
 
     position: int
     token: int
@@ -42,22 +42,22 @@ class Watched:
 
 @dataclass(frozen=True)
 class SameTokens:
-    """The result for a target and a distractor that are the same token."""
+    """The result if target and distractor are the same token."""
 
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """The numbers of a model.predictions.attribution.Components as arrays. float32"""
+    """The fields of a model.predictions.attribution.Components as float32 arrays."""
 
     position: int
     embed: np.ndarray  # [D]
     pos_embed: np.ndarray | None  # [D]
-    z: tuple[np.ndarray, ...]  # one per layer, [H, E]
+    z: tuple[np.ndarray, ...]  # one array per layer, [H, E]
     mlp: np.ndarray  # [L, D]
     scales: dict[tuple[str, int], float]
     logits: np.ndarray  # [V]
     edited_mlps: tuple[int, ...]  # layers with an edited MLP output
-    added: dict[int, np.ndarray]  # [D] by layer
+    added: dict[int, np.ndarray]  # {layer: [D]}, vectors added by edits
 
     def components(self) -> Components:
         """Convert the arrays back to Components."""
@@ -68,9 +68,9 @@ class Written:
 
 
 def measure_target(scene: Scene, settings: Settings) -> Watched | SameTokens:
-    """Return the logit of the target, less that of the distractor if one is selected.
+    """Return the logit to decompose: that of the target, minus that of the distractor if one is selected.
 
-    Without a target, it is the logit of the most likely next token in the unedited run.
+    The default target is the most likely next token of the unedited run.
     """
     token, other = scene.picked.target, scene.picked.distractor
     if token is None:
@@ -79,7 +79,7 @@ def measure_target(scene: Scene, settings: Settings) -> Watched | SameTokens:
 
 
 def measure_written(scene: Scene, settings: Settings) -> Written:
-    """Compute the output of every part at the selected position, independent of the target."""
+    """Compute the output of each part at the selected position, which does not depend on the target."""
     written = components(scene.trace, scene.position)
     position = None if written.pos_embed is None else written.pos_embed.numpy()
     embed, mlp, logits, *z = (each.numpy() for each in (written.embed, written.mlp, written.logits, *written.z))
@@ -96,7 +96,7 @@ def measure_parts(scene: Scene, settings: Settings, results: Mapping[str, Any]) 
 
 
 def measure_sources(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> np.ndarray | None:
-    """Split the main head's contribution by key token, [position + 1]; None for an MLP, which reads one position only.
+    """Split the main head's contribution by key token; None for an MLP, which reads one position. [position + 1]
 
     Raises InputError for a head whose output is edited.
     """
@@ -109,7 +109,7 @@ def measure_sources(scene: Scene, settings: Settings, results: Mapping[str, Any]
 
 
 def measure_promoted(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Promoted:
-    """Compute the tokens that the main head, or the opened MLP, promotes and suppresses most."""
+    """Compute the tokens that the main head or the selected MLP promotes and suppresses most."""
     layer, head = scene.head if settings.map is None else (settings.map, None)
     written, vocab = results["written"].components(), scene.model.tokenizer.vocab_size
     return promoted(written, scene.model.model, layer, head, TOP, vocab)
@@ -128,7 +128,7 @@ def measure_gradients(scene: Scene, settings: Settings, results: Mapping[str, An
 
 
 def inside_of(sent: object, scene: Scene) -> int | None:
-    """Return the layer of the opened MLP, or None for the main head. Selecting another head closes the MLP."""
+    """Return the layer of the selected MLP, or None for the main head. Selecting another head deselects the MLP."""
     values = sent if isinstance(sent, Mapping) else {}
     mlp, head = values.get("mlp"), values.get("head")
     valid = type(mlp) is int and 0 <= mlp < scene.model.config.n_layer

@@ -1,4 +1,4 @@
-"""Who wrote it: the parts of the model whose outputs sum to a token's logit, and gradients for comparison."""
+"""View of the parts of the model whose outputs sum to a token's logit, with gradients for comparison."""
 
 from model.predictions.attribution import Attribution
 from model.predictions.gradients import affordable
@@ -32,7 +32,7 @@ from viz.views.predictions.logit_parts.measure import (
 )
 from viz.words import Words, joined, plot_words
 
-_HUES = [SIGNED[1], SIGNED[-2]]  # of parts that lower the logit, and of parts that raise it
+_HUES = [SIGNED[1], SIGNED[-2]]  # colors of parts that lower the logit, and of parts that raise it
 
 
 def _target(seen: Seen) -> Watched | SameTokens:
@@ -45,7 +45,7 @@ def _refused(seen: Seen) -> bool:
 
 
 def _empty(seen: Seen) -> Payload:
-    """Build the placeholder of a part without a logit; the first part gives the reason."""
+    """Build the placeholder shown if no logit can be decomposed; the first part of the view gives the reason."""
     return {"empty": {"text": seen.words["no_target"], "hint": seen.words["no_target_hint"]}}
 
 
@@ -60,7 +60,7 @@ def _usual(seen: Seen) -> Usual:
 
 
 def _figure_words(seen: Seen) -> Words:
-    """Return the words that all figures share."""
+    """Return the words shared by all figures."""
     return seen.words.within("figure")
 
 
@@ -100,7 +100,7 @@ def _file(seen: Seen, name: str) -> str:
 
 
 def check(seen: Seen) -> Payload:
-    """Name the logit, compare it with the sum of its parts, and explain what was frozen."""
+    """Name the logit, compare it with the sum of its parts, and explain which scales are frozen."""
     if _refused(seen):
         return {"problem": {"text": _why(seen), "hint": ""}}
     words, target, config, piece = seen.here, _target(seen), seen.facts.config, seen.facts.piece
@@ -127,7 +127,7 @@ def check(seen: Seen) -> Payload:
 
 
 def part_map(seen: Seen) -> Payload:
-    """Draw all heads and MLPs on a map, with the strongest parts beside it."""
+    """Draw the map of all heads and MLPs, with a list of the strongest parts beside it."""
     if _refused(seen):
         return _empty(seen)
     words, axes, parts = seen.here, _figure_words(seen), seen.results["main"]
@@ -148,7 +148,7 @@ def part_map(seen: Seen) -> Payload:
 
 
 def layers(seen: Seen) -> Payload:
-    """Draw the logit being built from layer to layer."""
+    """Draw how the logit accumulates from layer to layer."""
     if _refused(seen):
         return _empty(seen)
     words, parts = seen.here, seen.results["main"]
@@ -162,7 +162,7 @@ def layers(seen: Seen) -> Payload:
     }
 
 
-# --- one part from inside ---
+# --- one part in detail ---
 
 
 def sources(seen: Seen) -> Payload:
@@ -219,14 +219,14 @@ def tokens(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """State the number of gradients to compute, or why there is nothing to compare."""
+    """Report the number of gradients to compute, or why there is nothing to compare."""
     if _refused(seen):
         return {"text": _why(seen), "unready": True}
     return {"text": seen.here["hint"].format(most=whole(affordable(_target(seen).position + 1)))}
 
 
 def compared(seen: Seen) -> Payload:
-    """Draw two bars per token, and report how closely integrated gradients add up to the logit's change."""
+    """Draw two bars per token, and report the error in the sum of the integrated gradients."""
     if _refused(seen):
         return _empty(seen)
     words, target, result = seen.here, _target(seen), seen.results["gradients"]

@@ -1,4 +1,4 @@
-"""The prompt colored by surprisal, and the figure of surprisal by position."""
+"""Data of the prompt colored by surprisal, and a figure of surprisal by position."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -20,28 +20,28 @@ COLORS = ("surprisal", "rank", "entropy")  # quantities that can color the text
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Scores of tokens 1 .. T - 1, each predicted at the position before it. All float64 [T - 1]"""
+    """Scores of tokens 1 .. T - 1, each predicted at the previous position. Each array is float64 [T - 1]."""
 
-    bits: np.ndarray  # surprisal
+    bits: np.ndarray  # surprisal in bits
     rank: np.ndarray
     share: np.ndarray  # probability
-    entropy: np.ndarray  # bits, of the prediction before the token
+    entropy: np.ndarray  # entropy in bits of the prediction of the token
 
 
 def scored(log_share: np.ndarray, rank: np.ndarray, entropy: np.ndarray) -> Scored:
-    """Build the scores from natural logarithms of probability [T - 1], ranks [T - 1] and entropies in nats [T]."""
+    """Build the scores from natural log probabilities [T - 1], ranks [T - 1] and entropies in nats [T]."""
     ln2 = math.log(2)  # nats per bit
     return Scored(-log_share / ln2 + 0.0, rank.astype(np.float64), np.exp(log_share), entropy[:-1] / ln2)
 
 
 def places(result: Scored, by: str, V: int) -> list[float | None]:
-    """Place each token of the prompt on the color ramp, 0 to 1; None for the first, which is not scored. [T]"""
+    """Map each token of the prompt to the color ramp, 0 to 1; None for the first token, which has no score. [T]"""
     values = {"surprisal": result.bits, "rank": np.log2(result.rank), "entropy": result.entropy}[by]
     return [None, *np.clip(values / blind(V), 0, 1).round(4).tolist()]
 
 
 def text_rows(result: Scored, pieces: Sequence[str]) -> dict:
-    """Build the prompt's tokens with their numbers, for the page and for a file; the first token has no numbers."""
+    """Build the prompt's tokens with their scores, for the page and for a file; the first token has no scores."""
     tokens, ranks = [visible(piece) for piece in pieces], result.rank.astype(int).tolist()
     exact = zip(result.bits.round(3).tolist(), ranks, result.entropy.round(3).tolist(), strict=True)
     numbers = [("", "", ""), *exact]
@@ -59,14 +59,16 @@ def text_rows(result: Scored, pieces: Sequence[str]) -> dict:
 
 
 def breaks(pieces: Sequence[str]) -> list[list[int]]:
-    """List the line breaks that running text shows after a token: [position, number of breaks] each."""
+    """List the line breaks to show after tokens, as [position, number of line breaks]."""
     return [[i, min(piece.count("\n"), 2)] for i, piece in enumerate(pieces) if "\n" in piece]
 
 
 def bits_figure(result: Scored, pieces: Sequence[str], V: int, words: Mapping[str, str]) -> go.Figure:
-    """Draw the surprisal of tokens 1 .. T - 1 as bars, and the entropy of the prediction before each as a line.
+    """Draw the surprisal of tokens 1 .. T - 1 as bars, and the entropy of the prediction of each as a line.
 
-    Words: surprisal, entropy, axis_token, axis_bits, hover with {token}, {position}, {bits}, {rank}, {share}.
+    Keys of `words`: `surprisal`, `entropy`, `axis_token`, `axis_bits`, and `hover`, a template with {token},
+    {position},
+    {bits}, {rank}, {share}.
     """
     T = len(pieces)
     at, names, picks = range(1, T), token_texts(pieces)[1:], {"customdata": token_data(T)[1:]}

@@ -1,4 +1,4 @@
-"""In the text: the prompt colored by how unexpected each token was, and the tokens that were expected instead."""
+"""View of the prompt colored by how unexpected each token was, with the tokens that were expected instead."""
 
 import math
 
@@ -24,7 +24,7 @@ from viz.views.predictions.surprise.figures import (
 from viz.views.predictions.surprise.figures import places as ramp_places
 
 BY = Choice("by", COLORS)
-INSTEAD = 3  # most likely tokens named beside the actual one
+INSTEAD = 3  # maximum number of likely tokens listed besides the actual one
 
 
 def scored_of(expected: Predictions) -> Scored:
@@ -36,7 +36,7 @@ def scored_of(expected: Predictions) -> Scored:
 
 
 def text(seen: Seen) -> Payload:
-    """Build the colored prompt: its tokens, their numbers and their places on the ramp."""
+    """Build the colored prompt: its tokens, their scores and their positions on the color ramp."""
     by, V, scores = seen.settings.by, seen.facts.config.vocab_size, scored_of(seen.result)
     scale = {"label": seen.words[f"settings.by_{by}"], "ticks": ramp_ticks(by, V), "ramps": ramps()}
     return text_rows(scores, seen.facts.pieces) | {
@@ -54,7 +54,7 @@ def text(seen: Seen) -> Payload:
 
 
 def _summary(seen: Seen) -> list[list[str]]:
-    """Build the summary of the prompt: [name, number, explanation] each. A single token is not scored."""
+    """Build the summary of the prompt as a list of [name, value, explanation]. A single token has no scores."""
     words, T = seen.here, len(seen.facts.tokens)
     if T < 2:
         return [[words["scored"], words["scored_value"].format(n=0, T=T), words["one"]]]
@@ -92,7 +92,7 @@ def detail(seen: Seen) -> Payload:
 
 
 def _own(seen: Seen, at: int) -> str:
-    """Describe how expected the token itself was, and which tokens were more likely."""
+    """Describe how expected the selected token was, and list the most likely tokens in its place."""
     words, expected, facts = seen.here, seen.result, seen.facts
     if at == 0:
         return words["own_first"]
@@ -142,12 +142,14 @@ def predictions(scene: Scene, positions: list[int] = (), most: Few = 5) -> dict:
 
     Args:
         positions: The positions to report; all if empty.
-        most: Number of most likely next tokens per position.
+        most: Maximum number of most likely next tokens per position.
 
     Returns:
-        rows: for each position its token; rank (1 is the most likely), probability and surprisal (bits) of that token
-        in the prediction before it, null for the first; entropy (bits) of the next prediction; expected: the most
-        likely next tokens with probability and logit. summary: perplexity, bits_per_byte, bits per token.
+        rows: for each position, its token; rank (1 is the most likely), probability and surprisal (bits) of that token
+        in the prediction before it, null for the first token; entropy (bits) of the prediction after it; expected:
+            the most
+        likely next tokens with probability and logit. summary: perplexity, bits_per_byte and bits per token; null for a
+        single token.
     """
     expected, tokens = measured(VIEW, "main", scene), scene.tokens
     rows = []

@@ -1,4 +1,4 @@
-"""Figures of rounded weights: damage against bits, one attention map before and after, and the levels of a matrix."""
+"""Figures of quantized weights: error by bits per weight, one attention map before and after, and a matrix's levels."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,13 +27,13 @@ _SIDES = (
     "top center",
     "bottom center",
 )
-_BINS, _TAIL = 120, 0.001  # bins of the histogram; share of weights allowed outside it
-_LINES = 40  # most levels drawn as lines
+_BINS, _TAIL = 120, 0.001  # number of histogram bins; fraction of weights outside the histogram
+_LINES = 40  # maximum number of levels drawn as lines
 
 
 @dataclass(frozen=True)
 class Dot:
-    """A number format in the scatter plot of damage against bits."""
+    """A number format in the scatter plot of error by bits per weight."""
 
     name: str  # short label next to the point
     family: str  # a key of FAMILIES
@@ -43,9 +43,9 @@ class Dot:
 
 
 def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
-    """Draw the damage of each format against its bits per weight, on logarithmic axes, without lossless formats.
+    """Draw the error of each format by its bits per weight, on logarithmic axes. Formats without error are omitted.
 
-    `words`: "bits", "damage", and the names of the families.
+    Keys of `words`: `bits`, `damage`, and the names of the families.
     """
     traces = []
     for family, color in FAMILIES.items():
@@ -79,7 +79,7 @@ def scatter_figure(dots: Sequence[Dot], words: Mapping[str, str]) -> go.Figure:
 def _range(values: Sequence[float], before: float, after: float) -> list[float]:
     """Compute the range of a logarithmic axis in powers of ten.
 
-    `before` and `after` are the margins at both ends, as shares of the span of the values.
+    `before` and `after` are the margins at the two ends, as fractions of the span of the values.
     """
     bounds = [math.log10(extreme(values)) for extreme in (min, max)] if values else [0.0, 1.0]
     span = max(bounds[1] - bounds[0], 0.3)
@@ -89,8 +89,9 @@ def _range(values: Sequence[float], before: float, after: float) -> list[float]:
 def _labels(members: Sequence[Dot], dots: Sequence[Dot]) -> list[tuple[str, str]]:
     """Return the label and text position of each of `members`, a subset of `dots`.
 
-    A label takes the first side where it covers no point, no other label and no axis. Without such a side the label is
-    "", since the name also appears on hover.
+    A label is placed on the first side where it overlaps no point, no other label and no axis. If there is no such
+    side, it
+    is empty, since the name also appears on hover.
     """
     shown = [dot for dot in dots if dot.damage > 0]
     x, y = (_range([getattr(dot, name) for dot in shown], 0.08, 0.2) for name in ("bits", "damage"))
@@ -113,7 +114,7 @@ def _labels(members: Sequence[Dot], dots: Sequence[Dot]) -> list[tuple[str, str]
 
 
 def _box(point: tuple[float, float], letters: int, side: str) -> tuple[float, float, float, float]:
-    """Estimate the rectangle of a label of `letters` characters in pixels: left, bottom, right and top."""
+    """Approximate the rectangle of a label of `letters` characters in pixels: left, bottom, right and top."""
     (vertical, horizontal), width = side.split(), 6.2 * letters
     left = point[0] + {"right": 9, "center": -width / 2, "left": -9 - width}[horizontal]
     bottom = point[1] + {"top": 7, "middle": -7, "bottom": -21}[vertical]
@@ -125,10 +126,10 @@ def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
 
 
 def levels_figure(weights: np.ndarray, values: np.ndarray, group: slice, words: Mapping[str, str]) -> go.Figure:
-    """Draw a matrix before and after rounding: a histogram of its values, and below it the steps of one group.
+    """Draw a matrix before and after quantization: a histogram of its values above the step function of one group.
 
-    weights and values [out, in]; `group` selects inputs of the first row. `words`: "value", "count", "before", "after",
-    "rounded", "steps".
+    weights and values [out, in]; `group` selects inputs of the first row. Keys of `words`: `value`, `count`, `before`,
+    `after`, `rounded`, `steps`.
     """
     flat, after = weights.ravel(), values.ravel()
     limit = float(np.quantile(np.abs(flat), 1 - _TAIL)) or float(np.abs(flat).max()) or 1.0
@@ -165,9 +166,9 @@ def _level(y: float) -> dict:
 
 
 def map_panels(before: np.ndarray, after: np.ndarray, names: tuple[str, str]) -> list[Panel]:
-    """Build the panels of a head's attention map before and after rounding, with the future blank.
+    """Build the panels of a head's attention map before and after quantization, with future keys blank.
 
-    before [T, T], cropped to the first t tokens of after [t, t]; `names` are the titles.
+    before [T, T] is cropped to the t tokens of after [t, t]; `names` are the titles.
     """
     future = np.triu(np.ones(after.shape, bool), 1)
     return [
@@ -182,6 +183,6 @@ def mean_moved(moved: np.ndarray) -> float:
 
 
 def most_moved(moved: np.ndarray) -> tuple[int, int, float]:
-    """Return the layer and head whose attention map changed most, and its distance. moved [L, H]"""
+    """Return the layer and head whose attention map changed most, and the distance. moved [L, H]"""
     layer, head = np.unravel_index(int(moved.argmax()), moved.shape)
     return int(layer), int(head), float(moved[layer, head])

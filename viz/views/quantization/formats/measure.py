@@ -1,4 +1,4 @@
-"""Measurements of number formats: their bytes, the error of a matrix, and their effect on the output."""
+"""Measurements of number formats: their size in bytes, the error of a matrix, and their effect on the output."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 
 WHICH = {"usual": USUAL, "all": tuple(FORMATS)}
-PROMPT_TOKENS = 256  # most tokens measured, of the prompt and of the held-out text
+PROMPT_TOKENS = 256  # maximum number of tokens to measure of the prompt, and of the held-out text
 
 
 @dataclass(frozen=True)
 class Size:
-    """The size of the model's rounded matrices in one format."""
+    """The size of the model's quantized matrices in one format."""
 
-    nbytes: int  # of all rounded matrices
+    nbytes: int  # total size of the quantized matrices
     weights: int
     kept16: int  # number of matrices that stay float16 because their rows do not fit
 
@@ -33,13 +33,13 @@ class Size:
 class StorageSizes:
     """The sizes of the model in all usable formats."""
 
-    n: int  # number of rounded matrices
+    n: int  # number of quantized matrices
     by_format: Mapping[str, Size]
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """The error of one matrix in every format."""
+    """The error of one matrix in each format."""
 
     shape: tuple[int, int]  # [out, in]
     errors: Mapping[str, WeightError]
@@ -47,33 +47,33 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """One matrix before and after rounding."""
+    """One matrix before and after quantization."""
 
     weight: np.ndarray  # float32 [out, in]
-    values: np.ndarray  # rounded, [out, in]
+    values: np.ndarray  # quantized, [out, in]
     error: WeightError
-    different: tuple[int, int]  # number of distinct values before and after
+    different: tuple[int, int]  # numbers of distinct values before and after
 
 
 @dataclass(frozen=True, eq=False)
 class FormatResults:
-    """The result of the slow measurement."""
+    """The results of running the model in each format."""
 
     outcomes: Mapping[str, Outcome]
     text: int  # number of tokens of the held-out text
-    maps: Mapping[str, np.ndarray]  # attention maps of the first tokens by format, float16 [L, H, t, t]
+    maps: Mapping[str, np.ndarray]  # {format: attention maps of the first tokens}, float16 [L, H, t, t]
 
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """One head's attention map in float32 and in a rounded format. [t, t] each"""
+    """One head's attention map in float32 and in a quantized format. [t, t] each"""
 
     before: np.ndarray
     after: np.ndarray
 
 
 def measure_sizes(scene: Scene, settings: Settings) -> StorageSizes:
-    """Compute the bytes of every usable format by formula, without rounding a weight."""
+    """Compute the size of the model in each usable format by formula, without quantizing any weights."""
     model, head, sizes = scene.model.model, settings.head, {}
     weights = [weight for _, weight in matrices(model, head=head)]
     for key in WHICH[settings.which]:
@@ -84,7 +84,7 @@ def measure_sizes(scene: Scene, settings: Settings) -> StorageSizes:
 
 
 def measure_matrix(scene: Scene, settings: Settings) -> Matrix:
-    """Measure the error of one matrix of the main head's layer in every format that fits its rows."""
+    """Measure the error of one matrix of the main head's layer in each format that fits its rows."""
     weight = layer_of(scene.model.model.blocks[scene.head[0]], settings.matrix).weight
     fitting = (FORMATS[key] for key in WHICH[settings.which] if FORMATS[key].fits(weight.shape[1]))
     errors = {kind.key: weight_error(weight, *stored(weight, kind)) for kind in fitting}
@@ -92,7 +92,7 @@ def measure_matrix(scene: Scene, settings: Settings) -> Matrix:
 
 
 def measure_levels(scene: Scene, settings: Settings) -> Levels:
-    """Round one matrix of the main head's layer to one format, and keep it before and after."""
+    """Quantize one matrix of the main head's layer, and keep it before and after."""
     weight = layer_of(scene.model.model.blocks[scene.head[0]], settings.matrix).weight.detach()
     values, nbytes = stored(weight, FORMATS[settings.one])
     different = len(weight.unique()), len(values.unique())
@@ -100,12 +100,12 @@ def measure_levels(scene: Scene, settings: Settings) -> Levels:
 
 
 def measure_file(scene: Scene, settings: Settings) -> dict[str, int]:
-    """Count the tensors of each type in the model's own file; {} unless it is a GGUF file."""
+    """Count the tensors of each type in the model's own file; empty unless it is a GGUF file."""
     return file_types(scene.model.id)
 
 
 def outputs_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the settings with the ids of the prompt's first PROMPT_TOKENS tokens; edits play no part."""
+    """Add the ids of the prompt's first PROMPT_TOKENS tokens to the settings; edits are not considered."""
     return Settings((*settings.items(), ("ids", tuple(scene.tokens.ids.tolist()[:PROMPT_TOKENS]))))
 
 
@@ -115,7 +115,7 @@ def text_limit(limit: int) -> int:
 
 
 def measure_outputs(scene: Scene, settings: Settings, progress: Progress) -> FormatResults:
-    """Measure the plain model in one format after another, on the prompt and on a held-out text.
+    """Measure the unedited model in one format after another, on the prompt and on a held-out text.
 
     Formats with a runner are also timed, in tokens per second.
     """
@@ -133,7 +133,7 @@ def measure_outputs(scene: Scene, settings: Settings, progress: Progress) -> For
 
 
 def measure_patterns(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Patterns | None:
-    """Return the main head's attention map in float32 and in the selected format; None if that was not measured."""
+    """Return the main head's attention map in float32 and in the selected format; None if it is not measured yet."""
     run = results["outputs"]
     if run is None or settings.one not in run.maps or settings.one not in run.outcomes:
         return None

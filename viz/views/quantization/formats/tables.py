@@ -1,4 +1,4 @@
-"""Tables and texts of the formats view: all formats, one matrix before and after, and facts about the model file."""
+"""Tables and texts of the formats view: all formats, one matrix before and after, and facts about formats and file."""
 
 import math
 
@@ -12,7 +12,7 @@ from viz.views.quantization.formats.measure import PROMPT_TOKENS, FormatResults,
 from viz.views.quantization.naming import decibels, divergence, moved, name_of, perplexity, shared_words
 from viz.words import Words, joined
 
-MOST_STEPS = 512  # most weights of a row whose steps are drawn
+MOST_STEPS = 512  # maximum number of weights of a row drawn as steps
 
 # --- shared by all parts -------------------------------------------------------------------------------
 
@@ -23,7 +23,7 @@ def place_of(seen: Seen) -> str:
 
 
 def measured_line(seen: Seen, run: FormatResults) -> str:
-    """Format the source line of a measurement: the model, its dtype, and the numbers of measured tokens."""
+    """Format the source line of a measurement: the model, its dtype, and the number of tokens of each text."""
     facts = seen.facts
     prompt = min(len(facts.tokens), PROMPT_TOKENS)
     line = seen.words["measured"].format(model=facts.label, dtype=facts.dtype, prompt=whole(prompt), text=run.text)
@@ -31,7 +31,7 @@ def measured_line(seen: Seen, run: FormatResults) -> str:
 
 
 def measure_lines(seen: Seen, last: str) -> str:
-    """Build the Python lines that repeat the measurement and end with `last`."""
+    """Build the Python lines that repeat the measurement, followed by `last`."""
     keys = "USUAL" if seen.settings.which == "usual" else "tuple(FORMATS)"
     lines = [
         f"text = held_out_ids(lm, {text_limit(seen.facts.limit)})",
@@ -48,7 +48,7 @@ def measure_lines(seen: Seen, last: str) -> str:
 
 
 def matrix_lines(seen: Seen, last: str) -> str:
-    """Build the Python lines that fetch the selected matrix and end with `last`."""
+    """Build the Python lines that read the selected matrix, followed by `last`."""
     matrix = seen.settings.matrix
     owner = "attn" if matrix in "qkvo" else "mlp"
     lines = [f"weight = lm.model.blocks[{seen.facts.head[0]}].{owner}.{matrix}.weight", last]
@@ -59,7 +59,7 @@ def matrix_lines(seen: Seen, last: str) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of all formats: bytes by formula, weight errors, and the effects on the output once measured."""
+    """Build the table of all formats: size by formula, weight errors and, once measured, the effects on the output."""
     words, run, matrix_errors = seen.here, seen.results["outputs"], seen.results["matrix"].errors
     rows, lines = [], []
     for key, each in seen.results["sizes"].by_format.items():
@@ -88,7 +88,7 @@ def table(seen: Seen) -> Payload:
 
 
 def _about(seen: Seen, run: FormatResults | None) -> str:
-    """Describe which matrices are rounded, and the perplexity before rounding, if it has been measured."""
+    """Describe which matrices are quantized, and the perplexity before quantization if it is measured."""
     words = seen.here
     rounded = words["rounded_head" if seen.settings.head else "rounded"].format(n=whole(seen.results["sizes"].n))
     if not run:
@@ -116,7 +116,7 @@ def _outcome_cells(words: Words, outcome: Outcome | None) -> list[object]:
 
 
 def _numbers(error: WeightError | None, outcome: Outcome | None) -> list[float | None]:
-    """Return the numbers of a row unformatted: three weight errors and six effects on the output, None if missing."""
+    """Return the unformatted values of a row: three weight errors and six effects on the output, None if missing."""
     errors = [None] * 3 if error is None else [error.relative, error.largest, error.snr]
     if outcome is None:
         return [*errors, *[None] * 6]
@@ -129,7 +129,7 @@ def _numbers(error: WeightError | None, outcome: Outcome | None) -> list[float |
 
 
 def levels(seen: Seen) -> Payload:
-    """Draw the selected matrix before and after rounding."""
+    """Draw the selected matrix before and after quantization."""
     words, settings, result = seen.here, seen.settings, seen.result
     kind, width = FORMATS[settings.one], result.weight.shape[1]
     name, group = name_of(kind, seen.all_words), slice(0, min(group_of(kind, width), width, MOST_STEPS))
@@ -149,7 +149,7 @@ def levels(seen: Seen) -> Payload:
 
 
 def _levels_numbers(result: Levels) -> dict[str, str]:
-    """Format the numbers for the note on the matrix."""
+    """Format the values for the note on the matrix."""
     (out, width), (before, after), error = result.weight.shape, result.different, result.error
     counts = {"out": out, "in": width, "before": before, "levels": after}
     return {name: whole(n) for name, n in counts.items()} | {
@@ -159,14 +159,14 @@ def _levels_numbers(result: Levels) -> dict[str, str]:
 
 
 def group_of(kind: Format, width: int) -> int:
-    """Return the number of weights that share a scale, in a row of `width` weights."""
+    """Return the number of weights that share a scale in a row of `width` weights."""
     if kind.scheme is not None:
         return kind.scheme.group or width
     return kind.block if kind.gguf else width
 
 
 def facts(seen: Seen) -> Payload:
-    """List facts about the formats: types in the file, formats without error, bytes of a matrix, K-quants and speed."""
+    """List facts: tensor types in the file, formats without error, size of a matrix, K-quants and speed."""
     words, run, matrix, types = seen.here, seen.results["outputs"], seen.results["matrix"], seen.results["file"]
     file_text = words["no_file"].format(dtype=seen.facts.dtype)
     if types:
@@ -188,7 +188,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def bytes_text(seen: Seen, shape: tuple[int, int]) -> str:
-    """Explain how the bytes of the selected matrix add up. shape [out, in]"""
+    """Explain how the size of the selected matrix in bytes is computed. shape [out, in]"""
     words, kind, (out, width) = seen.here, FORMATS[seen.settings.one], shape
     nbytes, scheme = stored_bytes(shape, kind), kind.scheme
     values = {"out": whole(out), "in": whole(width), "n": whole(nbytes), "name": name_of(kind, seen.all_words)}

@@ -1,4 +1,4 @@
-"""The formats view: bytes, weight errors and changes of the output for each number format."""
+"""The formats view: size, weight error and change of the output for each number format."""
 
 from typing import Annotated
 
@@ -71,16 +71,16 @@ SETTINGS = (
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the measurement: the number of formats, and that edits are left out."""
+    """Describe the measurement: the number of formats and, if the run has edits, that they are not applied."""
     hint = seen.here["hint"].format(n=len(seen.results["sizes"].by_format))
     return {"text": f"{hint} {shared_words(seen.all_words)['no_edits']}" if seen.facts.edits else hint}
 
 
-# --- bits against damage ---------------------------------------------------------------------------------
+# --- error by bits ---------------------------------------------------------------------------------------
 
 
 def scatter(seen: Seen) -> Payload:
-    """Draw the damage against the bits per weight: KL on held-out text, or one matrix's error before that is run."""
+    """Draw the error by bits per weight: KL on held-out text or, until it is measured, the selected matrix's error."""
     words, run = seen.here, seen.results["outputs"]
     payload = _measured(seen, run) if run else _counted(seen)
     return payload | {
@@ -90,7 +90,7 @@ def scatter(seen: Seen) -> Payload:
 
 
 def _measured(seen: Seen, run: FormatResults) -> Payload:
-    """Build the scatter's payload with KL on held-out text as the damage; `figure` holds the dots."""
+    """Build the scatter plot's payload with KL on held-out text as the error; `figure` holds the dots."""
     words, keys = seen.here, [key for key in seen.results["sizes"].by_format if key in run.outcomes]
     dots = [_dot(seen, run.outcomes[key]) for key in keys]
     undamaged = [dot.hover[0] for dot in dots if dot.damage <= SAME]
@@ -106,7 +106,7 @@ def _measured(seen: Seen, run: FormatResults) -> Payload:
 
 
 def _counted(seen: Seen) -> Payload:
-    """Build the scatter's payload with the selected matrix's error as the damage; `figure` holds the dots."""
+    """Build the scatter plot's payload with the selected matrix's relative error; `figure` holds the dots."""
     words, errors = seen.here, seen.results["matrix"].errors
     dots = []
     for key in seen.results["sizes"].by_format:
@@ -124,7 +124,7 @@ def _counted(seen: Seen) -> Payload:
 
 
 def _error_lines(words: Words, error: WeightError) -> list[str]:
-    """Format the hover lines of a weight error."""
+    """Format a weight error as lines of a hover text."""
     values = {"relative": number(error.relative), "largest": number(error.largest), "snr": decibels(error.snr)}
     return [
         words["hover_bits"].format(bits=number(error.bits, 4), size=size(error.nbytes)),
@@ -151,7 +151,7 @@ def _dot(seen: Seen, outcome: Outcome) -> Dot:
 
 
 def maps(seen: Seen) -> Payload:
-    """Draw the selected head's attention map before and after rounding."""
+    """Draw the selected head's attention map before and after quantization."""
     words, settings, run, patterns = seen.here, seen.settings, seen.results["outputs"], seen.results["patterns"]
     if run is None:
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
@@ -161,7 +161,7 @@ def maps(seen: Seen) -> Payload:
     name, by_head = name_of(FORMATS[settings.one], seen.all_words), run.outcomes[settings.one].moved
     panels = map_panels(patterns.before, patterns.after, (words["before"], name))
     axes = PatternWords(*(words[key] for key in ("query", "key", "weight", "largest")))
-    meta = {"whole": True, "height": 400, "narrow": 660}  # zooming requests no part of the maps
+    meta = {"whole": True, "height": 400, "narrow": 660}  # sent in full, so zooming requests no part of the maps
     figure = pattern_figure(panels, seen.facts.tokens, axes, Window(0, t, 0, t), meta=meta)
     largest = most_moved(by_head)
     distances = {"moved": float(by_head[layer, head]), "mean": mean_moved(by_head), "most": largest[2]}
@@ -195,16 +195,17 @@ def maps(seen: Seen) -> Payload:
 def weight_errors(
     playground: Playground, model: LanguageModel, layer: int = 0, matrix: Annotated[str, OneOf(KINDS)] = "down"
 ) -> dict:
-    """Compute the bytes of the model's matrices in every number format, and the error of one matrix in each.
+    """Compute the size of the model's matrices in each number format, and the error of one matrix in each format.
 
     Args:
         matrix: q, k, v or o of the attention; up, down or, in a gated MLP, gate.
 
     Returns:
-        layer; matrix; shape [out, in]; formats: format, bits (per weight, with scales), bytes (all linear layers of
-        the blocks), and for the selected matrix relative (Frobenius error), largest (absolute error) and snr
-        (decibels; null without error). A matrix whose rows do not fit the blocks of a format stays float16; a format
-        that fits no matrix is left out.
+        layer; matrix; shape [out, in]; formats: records of format, bits (per weight, including scales), bytes (of all
+        linear layers of the blocks), and for the selected matrix relative (relative Frobenius error), largest (largest
+        absolute error) and snr (signal-to-noise ratio in decibels; null for no error). A matrix whose rows do not fit
+            the
+        blocks of a format stays float16; a format that fits no matrix is omitted.
     """
     check_layer(layer, model.config.n_layer)
     if matrix not in kinds_of(model.model):
@@ -222,18 +223,22 @@ def weight_errors(
 def quantization_formats(
     scene: Scene, which: Annotated[str, OneOf(("usual", "all"))] = "usual", head: bool = False
 ) -> dict:
-    """Measure how rounding all linear layers to each number format changes weights, predictions and attention.
+    """Measure how quantizing all linear layers to each number format changes weights, predictions and attention.
 
     Args:
         which: usual: ten common formats. all: all formats.
-        head: Round the embedding and the output head, too.
+        head: Also quantize the embedding and the output head.
 
     Returns:
-        text_tokens: number of held-out tokens; formats: format, bits, bytes, and relative, largest and snr of the
-        weights; prompt and text (held-out): tokens, mean kl to the float32 model in nats, agree (share of positions
-        with the same top token), loss and before (mean -log p of the next token after and before rounding, null for
-        one token); moved: mean total variation distance of the attention rows on the prompt; most_moved: layer, head
-        and its distance; speed: measured tokens per second, null for a format that is only simulated.
+        text_tokens: number of held-out tokens; formats: records of format, bits, bytes, and relative, largest and snr
+            of
+        the weights as in weight_errors; prompt and text (held-out): tokens, kl (mean divergence from the float32 model,
+        nats), agree (fraction of positions with the same top token), loss and before (mean -log p of the next token
+        after and before quantization, null for a single token); moved: mean total variation distance of the attention
+            rows
+        on the prompt; most_moved: the head with the largest distance; speed: measured tokens per second, null for a
+            format
+        that is only simulated.
     """
     run: FormatResults = measured(VIEW, "outputs", scene, which=which, head=head)
     return {"text_tokens": run.text, "formats": [_answer(each) for each in run.outcomes.values()]}
@@ -248,7 +253,7 @@ def _reading(reading: PredictionDivergence) -> dict:
 
 
 def _answer(outcome: Outcome) -> dict:
-    """Build the answer for one measured format."""
+    """Build the record of one measured format."""
     layer, head, distance = most_moved(outcome.moved)
     return {
         "format": outcome.key,

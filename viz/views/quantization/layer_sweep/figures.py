@@ -1,4 +1,4 @@
-"""Figures of the layer sweep: a heat map of layers and matrices, and lines across the layers."""
+"""Figures of the layer sweep: a heatmap of layers and matrices, and curves over the layers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,16 +10,16 @@ from viz.charts.lines import line
 from viz.labels import plotly_text
 from viz.theme import HUES, scales
 
-_ROW, _FIXED, _LEAST, _MOST = 18, 130, 300, 760  # height of a heat map in pixels: per layer, fixed, minimum, maximum
-_MARKS = 16  # most labeled layers
+_ROW, _FIXED, _LEAST, _MOST = 18, 130, 300, 760  # heatmap heights in pixels: per layer, fixed, minimum, maximum
+_MARKS = 16  # approximate number of labeled layers
 _DASHES = ("solid", "dot", "dash")
 
 
 def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *, signed: bool) -> go.Figure:
-    """Draw the effect of rounding one part of one layer at a time: parts across, layers down. z [L, parts]
+    """Draw the effect of quantizing one part of one layer at a time, parts across and layers down. z [L, parts]
 
-    Unsigned values have a logarithmic color scale over four powers of ten, signed changes a linear one.
-    `words`: "layer", "part", "value".
+    The color scale is linear for signed changes, and logarithmic over four powers of ten otherwise. Keys of `words`:
+    `layer`, `part`, `value`.
     """
     L = len(z)
     top = float(np.abs(z).max()) or 1.0
@@ -44,9 +44,9 @@ def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *
 
 
 def line_figure(columns: Mapping[str, np.ndarray], words: Mapping[str, str], *, signed: bool) -> go.Figure:
-    """Draw the effect of rounding each layer, one line per part; `columns` maps the part's name to values [L].
+    """Draw the effect of quantizing each layer, one line per part; `columns` is {name of the part: values [L]}.
 
-    The vertical axis is logarithmic unless the values are signed. `words`: "layer", "value".
+    The vertical axis is logarithmic unless the values are signed. Keys of `words`: `layer`, `value`.
     """
     hover, traces = f"{plotly_text(words['layer'])} %{{x}}: %{{y:.3g}}", []
     for n, (name, each) in enumerate(columns.items()):
@@ -61,16 +61,16 @@ def line_figure(columns: Mapping[str, np.ndarray], words: Mapping[str, str], *, 
 
 
 def _layers(L: int) -> dict:
-    """Build the tick settings of a layer axis, which labels about _MARKS of its L layers."""
+    """Build the tick settings of a layer axis that labels about _MARKS of its `L` layers."""
     return {"tickmode": "array", "tickvals": ticks(L, _MARKS)}
 
 
 def strongest(z: np.ndarray) -> tuple[int, int]:
-    """Return the row and column of the value with the largest magnitude. z [L, parts]"""
+    """Return the row and column of the value with the largest absolute value. z [L, parts]"""
     row, column = np.unravel_index(int(np.abs(z).argmax()), z.shape)
     return int(row), int(column)
 
 
 def mildest(values: np.ndarray) -> int:
-    """Return the layer with the smallest effect. values [L]"""
+    """Return the layer with the smallest absolute effect. values [L]"""
     return int(np.abs(values).argmin())

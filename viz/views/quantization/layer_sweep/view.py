@@ -1,4 +1,4 @@
-"""The layer sweep view: the sensitivity of each layer to fewer bits, measured by rounding one part of it at a time."""
+"""The layer sweep view: each layer's sensitivity to quantization, measured for one part of one layer at a time."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ from viz.words import Words
 
 SWEPT = ("int4-32", "int4-32-affine", "int3-32", "int2-32", "int8-channel", "Q4_0")
 BY, ON, SHOWN = ("matrix", "half"), ("prompt", "text"), ("kl", "loss")
-MOST = {"prompt": 128, "text": 64}  # most tokens measured
+MOST = {"prompt": 128, "text": 64}  # maximum number of tokens to measure
 
 
 def text_limit(limit: int) -> int:
@@ -32,19 +32,22 @@ def text_limit(limit: int) -> int:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the format, the kind of parts, and the prompt's token ids to measure; no ids mean the held-out text."""
+    """Return the format, the kind of parts, and the prompt's token ids to measure; no ids select the held-out text."""
     ids = tuple(scene.tokens.ids.tolist()[: MOST["prompt"]]) if settings.on == "prompt" else ()
     return Settings((("one", settings.one), ("by", settings.by), ("ids", ids)))
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Sweep:
-    """Measure how rounding each part of each layer of the plain model changes its predictions."""
+    """Measure how quantizing each part of each layer of the unedited model changes its predictions."""
     ids = list(settings.ids) or held_out_ids(scene.model, text_limit(scene.limit))
     return sweep(scene.model.model, ids, FORMATS[settings.one], settings.by, progress)
 
 
 def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the number of runs and tokens read; each run starts at the rounded layer, so it counts as half."""
+    """Estimate the number of runs and of processed tokens.
+
+    A run starts at the quantized layer, so on average it counts as half a run.
+    """
     parts = len(matrices_of(scene.model.config)) + 1 if settings.by == "matrix" else 3
     runs = scene.model.config.n_layer * parts / 2
     return runs, runs * (len(settings.ids) or text_limit(scene.limit))
@@ -54,7 +57,7 @@ def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the measurement: the number of changes to try, and that edits are left out."""
+    """Describe the measurement: the number of variants and, if the run has edits, that they are not applied."""
     L, by = seen.facts.config.n_layer, seen.settings.by
     parts = len(matrices_of(seen.facts.config)) + 1 if by == "matrix" else 3
     hint = seen.here["hint"].format(n=whole(L * parts), layers=L)
@@ -62,14 +65,14 @@ def job(seen: Seen) -> Payload:
 
 
 def _edited(seen: Seen) -> bool:
-    """Return whether the prompt is measured and has edits, which are left out."""
+    """Return whether the prompt is measured and its run has edits, which are not applied here."""
     return bool(seen.facts.edits) and seen.settings.on == "prompt"
 
 
 def _numbers(seen: Seen) -> tuple[np.ndarray, bool]:
     """Return the displayed values [L, parts], and whether they are changes of the loss.
 
-    They are KL otherwise, also for a text of one token, which has no loss.
+    Otherwise, they are KL divergences, which also replace the loss for a text of one token.
     """
     result: Sweep = seen.result
     loss = seen.settings.shown == "loss" and result.loss is not None
@@ -117,7 +120,7 @@ def _python(seen: Seen, last: str) -> str:
 
 
 def heat(seen: Seen) -> Payload:
-    """Draw the effect of every part of every layer as a heat map."""
+    """Draw the heatmap of the effect of each part of each layer."""
     words, (z, loss) = seen.words, _numbers(seen)
     names = [_part(words, name) for name in seen.result.parts]
     axes = {"layer": words["layer"], "part": words["part"], "value": _value(seen)}
@@ -126,7 +129,7 @@ def heat(seen: Seen) -> Payload:
 
 
 def line(seen: Seen) -> Payload:
-    """Draw the effect of each whole block across the layers, and of its halves if they were measured."""
+    """Draw the effect of each whole block by layer, and of its halves if they were measured."""
     words, (z, loss) = seen.words, _numbers(seen)
     shown = ["block"] if seen.settings.by == "matrix" else ["block", "attention", "mlp"]
     lines = {_part(words, name): z[:, seen.result.parts.index(name)] for name in shown}
@@ -136,7 +139,7 @@ def line(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """List the most and least sensitive layers, the strongest part, and the effect of rounding everything at once."""
+    """List the most and least sensitive layers, the most sensitive part, and the effect of quantizing all layers."""
     words, result, (z, _) = seen.here, seen.result, _numbers(seen)
     layer, least = strongest(z[:, -1:])[0], mildest(z[:, -1])
     row, column = strongest(z[:, :-1])
@@ -153,7 +156,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def sum_text(words: Words, total: float, together: float) -> str:
-    """Describe whether the effects of single layers add up to the joint one; `total` is their sum, both KL in nats."""
+    """Compare the sum of the single layers' effects, `total`, with the joint effect, both KL in nats."""
     values = {"sum": nats(total), "kl": nats(together)}
     if not total:
         return words["sum_none"].format(**values)
@@ -171,18 +174,20 @@ def quantization_sweep(
     by: Annotated[str, OneOf(BY)] = "matrix",
     on: Annotated[str, OneOf(ON)] = "prompt",
 ) -> dict:
-    """Measure the sensitivity of each layer to fewer bits by rounding one part of one layer at a time.
+    """Measure the sensitivity of each layer to quantization by quantizing one part of one layer at a time.
 
     Args:
-        format: The number format to round to.
-        by: matrix: each matrix alone. half: attention and MLP. Both also measure the whole layer.
+        format: The number format to quantize to.
+        by: matrix: each matrix alone. half: attention and MLP. In both cases the whole layer is also measured.
         on: prompt, or text: a held-out text.
 
     Returns:
-        format; parts: the rounded parts, the whole layer last; rows: layer, and one number per part for kl (nats),
-        loss (change in nats; null for one token) and agree (share of positions with the same top token); sum: sum of
-        the whole layers' kl; together: tokens, kl, agree, loss and before (loss in float32) with all layers rounded
-        at once.
+        format; parts: the quantized parts, the whole layer last; rows: one record per layer with layer and, as lists
+            over
+        the parts, kl (nats), loss (change in nats; null for a single token) and agree (fraction of positions with the
+        same top token); sum: sum of the whole layers' kl; together: tokens, kl, agree, loss and before (loss in
+            float32)
+        with all layers quantized at once.
     """
     result: Sweep = measured(VIEW, "main", scene, one=format, by=by, on=on)
     rows = [

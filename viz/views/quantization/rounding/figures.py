@@ -1,4 +1,4 @@
-"""Figures of ways to round a matrix: output errors, the search for a scaling exponent, and compensation by column."""
+"""Figures of quantization methods: output errors, the search for a scaling exponent, and compensation by column."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,9 +17,9 @@ _SEEN, _UNSEEN = HUES[5], HUES[0]
 def error_figure(
     names: Sequence[str], fit: Sequence[float], held_out: Sequence[float], words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw two bars per method: the output error on the text used for fitting and on held-out text, as shares.
+    """Draw two bars per method: the relative output error on the calibration text and on held-out text.
 
-    `words`: "seen", "unseen", "error".
+    Keys of `words`: `seen`, `unseen`, `error`.
     """
     x, traces = [plotly_text(name) for name in names], []
     for key, values, color in (("seen", fit, _SEEN), ("unseen", held_out, _UNSEEN)):
@@ -30,9 +30,10 @@ def error_figure(
 
 
 def power_figure(powers: Sequence[float], errors: Sequence[float], best: float, words: Mapping[str, str]) -> go.Figure:
-    """Draw the output error against the scaling exponent, with the best exponent marked.
+    """Draw the output error as a function of the scaling exponent, with the best exponent marked.
 
-    Exponent 0, the first one, is rounding to nearest. `words`: "power", "error", "scaled", "best_power", "nearest".
+    Exponent 0, the first one, is rounding to nearest. Keys of `words`: `power`, `error`, `scaled`, `best_power`,
+    `nearest`.
     """
     y, index = [100 * error for error in errors], list(powers).index(best)
     hover = f"{plotly_text(words['power'])}: %{{x:.2f}}<br>{plotly_text(words['error'])}: %{{y:.4g}}"
@@ -50,9 +51,9 @@ def power_figure(powers: Sequence[float], errors: Sequence[float], best: float, 
 def column_figure(
     columns: Sequence[int], nearest: Sequence[float], compensated: Sequence[float], words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the output error against the number of rounded columns, with and without compensation.
+    """Draw the output error as a function of the number of quantized columns, with and without compensation.
 
-    `words`: "columns", "columns_of", "error", "nearest", "compensated".
+    Keys of `words`: `columns`, `columns_of`, `error`, `nearest`, `compensated`.
     """
     hover = f"%{{x:,}} {plotly_text(words['columns_of'])}: %{{y:.4g}}%"
     traces = [

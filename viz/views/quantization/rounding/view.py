@@ -1,4 +1,4 @@
-"""The rounding view: better ways to round a matrix to few bits than to the nearest level."""
+"""The rounding view: methods that quantize a matrix to few bits better than rounding to nearest."""
 
 import dataclasses
 from typing import Annotated
@@ -26,8 +26,8 @@ from viz.work.playground import Playground
 BITS = ("2", "3", "4")
 GROUPS = ("32", "64", "128", "row")
 TOKENS = ("128", "512", "2048")
-WINDOW = 512  # tokens per forward pass
-_OVERFITS = 1.5  # ratio of the held-out error to the fitted one above which a note appears
+WINDOW = 512  # maximum number of tokens per forward pass
+_OVERFITS = 1.5  # ratio of held-out to calibration error above which a note appears
 
 
 def _kinds(scene: Scene) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def scheme_of(settings: Settings) -> Scheme:
 
 
 def texts_of(scene: Scene, tokens: int) -> list[list[int]]:
-    """Split the bundled text into pieces of token ids: `tokens` tokens for fitting, and a last piece to measure on."""
+    """Split the bundled text into pieces of token ids: `tokens` tokens for calibration, and a last, held-out piece."""
     length = min(WINDOW, scene.limit)
     ids = scene.model.encode(bundled_text()).ids.tolist()
     n = max(1, min(tokens // length, len(ids) // length - 1))
@@ -73,13 +73,13 @@ def texts_of(scene: Scene, tokens: int) -> list[list[int]]:
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Comparison:
-    """Round one matrix of the main head's layer with all methods, and compare them in the plain model."""
+    """Quantize one matrix of the main head's layer with all methods, and compare them in the unedited model."""
     texts = texts_of(scene, int(settings.tokens))
     return compare(scene.model.model, scene.head[0], settings.matrix, scheme_of(settings), texts, progress)
 
 
 def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the number of runs on the texts for fitting and measuring, and the number of tokens read."""
+    """Estimate the number of runs on the calibration and held-out texts, and the number of processed tokens."""
     fit, held = int(settings.tokens), min(WINDOW, scene.limit)
     return 3 * (fit / held + 1), 3.0 * (fit + held)
 
@@ -88,13 +88,13 @@ def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the measurement: the matrix to round, and its layer."""
+    """Describe the measurement: the matrix to quantize, and its layer."""
     matrix = seen.words[f"settings.matrix_{seen.settings.matrix}"]
     return {"text": seen.here["hint"].format(layer=seen.facts.head[0], matrix=matrix)}
 
 
 def _shared(seen: Seen, last: str) -> Payload:
-    """Build the payload fields shared by all parts: title, source line, and Python lines that end with `last`."""
+    """Build the payload fields shared by all parts: title, source line, and Python lines followed by `last`."""
     words, facts, settings, result = seen.words, seen.facts, seen.settings, seen.result
     pieces = f"texts = [ids[at : at + size] for at in range(0, {result.fit_tokens + result.held_out_tokens}, size)]"
     if result.fit_tokens < result.held_out_tokens:
@@ -178,7 +178,7 @@ def table(seen: Seen) -> Payload:
 
 
 def power(seen: Seen) -> Payload:
-    """Draw the output error for each scaling exponent tried."""
+    """Draw the output error for each candidate scaling exponent."""
     words, part_words, result = seen.words, seen.here, seen.result
     return _shared(seen, "dict(zip(found.powers, found.errors))") | {
         "figure": power_figure(result.powers, result.errors, result.power, {**words.plain(), **part_words.plain()}),
@@ -188,7 +188,7 @@ def power(seen: Seen) -> Payload:
 
 
 def columns(seen: Seen) -> Payload:
-    """Draw the output error column by column, with and without compensation."""
+    """Draw the output error as a function of the number of quantized columns, with and without compensation."""
     words, part_words, result = seen.words, seen.here, seen.result
     texts = {**words.plain(), **part_words.plain()}
     return _shared(seen, "list(zip(found.columns, found.plain, found.made_up))") | {
@@ -210,20 +210,24 @@ def round_matrix(
     group: Annotated[str, OneOf(GROUPS)] = "64",
     tokens: Annotated[str, OneOf(TOKENS)] = "2048",
 ) -> dict:
-    """Round one matrix to few bits with four methods, and measure the error of its output for each.
+    """Quantize one matrix to few bits with four methods, and measure the error of its output for each.
 
     Args:
         matrix: q, k, v or o of the attention; up, down or, in a gated MLP, gate.
         bits: Bits per weight.
-        group: Number of weights in a row that share a scale and a zero point, or row for all of them.
-        tokens: Number of tokens of the bundled text to fit to; the error is also measured on others.
+        group: Number of weights in a row that share a scale and a zero point, or row for the whole row.
+        tokens: Number of tokens of the bundled text used for calibration; the error is also measured on held-out
+            tokens.
 
     Returns:
-        name and shape [out, in] of the matrix; nbytes in the rounded format; outcomes: for nearest, scaled (the idea
-        of AWQ), compensated (the idea of GPTQ) and both, the error of the output on the text used for fitting (fit)
-        and on other text (held_out), the error of the weights (weight), kl in nats and agree of the model's next
-        token, seconds to round; powers and errors: scaling exponents and their output errors; power: the best
-        exponent; fit_tokens and held_out_tokens: lengths of both texts.
+        name and shape [out, in] of the matrix; nbytes: its size in the quantized format; outcomes: one record per
+            method:
+        nearest, scaled (the idea of AWQ), compensated (the idea of GPTQ) and both, with the output error on the
+        calibration text (fit) and on held-out text (held_out), the error of the weights (weight), kl (nats) and agree
+            of
+        the model's next-token predictions, and seconds to quantize; powers and errors: scaling exponents and their
+            output
+        errors; power: the best exponent; fit_tokens and held_out_tokens: numbers of tokens of the two texts.
     """
     check_head(model, layer, 0)
     if matrix not in matrices_of(model.config):

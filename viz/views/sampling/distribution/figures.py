@@ -14,29 +14,32 @@ from viz.labels import plotly_text, shorten, visible
 from viz.numbers import BIT, bits, decimals, number, percent, whole
 from viz.theme import HUES
 
-BARS = 30  # tokens drawn as bars
-_POINTS = 240  # per curve
+BARS = 30  # maximum number of tokens drawn as bars
+_POINTS = 240  # maximum number of points per curve
 _PALE = "rgba(128,134,150,0.55)"
 
 
 class StageReport(Protocol):
-    """The statistics of a stage."""
+    """Statistics of the distribution at one stage."""
 
-    kept: int  # remaining tokens
-    removed: float  # probability, before the step, of the tokens that it removed; 0 to 1
-    entropy: float  # nats
-    effective: float  # exp(entropy)
+    kept: int  # number of remaining tokens
+    removed: float  # total probability, before the step, of the tokens that it removed
+    entropy: float  # in nats
+    effective: float  # effective number of choices, exp(entropy)
 
 
 @dataclass(frozen=True, eq=False)
 class Stages:
-    """The vocabulary after every stage. Stage 0 is the model's own distribution, stage i the output of step i."""
+    """The distribution over the vocabulary at every stage: stage 0 is the model's own, stage i the output of step i.
+
+    S is the number of steps, V the vocabulary size.
+    """
 
     logits: np.ndarray  # float32 [S + 1, V], -inf for a removed token
     probabilities: np.ndarray  # float64 [S + 1, V]
-    reports: tuple[StageReport, ...]  # as from model.sampling.Shaped.report [S + 1]
+    reports: tuple[StageReport, ...]  # results of model.sampling.Shaped.report [S + 1]
     out: np.ndarray  # number of the step that removed the token, from 1; 0 for a remaining one [V]
-    order: np.ndarray  # token ids, the model's most likely first, ties broken by the smaller id [V]
+    order: np.ndarray  # token ids in decreasing order of the model's probability, ties broken by the smaller id [V]
 
     @property
     def ranks(self) -> np.ndarray:
@@ -49,7 +52,7 @@ class Stages:
 def stages_of(
     logits: np.ndarray, probabilities: np.ndarray, reports: Sequence[StageReport], order: np.ndarray
 ) -> Stages:
-    """Build the stages from their logits and probabilities [S + 1, V], their reports, and the token order of stage 0
+    """Build the stages from their logits and probabilities [S + 1, V], their statistics, and the token order of stage 0
     [V].
     """
     kept = np.isfinite(logits)
@@ -59,8 +62,9 @@ def stages_of(
 
 
 def place(logits: np.ndarray, token: int) -> int | None:
-    """Return a token's rank among the remaining ones of `logits` [V], ties broken by the smaller id; None if it was
-    removed.
+    """Return a token's rank, from 1, among the remaining tokens of `logits` [V]; None if it was removed.
+
+    The smaller id ranks first among equal logits.
     """
     logit = logits[token]
     if not np.isfinite(logit):
@@ -69,7 +73,7 @@ def place(logits: np.ndarray, token: int) -> int | None:
 
 
 def surprisal(share: float) -> str:
-    """Format the surprisal of a probability, in bits."""
+    """Format the surprisal of a probability in bits."""
     return decimals(-math.log2(share)) if share > 0 else "∞"
 
 
@@ -77,8 +81,8 @@ def surprisal(share: float) -> str:
 
 
 def step_rows(stages: Stages, names: Sequence[str], kinds: Sequence[str]) -> list[list]:
-    """Build one row per stage: name, remaining tokens with a bar, removed probability, entropy in bits, effective
-    choices.
+    """Build one row per stage: name, number of remaining tokens with a bar, removed probability, entropy in bits, and
+    effective number of choices.
     """
     largest = math.log(max(stages.reports[0].kept, 2))
     return [
@@ -102,7 +106,7 @@ def step_rows(stages: Stages, names: Sequence[str], kinds: Sequence[str]) -> lis
 def shown_tokens(stages: Stages, stage: int, following: int | None, limit: int = BARS) -> list[int]:
     """Select the `limit` tokens that rank highest before the pipeline or at `stage`, plus the actual next token.
 
-    Return them in the order of the model's own distribution.
+    They are returned in decreasing order of the model's own probability.
     """
     after = np.argsort(-stages.probabilities[stage], kind="stable")[:limit]
     after = after[stages.probabilities[stage][after] > 0]
@@ -121,17 +125,18 @@ class Shown:
     """The tokens drawn as bars."""
 
     tokens: Sequence[int]
-    pieces: Sequence[str]  # the tokens' texts
+    pieces: Sequence[str]  # the tokens' strings
     stage: int  # the stage compared with the model's own distribution
-    following: int | None  # the actual next token
+    following: int | None  # id of the actual next token
     logarithmic: bool
 
 
 def bars_figure(stages: Stages, shown: Shown, words: Mapping[str, str], drops: Sequence[str]) -> go.Figure:
-    """Draw the model's probabilities as pale bars, hollow for removed tokens, with those of the selected stage inside.
+    """Draw the model's probabilities as pale bars, hollow for removed tokens, with the selected stage's probabilities
+    inside.
 
-    drops: the names of the steps. Words: before, after, out, next, axis, hover with {token}, {id}, {rank}, {before},
-    {after}, dropped with {step}.
+    `drops`: the names of the steps. `words`: before, after, out, next, axis, hover with {token}, {id}, {rank},
+    {before}, {after}, dropped with {step}.
     """
     ids, ranks = list(shown.tokens), stages.ranks
     before, after = stages.probabilities[0][ids], stages.probabilities[shown.stage][ids]
@@ -166,7 +171,7 @@ def bars_figure(stages: Stages, shown: Shown, words: Mapping[str, str], drops: S
 
 
 def _diamond(name: str, y: str, x: float, hover: str) -> go.Scatter:
-    """Draw a diamond at the actual next token."""
+    """Draw a diamond that marks the actual next token."""
     more = {
         "mode": "markers",
         "y": [y],
@@ -179,7 +184,7 @@ def _diamond(name: str, y: str, x: float, hover: str) -> go.Scatter:
 
 
 def _share_axis(before: np.ndarray, after: np.ndarray, logarithmic: bool) -> dict:
-    """Return the settings of a probability axis; a logarithmic one starts below the smallest positive probability."""
+    """Build the settings of a probability axis; a logarithmic one starts below the smallest positive probability."""
     high = max(float(before.max()), float(after.max()))
     if not logarithmic:
         return {"tickformat": ".3~p", "range": [0, high * 1.06]}
@@ -202,7 +207,7 @@ def _hover(words: Mapping[str, str], drops: Sequence[str], values: Mapping[str, 
 
 @dataclass(frozen=True)
 class Cut:
-    """A step that cuts off tokens, drawn on the cumulative curve of its input."""
+    """A step that truncates the distribution, marked on the cumulative curve of its input."""
 
     stage: int  # the stage of its input
     name: str
@@ -212,7 +217,7 @@ class Cut:
 def curve_figure(stages: Stages, cuts: Sequence[Cut], words: Mapping[str, str]) -> go.Figure:
     """Draw the cumulative probability by rank, before and after the pipeline, with a line at the cut of each step.
 
-    Words: before, after, given with {step}, rank, mass, hover with {n}, {mass}, {name}.
+    `words`: before, after, given with {step}, rank, mass, hover with {n}, {mass}, {name}.
     """
     last, V = len(stages.logits) - 1, stages.logits.shape[1]
     between = {cut.stage: cut.name for cut in cuts if cut.reach is not None and 0 < cut.stage < last}
@@ -247,7 +252,7 @@ def _curve(
 ) -> go.Scatter:
     """Draw the total probability of the top n tokens, for ranks n that are evenly spaced on a logarithmic axis.
 
-    look: color, width and dash of the line.
+    `look`: color, width and dash of the line.
     """
     mass = np.cumsum(np.sort(probabilities)[::-1])
     count = int((probabilities > 0).sum())
@@ -260,7 +265,7 @@ def _curve(
 
 
 def _mass(words: Mapping[str, str], name: str, n: int, mass: float) -> str:
-    """Format the hover text of a point: the total probability of the top n tokens."""
+    """Format the hover text of a point: n and the total probability of the top n tokens."""
     return plotly_text(words["hover"].format(n=whole(n), mass=percent(mass), name=name))
 
 

@@ -69,12 +69,12 @@ def measure(scene: Scene, settings: Settings) -> Stages:
 
 
 def needs_pieces(scene: Scene, settings: Settings) -> Settings:
-    """Return the question of `measure_pieces`: whether the table needs the texts of all tokens."""
+    """Return the only setting that `measure_pieces` depends on: whether the table needs the strings of all tokens."""
     return Settings((("needed", settings.table.reads_texts),))
 
 
 def measure_pieces(scene: Scene, settings: Settings) -> tuple[str, ...]:
-    """Return the text of every token of the vocabulary [V]; empty if the table does not need them."""
+    """Decode every token of the vocabulary into a string [V]; empty if the table does not need them."""
     tokenizer = scene.model.tokenizer
     return tuple(map(tokenizer.piece, range(tokenizer.vocab_size))) if settings.needed else ()
 
@@ -88,7 +88,7 @@ def _names(seen: Seen) -> list[str]:
 
 
 def _next_token(seen: Seen) -> int | None:
-    """Return the id of the actual next token of the prompt, or None at its end."""
+    """Return the id of the actual next token, or None if the selected position is the prompt's last one."""
     return following(seen.facts.tokens, seen.facts.position)
 
 
@@ -98,7 +98,7 @@ def _python(seen: Seen, *last: str, imports: tuple[str, ...] = ()) -> str:
 
 
 def options(seen: Seen) -> Payload:
-    """Build the form that selects the step whose output the bars show, by name, and the scale of their axis."""
+    """Build the form that selects the stage shown by the bars and the scale of their axis."""
     names = _names(seen)
 
     def label(words: Words, option: str) -> str:
@@ -110,7 +110,9 @@ def options(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Build the comparison before and after the pipeline: entropy, choices, tokens, top probability and next token."""
+    """Build the comparison before and after the pipeline: entropy, effective choices, tokens, top probability, next
+    token.
+    """
     words, stages = seen.here, seen.result
     ends = [stages.reports[n] for n in (0, -1)]
     pairs = {
@@ -128,8 +130,8 @@ def facts(seen: Seen) -> Payload:
 
 
 def _next(seen: Seen) -> dict:
-    """Describe the actual next token: its rank, probability and surprisal before and after, and the step that removed
-    it.
+    """Describe the actual next token: its rank, probability and surprisal before and after the pipeline, and the step
+    that removed it, if any.
     """
     words, stages, token = seen.here, seen.result, _next_token(seen)
     if token is None:
@@ -151,7 +153,7 @@ def _next(seen: Seen) -> dict:
 
 
 def steps(seen: Seen) -> Payload:
-    """Build the table of the stages, one row per step after the row of the model itself."""
+    """Build the table of the stages: a row for the model's own distribution, then one row per step."""
     words = seen.here
     names = [words["model"], *_names(seen)]
     kinds = ["model", *(WARPS[step.warp].kind for step in seen.settings.pipeline)]
@@ -166,7 +168,7 @@ def steps(seen: Seen) -> Payload:
 
 
 def _stage(seen: Seen) -> int:
-    """Return the stage to compare with the model's own distribution; the last one for a step that does not exist."""
+    """Return the stage to compare with the model's own distribution; the last one if the selected one is missing."""
     last, stage = len(seen.settings.pipeline), seen.settings.stage
     return last if stage == "last" else min(int(stage), last)
 
@@ -191,7 +193,7 @@ def bars(seen: Seen) -> Payload:
 
 
 def curve(seen: Seen) -> Payload:
-    """Draw the cumulative probability before and after the pipeline, with the cuts of its steps."""
+    """Draw the cumulative probability before and after the pipeline, with the cut of each truncating step."""
     words, stages, cuts = seen.here, seen.result, []
     for n, (step, name) in enumerate(zip(seen.settings.pipeline, _names(seen), strict=True)):
         if WARPS[step.warp].kind == "cut" and stages.reports[n + 1].kept < stages.reports[n].kept:
@@ -212,7 +214,7 @@ def curve(seen: Seen) -> Payload:
 
 
 def table(seen: Seen) -> Payload:
-    """Build one page of the vocabulary table, and on request all of its rows."""
+    """Build one page of the vocabulary table, and all of its rows on request."""
     words, request, pieces = seen.here, _request(seen), seen.results["pieces"]
     vocabulary = frame(seen.result)
     page = page_of(vocabulary, request, pieces)
@@ -243,7 +245,7 @@ def table(seen: Seen) -> Payload:
 
 
 def _request(seen: Seen) -> RowsRequest:
-    """Return the request for the table, sorted by rank if it names a step that does not exist."""
+    """Return the request for table rows, sorted by rank if its sort column belongs to a step that does not exist."""
     request, last = seen.settings.table, len(seen.settings.pipeline)
     exists = not request.by.startswith("after_") or int(request.by.removeprefix("after_")) <= last
     return request if exists else dataclasses.replace(request, by="rank")
@@ -256,10 +258,10 @@ def distribution(scene: Scene, steps: list[dict] | None = None, position: int = 
     """Compute the distribution of the next token after each step of a sampling pipeline.
 
     Returns:
-        stages: the model's own distribution, then one entry per step: remaining tokens (kept), removed probability,
-        entropy (nats) and effective number of choices. tokens: the most likely before or after, each with its logit and
-        probability at every stage, and removed_by: the number of the step that removed it, from 1, or null.
-        really_next: the actual next token of the prompt, or null at its end.
+        stages: the model's own distribution, then one entry per step: number of remaining tokens (kept), removed
+        probability, entropy (nats) and effective number of choices. tokens: the most likely before or after the
+        pipeline, each with its logit and probability at every stage, and removed_by: the number of the step that
+        removed it, from 1, or null. really_next: the actual next token, or null at the prompt's last position.
     """
     scene, pipeline = at(scene, position), steps_of(scene.model, steps)
     stages: Stages = measured(VIEW, "main", scene, pipeline=pipeline)

@@ -13,16 +13,17 @@ from viz.seam.scene import Scene
 from viz.seam.settings import choice, number
 from viz.views.sampling.distribution.figures import Stages
 
-PAGE = 50  # rows per page
-_LONGEST = 100  # characters of a query
+PAGE = 50  # number of rows per page
+_LONGEST = 100  # maximum number of characters of a query
 _AFTER = tuple(f"after_{n}" for n in range(1, MOST_STEPS + 1))
-_SIGNS = str.maketrans({"·": " ", "↵": "\n", "⇥": "\t"})  # visible signs of the page -> white space
+_SIGNS = str.maketrans({"·": " ", "↵": "\n", "⇥": "\t"})  # symbols displayed by the page -> white space
 
 
 def frame(stages: Stages) -> pd.DataFrame:
-    """Build the table: rank, id, logit, after_1 .. after_S (NaN once removed), out, before, after.
+    """Build the table: rank, id, logit, after_1 .. after_S (NaN from the step that removes the token on), out, before,
+    after.
 
-    It has one row per token, in the order of ids. `out` is the number of the step that removed the token, or 0.
+    It has one row per token, in increasing order of id. `out` is the number of the step that removed the token, or 0.
     """
     V = stages.logits.shape[1]
     after = {f"after_{n}": np.where(np.isfinite(row), row, np.nan) for n, row in enumerate(stages.logits[1:], 1)}
@@ -42,22 +43,22 @@ def frame(stages: Stages) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class RowsRequest:
-    """The requested rows of the table."""
+    """A request for table rows: query, page, sort column and direction, or all rows."""
 
     query: str = ""
-    page: int = 0  # from 0
+    page: int = 0  # counted from 0
     by: str = "rank"  # a column of `frame`, or "token"
     down: bool = False
-    all: int = 0  # number of the page's request for all rows; 0 without such a request
+    all: int = 0  # number of the request for all rows; 0 if they are not requested
 
     @property
     def reads_texts(self) -> bool:
-        """True if the request needs the texts of all tokens."""
+        """True if the request needs the strings of all tokens."""
         return bool(self.query or self.all or self.by == "token")
 
 
 def read(sent: object, scene: Scene) -> RowsRequest:
-    """Parse the table request that a page sent; invalid values fall back to the first page by rank."""
+    """Parse a page's request for table rows; an invalid value is replaced by its default (first page, by rank)."""
     query = sent.get("query") if isinstance(sent, Mapping) else None
     query = query[:_LONGEST] if isinstance(query, str) else ""
     columns = ("rank", "token", "id", "logit", *_AFTER, "out", "before", "after")
@@ -71,13 +72,15 @@ class Rows:
     """One page of the table."""
 
     rows: pd.DataFrame
-    total: int  # rows that match the query
+    total: int  # number of rows that match the query
     page: int
     pages: int
 
 
 def page_of(table: pd.DataFrame, request: RowsRequest, pieces: Sequence[str]) -> Rows:
-    """Return the requested rows. `pieces`: the texts of all tokens [V]; unused unless `request.reads_texts`."""
+    """Return the requested page of the table. `pieces`: the strings of all tokens [V], unused unless
+    `request.reads_texts`.
+    """
     rows = table if not request.query else table[matches(request.query, pieces)]
     if request.by == "token":
         ids = rows["id"].tolist()
@@ -90,15 +93,15 @@ def page_of(table: pd.DataFrame, request: RowsRequest, pieces: Sequence[str]) ->
 
 
 def ordered(table: pd.DataFrame, by: str, down: bool) -> pd.DataFrame:
-    """Sort the table by a column; the model's rank breaks ties, and NaN comes last."""
+    """Sort the table by a column, in decreasing order if `down`; the model's rank breaks ties, and NaN comes last."""
     values = table[by].to_numpy(np.float64)
-    return table.iloc[np.lexsort((table["rank"].to_numpy(), -values if down else values))]  # NaN is last either way
+    return table.iloc[np.lexsort((table["rank"].to_numpy(), -values if down else values))]  # NaN last either way
 
 
 def matches(query: str, pieces: Sequence[str]) -> np.ndarray:
     """Find the tokens that contain the query or have it as their id. bool [V]
 
-    The query may contain the signs that the page shows for white space. Without capital letters it ignores case.
+    The query may contain the symbols that the page shows for white space. A query without capital letters ignores case.
     """
     text, exact = query.translate(_SIGNS), query != query.lower()
     candidates = pieces if exact else [piece.lower() for piece in pieces]
@@ -109,8 +112,8 @@ def matches(query: str, pieces: Sequence[str]) -> np.ndarray:
 
 
 def shown_rows(rows: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
-    """Format one page for the browser: {"id", "text", "out", "rank", "numbers", "shares"} per row; "" once a token is
-    removed.
+    """Format one page for the browser: {"id", "text", "out", "rank", "numbers", "shares"} per row; a number is "" once
+    the token is removed.
     """
     steps = [name for name in rows.columns if name.startswith("after_")]
     shown = []
@@ -131,9 +134,10 @@ def shown_rows(rows: pd.DataFrame, pieces: Sequence[str]) -> list[dict]:
 
 
 def rows_of(table: pd.DataFrame, names: Sequence[str], pieces: Sequence[str]) -> dict:
-    """Return all rows by rank: {"names", "lines"}. `names`: the column titles, first that of the token's text.
+    """Return all rows in increasing order of rank: {"names", "lines"}.
 
-    Numbers keep the precision of their type; None once a token is removed.
+    `names`: the column titles, the first for the token's string. Numbers keep the precision of their type; they are
+    None once a token is removed.
     """
     table = table.sort_values("rank")
     columns = [[visible(pieces[token]) for token in table["id"].tolist()]]

@@ -1,4 +1,6 @@
-"""A distribution as a bar that random numbers fall on, and the shares of many draws beside the expected ones."""
+"""A distribution as a bar that random numbers fall on, and the relative frequencies of many draws beside the
+probabilities.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,42 +13,45 @@ from viz.charts.lines import HOVER_TEXT, line, rows, values
 from viz.labels import plotly_text, shorten, visible
 from viz.numbers import decimals, percent, whole
 
-MOST = 200  # intervals sent individually; all others are one interval, the tail
-THIN = 1 / 2000  # share of the bar; a smaller interval is narrower than a pixel
-TOP = 12  # tokens compared one by one
-RUG = 240  # bins of the random numbers below the bar
-_ROW = 27  # pixels per token in the figure
+MOST = 200  # maximum number of intervals sent individually; all others form a single one, the tail
+THIN = 1 / 2000  # minimum width as a fraction of the bar; a narrower interval is smaller than a pixel
+TOP = 12  # maximum number of tokens compared individually
+RUG = 240  # number of bins of the rug plot below the bar
+_ROW = 27  # height of a token's row in the figure, in pixels
 _PALE = "rgba(128,134,150,0.45)"
-_WHISKER = "#2a8fd0"  # visible on the bars in the light and in the dark theme
+_WHISKER = "#2a8fd0"  # visible on the bars in both themes
 _FONT = {"family": "ui-monospace, Menlo, Consolas, monospace", "size": 12}
 
 
 @dataclass(frozen=True)
 class DrawCount:
-    """One token, or all others together: expected share, observed count, and its usual range in n draws."""
+    """One token, or all others combined: its probability, the observed count in n draws, and the 95% range of that
+    count.
+    """
 
-    name: str  # as the page shows it
+    name: str  # as displayed on the page
     share: float
     count: int
-    low: int  # of the usual range
+    low: int  # bounds of the 95% range of the count
     high: int
 
     @property
     def inside(self) -> bool:
-        """True if the observed count lies in the usual range."""
+        """True if the observed count lies within its 95% range."""
         return self.low <= self.count <= self.high
 
 
 def single(shares: np.ndarray) -> int:
-    """Count the intervals of the bar to draw individually, those wide enough to be visible. shares: descending [n], sum
-    1
+    """Count the intervals of the bar that are wide enough to be drawn individually.
+
+    `shares`: their widths in decreasing order, summing to 1. [n]
     """
     wide = min(max(int((shares >= THIN).sum()), 1), MOST)
     return len(shares) if len(shares) - wide == 1 else wide
 
 
 def label(piece: str) -> str:
-    """Format a token for the bar and the figure."""
+    """Format a token's string for the bar and the figure."""
     return shorten(visible(piece), 24)
 
 
@@ -56,7 +61,7 @@ def rug(u: np.ndarray) -> list[int]:
 
 
 def groups(shares: np.ndarray, counts: np.ndarray, top: int = TOP) -> tuple[np.ndarray, np.ndarray]:
-    """Return the shares and counts of the first `top` tokens and, if more remain, of all others together. [n] -> [k],
+    """Keep the probabilities and counts of the first `top` tokens, and combine those of all others, if any. [n] -> [k],
     [k]
     """
     if len(shares) <= top + 1:
@@ -65,7 +70,7 @@ def groups(shares: np.ndarray, counts: np.ndarray, top: int = TOP) -> tuple[np.n
 
 
 def many_figure(lines: Sequence[DrawCount], n: int, words: Mapping[str, str]) -> go.Figure:
-    """Draw the expected shares as bars with the usual range as whiskers, and the observed shares as dots.
+    """Draw the probabilities as bars, the 95% range as whiskers, and the observed relative frequencies as dots.
 
     `words`: "share", "expected", "observed", "unusual", "usual", "times".
     """
@@ -105,7 +110,7 @@ def many_figure(lines: Sequence[DrawCount], n: int, words: Mapping[str, str]) ->
 
 
 def _hover(entry: DrawCount, n: int, words: Mapping[str, str]) -> str:
-    """Format the hover text of a token: expected and observed share, and the usual range."""
+    """Format the hover text of a token: its probability, its observed frequency, and the 95% range."""
     expected = f"{percent(entry.share)} ({decimals(n * entry.share, 1)} {words['times']})"
     observed = f"{percent(entry.count / n)} ({whole(entry.count)} {words['times']})"
     texts = (
@@ -118,7 +123,7 @@ def _hover(entry: DrawCount, n: int, words: Mapping[str, str]) -> str:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Return unique axis categories: repeated names get zero-width spaces at their end."""
+    """Make axis categories unique by appending zero-width spaces to repeated names."""
     seen: dict[str, int] = {}
     categories = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Draws: how one random number selects one token, and a test of thousands of draws against their probabilities."""
+"""Draws: how one random number selects one token, and a test of many draws against the probabilities."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -20,21 +20,21 @@ from viz.views.sampling.draws.figures import RUG, TOP, DrawCount, groups, label,
 from viz.views.sampling.pipelines import PIPELINE, after, context_of, logits_of, pipeline_lines, steps_of
 from viz.words import Words, plot_words
 
-NUMBERS = (100, 1000, 10_000)  # numbers of draws
-AHEAD = 64  # random numbers sent at once, so that the page can step without the server
+NUMBERS = (100, 1000, 10_000)  # offered numbers of draws
+AHEAD = 64  # number of random numbers sent at once, so that the page can step without a request
 MOST_SEED, MOST_STEP = 2**31 - 1, 999_999
-MAX_SEED = 999_999  # largest seed of the endpoint, as for generated texts
+MAX_SEED = 999_999  # maximum seed of the endpoint, the same as for generated texts
 COUNT = Choice("n", tuple(map(str, NUMBERS)), "1000", label=lambda words, option: whole(int(option)))
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """The requested random numbers: those of a seed from a step on, or one set by hand."""
+    """The requested random numbers: AHEAD consecutive ones of a seed, or a single one set by hand."""
 
     seed: int = 0
-    first: int = 0  # step of the first of the AHEAD numbers
+    first: int = 0  # step of the first of the AHEAD random numbers
     u: float | None = None
-    step: int = field(default=0, compare=False, repr=False)  # no part depends on it: the page has the AHEAD numbers
+    step: int = field(default=0, compare=False, repr=False)  # no part depends on it: the page has all AHEAD numbers
 
 
 def read(sent: object, scene: Scene) -> Numbers:
@@ -47,15 +47,15 @@ def read(sent: object, scene: Scene) -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Many:
-    """The first n draws of a seed, with the usual range for the top tokens and for all others together."""
+    """The first n draws of a seed, with counts and 95% ranges for the top tokens and for all others combined."""
 
     seed: int
     u: np.ndarray  # float64 [n]
-    counts: np.ndarray  # of the tokens that can be drawn, most likely first [tokens]
-    shares: np.ndarray  # of the top tokens, and of all others together [k]
-    drawn: np.ndarray  # their counts [k]
-    low: np.ndarray  # of the usual range [k]
-    high: np.ndarray  # [k]
+    counts: np.ndarray  # counts of all tokens that can be drawn, in decreasing order of probability [tokens]
+    shares: np.ndarray  # probabilities of the top tokens, and of all others combined [k]
+    drawn: np.ndarray  # counts of the same [k]
+    low: np.ndarray  # lower bounds of the 95% ranges of these counts [k]
+    high: np.ndarray  # upper bounds [k]
     fit: Fit | None
 
     @property
@@ -70,7 +70,7 @@ def measure(scene: Scene, settings: Settings) -> UnitBar:
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the question of many draws, without the page's current step and without a number set by hand."""
+    """Return the settings that many draws depend on: the pipeline, the seed and the number of draws."""
     return Settings((("pipeline", settings.pipeline), ("seed", settings.bar.seed), ("n", int(settings.n))))
 
 
@@ -87,8 +87,8 @@ def measure_many(scene: Scene, settings: Settings) -> Many:
 
 
 def one_draw(seen: Seen) -> Payload:
-    """Build the payload of the bar: the visible intervals with exact edges, the random numbers, and the tokens of those
-    numbers that fall into the tail.
+    """Build the payload of the bar: the visible intervals with exact edges, the random numbers, and the token of each
+    number that falls into the tail.
     """
     words, facts, bar, many = seen.here, seen.facts, seen.result, seen.results["many"]
     settings, n = seen.settings.bar, single(bar.shares)
@@ -136,7 +136,7 @@ _FINAL = "from model.sampling.warps import final"
 
 
 def _one_draw_lines(seen: Seen) -> str:
-    """Build the Python lines of one draw. The page puts its current number into the line that begins with "u = "."""
+    """Build the Python lines of one draw. The page inserts its current number into the line that begins with `u = `."""
     settings = seen.settings.bar
     u = f"uniform({settings.seed}, {settings.step})" if settings.u is None else repr(settings.u)
     lines = [_PROBABILITIES, f"u = {u}", "token = draw(probabilities, u)", "lm.tokenizer.piece(token)"]
@@ -147,10 +147,10 @@ def _one_draw_lines(seen: Seen) -> str:
 
 
 def lines_of(seen: Seen) -> list[DrawCount]:
-    """Return the top tokens and all others together, each with its expected share, observed count and usual range."""
+    """Return the top tokens and all others combined, each with its probability, observed count and 95% range."""
     bar, many, piece = seen.result, seen.results["many"], seen.facts.piece
     names = [label(piece(int(token))) for token in bar.ids[:TOP]]
-    if len(many.shares) > len(names):  # other tokens remain; a single one keeps its own label
+    if len(many.shares) > len(names):  # the last entry combines the other tokens; a single one keeps its own label
         remaining = len(bar.ids) - TOP
         names.append(
             label(piece(int(bar.ids[TOP]))) if remaining == 1 else seen.here["more"].format(n=whole(remaining))
@@ -160,7 +160,7 @@ def lines_of(seen: Seen) -> list[DrawCount]:
 
 
 def many_draws(seen: Seen) -> Payload:
-    """Draw the expected and the observed shares."""
+    """Draw the probabilities beside the observed relative frequencies."""
     words, many, lines = seen.here, seen.results["many"], lines_of(seen)
     outside = sum(not line.inside for line in lines)
     note = words["note"].format(seed=many.seed, last=whole(many.n - 1), level=f"{number(100 * LEVEL)}%")
@@ -188,8 +188,8 @@ def many_draws(seen: Seen) -> Payload:
 
 
 def agreement(seen: Seen) -> Payload:
-    """Describe the chi-square test, the number of different tokens drawn, and the sampling error of the top token's
-    share.
+    """Describe the chi-square test, the number of distinct tokens drawn, and the sampling error of the top token's
+    frequency.
     """
     words, bar, many = seen.here, seen.result, seen.results["many"]
     result, n, share = many.fit, whole(many.n), float(bar.shares[0])
@@ -208,7 +208,7 @@ def agreement(seen: Seen) -> Payload:
 
 
 def _test(words: Words, result: Fit | None, tokens: int, n: int) -> str:
-    """Format the result of the test, or explain why the draws do not allow one."""
+    """Format the result of the test, or explain why the number of draws or tokens does not allow one."""
     if result is None:
         return words["no_test_one" if tokens == 1 else "no_test"].format(n=whole(n))
     p = decimals(result.p, 3) if result.p >= 0.001 else number(result.p, 2)
@@ -227,14 +227,14 @@ def draws(
     count: Annotated[int, Within(1, 10_000)] = 1000,
     most: Rows = 20,
 ) -> dict:
-    """Draw the next token many times, and test the counts against its probabilities by chi-square.
+    """Draw the next token many times, and test the counts against its probabilities with a chi-square test.
 
     Args:
         count: Number of draws.
 
     Returns:
-        possible: number of tokens that can be drawn. tokens: the most likely with probability, drawn (the count), and
-        low and high: the range of the count in 95 of 100 such samples. fit: statistic, degrees of freedom and p of the
+        possible: number of tokens that can be drawn. tokens: the most likely ones, each with probability, drawn (the
+        count), and low and high: the 95% range of the count. fit: statistic, degrees of freedom and p-value of the
         test, or null if there are too few draws or tokens for it. first: the first twenty random numbers with the token
         that each selects.
     """

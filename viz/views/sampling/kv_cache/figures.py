@@ -1,4 +1,4 @@
-"""Figures of the KV cache: bytes by context length, and milliseconds per token with and without it."""
+"""Figures of the KV cache: bytes by context length, and milliseconds per token with and without the cache."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from viz.labels import plotly_text
 from viz.numbers import milliseconds, size, size_unit, whole
 
 HEIGHT = 380
-_POINTS = 65  # per line
+_POINTS = 65  # number of points per line
 
 
 @dataclass(frozen=True)
 class Growth:
-    """A cache whose size is proportional to the context length, or a fixed size to compare it with."""
+    """One line of the bytes figure: a cache size proportional to the context length, or a fixed size for comparison."""
 
     name: str
-    nbytes: int  # at the longest context
+    nbytes: int  # bytes at the longest context length
     dash: str = "solid"
     color: str = BLUE
     fixed: bool = False
@@ -28,7 +28,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Timed:
-    """One way to generate a token: context lengths, and the median and both quartiles of the seconds at each."""
+    """The seconds per token of one way to generate: median and both quartiles at each context length."""
 
     name: str
     color: str
@@ -98,6 +98,6 @@ def _ticks(lengths: Sequence[int]) -> list[int]:
 
 
 def _figure(traces: Sequence[go.Scatter], x: str, y: str, more: Mapping[str, object]) -> go.Figure:
-    """Draw the traces over an axis of context lengths. `more`: further settings of that axis."""
+    """Draw the traces over an axis of context lengths. `more`: further axis settings."""
     across = axis(x, {"tickformat": ",", **more})
     return figure(traces, across, axis(y, {"rangemode": "tozero", "tickformat": ",~r"}), height=HEIGHT)

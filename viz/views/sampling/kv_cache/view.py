@@ -1,4 +1,4 @@
-"""The KV cache: its size in bytes, and the time that it saves, measured on this machine."""
+"""The KV cache: its size in bytes, and the time that it saves as measured on this machine."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -43,20 +43,20 @@ BATCH = Choice("batch", tuple(map(str, BATCHES)), label=_batch_label)
 
 @dataclass(frozen=True)
 class CacheSizes:
-    """The bytes of a cache by the formula, and of the tensors allocated for generation."""
+    """Bytes of the cache as computed by the formula, and of the tensors actually allocated for generation."""
 
     batch: int
-    length: int  # tokens of the prompt
-    nbytes: int  # by the formula
-    token: int  # per additional token
-    full: int  # of a full context
-    unshared: int  # of a full context, if every query head had its own keys and values
-    shape: tuple[int, ...]  # of the keys, [L, B, G, S, E]; () if they cannot be allocated
-    real: int  # bytes of keys and values; 0 if they cannot be allocated
+    length: int  # number of tokens in the prompt
+    nbytes: int  # bytes of the cache by the formula
+    token: int  # bytes per additional token
+    full: int  # bytes of a full context
+    unshared: int  # bytes of a full context if every query head had its own keys and values
+    shape: tuple[int, ...]  # shape of the allocated keys, [L, B, G, S, E]; () if they cannot be allocated
+    real: int  # bytes of the allocated keys and values; 0 if they cannot be allocated
 
 
 def measure_sizes(scene: Scene, settings: Settings) -> CacheSizes:
-    """Compute 2 L B G S E x 4 bytes for this model, and measure the allocated tensors."""
+    """Compute 2 L B G S E x 4 bytes for this model, and measure the tensors allocated for generation."""
     config, batch, T = scene.model.config, int(settings.batch), len(scene.tokens)
     allocated = tensor_bytes(config, batch, T)
     shape, real = allocated if allocated else ((), 0)
@@ -66,7 +66,7 @@ def measure_sizes(scene: Scene, settings: Settings) -> CacheSizes:
 
 
 def measure_times(scene: Scene, settings: Settings, progress: Progress) -> MeasuredCosts:
-    """Measure the time of one more token with and without the cache, for the plain model on the prompt's tokens."""
+    """Measure the time per additional token with and without the cache, for the unedited model on the prompt."""
     return measure(scene.model.model, scene.tokens.ids.tolist(), scene.limit, progress)
 
 
@@ -74,7 +74,7 @@ def measure_times(scene: Scene, settings: Settings, progress: Progress) -> Measu
 
 
 def formula(seen: Seen) -> Payload:
-    """Build the product with every factor labeled, beside the shape and bytes of the allocated tensors."""
+    """Build the product with a label for every factor, beside the shape and bytes of the allocated tensors."""
     words, config, sizes = seen.here, seen.facts.config, seen.result
     numbers = {
         "2": 2,
@@ -109,8 +109,8 @@ def _real(words: Words, sizes: CacheSizes) -> str:
 
 
 def _items(seen: Seen) -> list[list[str]]:
-    """Describe the bytes of one more token, of a full context, of shared key/value heads, and of the layers with a
-    state.
+    """Describe the bytes of one additional token, of a full context, without shared key/value heads, and of the layers
+    that carry a state.
     """
     words, facts, sizes = seen.here, seen.facts, seen.result
     full, weights, H, G = sizes.full, facts.nbytes, facts.config.n_head, facts.config.n_kv_head
@@ -131,7 +131,9 @@ def _items(seen: Seen) -> list[list[str]]:
 
 
 def by_context(seen: Seen) -> Payload:
-    """Draw the cache size against the context length, beside the size without shared heads and that of the weights."""
+    """Draw the cache size against the context length, beside the size without shared key/value heads and that of the
+    weights.
+    """
     words, config, sizes = seen.here, seen.facts.config, seen.result
     n, H, G = config.n_ctx, config.n_head, config.n_kv_head
     curves = [Growth(words["cache" if G == H else "cache_shared"].format(G=G, H=H), sizes.full)]
@@ -157,13 +159,13 @@ def by_context(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the duration of the measurement, and note that it ignores edits."""
+    """Describe the duration of the measurement, and note that edits are ignored."""
     text = seen.here["takes"].format(seconds=round(BUDGET))
     return {"text": f"{text} {seen.here['no_edits']}" if seen.facts.edits else text}
 
 
 def times(seen: Seen) -> Payload:
-    """Draw the milliseconds per token for growing context lengths."""
+    """Draw the milliseconds per token against the context length."""
     words, rows = seen.here, seen.result.rows
     both = [row for row in rows if row.whole]
     timed = [
@@ -183,13 +185,13 @@ def times(seen: Seen) -> Payload:
 
 
 def _times(row: TokenTimes, cached: bool) -> tuple[float, float, float]:
-    """Return the median and both quartiles of a row, in seconds."""
+    """Return the median and both quartiles of a row in seconds."""
     timing = row.cached if cached else row.whole
     return timing.median, *timing.spread
 
 
 def _source(seen: Seen) -> str:
-    """Format the source line: the model, its dtype, the threads and their waiting policy."""
+    """Format the source line: the model, its dtype, the number of threads and their wait policy."""
     words, result, facts = seen.here, seen.result, seen.facts
     values = {"model": facts.label, "dtype": facts.dtype, "threads": result.threads}
     text = words["measured_on"].format(**values, policy=result.waiting or words["policy_none"])
@@ -197,7 +199,7 @@ def _source(seen: Seen) -> str:
 
 
 def _left_out(seen: Seen) -> list[str]:
-    """Explain the skipped measurements."""
+    """Explain why measurements were skipped."""
     words, texts, limit = seen.here, [], seen.facts.limit
     slow = [whole(row.length) for row in seen.result.rows if not row.whole]
     if slow:
@@ -208,7 +210,7 @@ def _left_out(seen: Seen) -> list[str]:
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of all measurements, and check that both ways select the same token."""
+    """Build the table of all measurements, and check that the top token is the same with and without the cache."""
     words, rows = seen.here, []
     for row in seen.result.rows:
         without = milliseconds(row.whole.median) if row.whole else NONE
@@ -229,7 +231,7 @@ def table(seen: Seen) -> Payload:
 
 
 def prefill(seen: Seen) -> Payload:
-    """Compare the time of the whole prompt at once with that of one token at a time."""
+    """Compare the time to process the whole prompt in one forward pass with the time for one token at a time."""
     words, T = seen.here, seen.result.prompt
     at_once, step = seen.result.prefill.median, seen.result.step.median
     values = {"n": whole(T), "ms": milliseconds(at_once), "each": milliseconds(at_once / T)}
@@ -254,13 +256,13 @@ def cache_size(
     """Compute the bytes of the KV cache by its formula, 2 L B G S E x 4, beside the bytes of the weights.
 
     Args:
-        length: Tokens in the cache per text.
-        batch: Texts at once.
+        length: Number of tokens in the cache per sequence.
+        batch: Batch size.
 
     Returns:
-        bytes; a_token: bytes per additional token; unshared: bytes if every query head had its own keys and values;
-        states: bytes of the layers that carry a state instead, at any length; weights: bytes of the model; factors of
-        the formula.
+        bytes: size of the cache; a_token: bytes per additional token; unshared: bytes if every query head had its own
+        keys and values; states: bytes of the layers that carry a state of constant size instead; weights: bytes of the
+        model; factors: the factors of the formula.
     """
     config = model.config
     factors = {
@@ -283,13 +285,13 @@ def cache_size(
 
 
 def cache_times(scene: Scene) -> dict:
-    """Measure the time of one more token with and without the KV cache, on the server now.
+    """Measure the time per additional token with and without the KV cache, on the server at the time of the request.
 
     Returns:
-        rows: for growing context lengths (length) seconds with the cache (cached) and without it (whole), their ratio,
-        the largest difference of the logits (gap) and whether the top token is the same (agree); null if the
-        measurement would have taken too long. prefill: seconds for the whole prompt at once; step: seconds for one more
-        token after it; threads.
+        rows: for each context length (length), the seconds with the cache (cached) and without it (whole), their ratio,
+        the largest absolute difference of the logits (gap) and whether the top token is the same (agree); null if the
+        measurement would have taken too long. prefill: seconds for the whole prompt in one forward pass; step: seconds
+        for one additional token after it; threads: number of threads.
     """
     result: MeasuredCosts = measured(VIEW, "times", scene)
     rows = [

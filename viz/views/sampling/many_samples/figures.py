@@ -1,4 +1,4 @@
-"""Figures of many texts by several strategies: the distribution of a measure, and the entropy at each step."""
+"""Figures of many generated texts per strategy: the distribution of a metric, and the entropy at each step."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,23 +25,23 @@ MEASURES: dict[str, int] = {
     "repeated_3": 3,
     "repeated_4": 3,
 }
-BEGINNING = 60  # characters of a text on hover
-ROW = 54  # pixels per strategy
+BEGINNING = 60  # maximum number of a text's characters shown on hover
+ROW = 54  # height of a strategy's row in pixels
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The distribution of a measure over a strategy's texts; None in every field if no text has a finite value."""
+    """Mean, standard deviation and quartiles of a metric over a strategy's texts; all None if no value is finite."""
 
     mean: float | None
-    sd: float | None  # sample standard deviation, over n - 1; None for a single text
+    sd: float | None  # sample standard deviation, with the divisor n - 1; None for a single text
     low: float | None  # lower quartile
     median: float | None
     high: float | None  # upper quartile
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Compute mean, standard deviation and quartiles of the finite values."""
+    """Compute the mean, standard deviation and quartiles of the finite values."""
     finite = np.array([value for value in values if np.isfinite(value)], np.float64)
     if not len(finite):
         return Spread(None, None, None, None, None)
@@ -51,14 +51,14 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def shown(key: str, value: float) -> float:
-    """Convert a measure of a text to the page's unit: entropy from nats to bits."""
+    """Convert a text's metric to the page's unit: entropy from nats to bits."""
     return value / BIT if key == "entropy" else value
 
 
 def quartile_band(entropies: Sequence[np.ndarray]) -> dict[str, list[float]]:
-    """Compute the mean and quartiles of each step over the texts that reach it, and the number of those texts.
+    """Compute the mean and quartiles at each step over the texts that reach it, and the number of those texts.
 
-    entropies: [n_i] each
+    `entropies`: one array per text, one entry per step. [n_i] each
     """
     steps = max((len(each) for each in entropies), default=0)
     columns: dict[str, list[float]] = {"mean": [], "low": [], "high": [], "count": []}
@@ -73,10 +73,11 @@ def quartile_band(entropies: Sequence[np.ndarray]) -> dict[str, list[float]]:
 def measure_figure(
     names: Sequence[str], values: Sequence[Sequence[float]], texts: Sequence[Sequence[str]], label: str
 ) -> go.Figure:
-    """Draw one dot per text in one row per strategy, over a box of the quartiles; a click on a dot selects its text.
+    """Draw one dot per text in one row per strategy, over a box plot; a click on a dot selects its text.
 
-    names [S]; values and texts [S][n_s]: one per text of each strategy. Values that span several orders of magnitude,
-    as perplexities may, get a logarithmic axis: on a linear one, a single outlier squeezes all others onto a line.
+    names [S]; values and texts [S][n_s]: one entry per text of each strategy. Values that span several orders of
+    magnitude, as perplexities may, get a logarithmic axis, because an outlier on a linear axis compresses all other
+    dots.
     """
     flat = np.array([value for each in values for value in each], np.float64)
     x = axis(label, LOG | {"nticks": 6} if wide(flat) and np.nanmin(flat) > 0 else {})
@@ -100,7 +101,7 @@ def measure_figure(
 
 
 def _box(name: str, points: Sequence[tuple[float, str, int]], hue: str, title: str) -> go.Box:
-    """Draw the box and dots of one strategy. points: (value, text, index among all texts) of each of its texts."""
+    """Draw the box and dots of one strategy. `points`: (value, text, index among all texts) of each of its texts."""
     return go.Box(
         orientation="h",
         x=[float(value) for value, _, _ in points],
@@ -124,15 +125,16 @@ def _box(name: str, points: Sequence[tuple[float, str, int]], hue: str, title: s
 def entropy_figure(
     names: Sequence[str], bands: Sequence[Mapping[str, list[float]]], words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the mean entropy at each step, one line per strategy, with its middle half shaded for several texts.
+    """Draw the mean entropy at each step, one line per strategy, with the interquartile range shaded if there are
+    several texts.
 
-    bands: results of `quartile_band`, of entropies in bits. `words`: "step", "entropy", "of_texts".
+    `bands`: results of `quartile_band`, with entropies in bits. `words`: "step", "entropy", "of_texts".
     """
     shades, lines = [], []
     for index, (name, quartiles) in enumerate(zip(names, bands, strict=True)):
         hue, steps = HUES[index % len(HUES)], list(range(1, len(quartiles["mean"]) + 1))
         label = shorten(visible(name), 30)
-        several = max(quartiles["count"], default=1) > 1  # a single text has no mean: draw it as a thin line
+        several = max(quartiles["count"], default=1) > 1  # without several texts there is no mean: draw a thin line
         if several:
             shades += band(label, steps, quartiles["low"], quartiles["high"], hue)
         hover = f"{plotly_text(words['step'])} %{{x}}: %{{y:.3f}} ({plotly_text(words['of_texts'])}: %{{customdata.n}})"
@@ -148,5 +150,5 @@ def entropy_figure(
 
 
 def beginning(text: str) -> str:
-    """Format the beginning of a text in one line, escaped for Plotly."""
+    """Format the beginning of a text as one line, escaped for Plotly."""
     return plotly_text(shorten(visible(text), BEGINNING))

@@ -1,4 +1,4 @@
-"""Many samples: statistics of many generated texts per strategy."""
+"""Many samples: statistics over many generated texts per strategy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,11 +29,11 @@ from viz.views.sampling.many_samples.figures import (
 from viz.words import joined, section
 from viz.work.limits import check_samples
 
-COUNTS = ("8", "16", "32")  # texts of each strategy
+COUNTS = ("8", "16", "32")  # offered numbers of texts per strategy
 
 
 def _counts(scene: Scene) -> tuple[str, ...]:
-    """Return the numbers of texts that this server allows, at least the smallest."""
+    """Return the numbers of texts that this server allows, or only the smallest one if it allows none of them."""
     return tuple(each for each in COUNTS if int(each) <= scene.playground.options.allowed.samples) or COUNTS[:1]
 
 
@@ -42,14 +42,14 @@ COUNT = Choice("count", _counts, default="16", label=lambda words, option: optio
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """The texts of each strategy, in the order of the cards."""
+    """The texts of each strategy, in the same order as the cards."""
 
-    samples: tuple[tuple[Sample, ...], ...]  # a single one for a deterministic strategy
-    typed: tuple[tuple[bool, ...], ...]  # whether each text can be typed
+    samples: tuple[tuple[Sample, ...], ...]  # by strategy; a deterministic one has a single text
+    typed: tuple[tuple[bool, ...], ...]  # whether each text can be typed, in the same order
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the question without names and without shared random numbers, which do not affect these texts."""
+    """Return the settings that affect the texts: without names of strategies and without shared random numbers."""
     chosen = settings.strategies
     common = replace(chosen.common, shared=True, chat=chosen.common.chat and cards.has_chat(scene.model))
     unnamed = tuple(replace(each, name="") for each in chosen.strategies)
@@ -57,7 +57,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def take(scene: Scene, settings: Settings, progress: Progress) -> Taken:
-    """Generate the texts. Raises InputError if the cards were refused or the server does not allow this many texts."""
+    """Generate the texts. Raises InputError if the cards were rejected or the server does not allow this many texts."""
     chosen, count = settings.strategies, int(settings.count)
     chosen.check()
     check_samples(scene.playground.options.allowed, count)
@@ -73,13 +73,15 @@ def take(scene: Scene, settings: Settings, progress: Progress) -> Taken:
 
 
 def pace(scene: Scene, settings: Settings) -> tuple[bool, int]:
-    """Return the key of the pace, since 8-bit weights have their own, and the work in steps of batches."""
+    """Return the key under which the speed is recorded, separate for 8-bit weights, and the number of batched decoding
+    steps.
+    """
     chosen = settings.strategies
     return chosen.common.eight, len(batches_of(chosen.strategies, int(settings.count))) * chosen.common.tokens
 
 
 def read_measure(sent: object, scene: Scene) -> str:
-    """Parse the selected measure; anything else is the first one."""
+    """Parse the selected metric; any invalid value selects the first one."""
     key = sent.get("measure") if isinstance(sent, dict) else None
     return key if isinstance(key, str) and key in MEASURES else next(iter(MEASURES))
 
@@ -88,7 +90,7 @@ def read_measure(sent: object, scene: Scene) -> str:
 
 
 def seconds_of(seen: Seen) -> float:
-    """Estimate the duration in seconds from the previous run on this model, or else from the model's size."""
+    """Estimate the duration in seconds from the speed of the last run on this model, or from the model's size."""
     facts, chosen = seen.facts, seen.settings.strategies
     step = seen.pace.get("main", 0.006 + facts.nbytes / 6e9 + facts.config.vocab_size * 2e-7)
     batches = len(batches_of(chosen.strategies, int(seen.settings.count)))
@@ -96,7 +98,7 @@ def seconds_of(seen: Seen) -> float:
 
 
 def hint(seen: Seen) -> Payload:
-    """Describe the number of texts and the estimated duration. Raises InputError if the cards were refused."""
+    """Describe the number of texts and the estimated duration. Raises InputError if the cards were rejected."""
     chosen, count = seen.settings.strategies, int(seen.settings.count)
     chosen.check()
     fixed = sum(certain(each) for each in chosen.strategies)
@@ -113,7 +115,7 @@ def _names(seen: Seen) -> list[str]:
 
 
 def _values(seen: Seen, measure: str) -> list[list[float]]:
-    """Collect a measure of every text of every strategy. [S][n_s]"""
+    """Collect a metric of every text, by strategy. [S][n_s]"""
     return [[shown(measure, getattr(sample.measured, measure)) for sample in each] for each in seen.result.samples]
 
 
@@ -132,7 +134,7 @@ def _measures(seen: Seen) -> list[dict]:
 
 
 def _written(seen: Seen) -> str:
-    """Format the source line: the model, the maximum number of tokens, the seed, and a note on ignored edits."""
+    """Format the source line: the model, the maximum number of tokens, the seed, and a note if edits are ignored."""
     common, label = seen.settings.strategies.common, seen.facts.label
     if common.eight:
         label = f"{label} · {seen.all_words['strategies.eight']}"
@@ -141,7 +143,7 @@ def _written(seen: Seen) -> str:
 
 
 def table(seen: Seen) -> Payload:
-    """Build one row per strategy: counts of texts, of ended and of different ones, and the spread of each measure."""
+    """Build one row per strategy: the number of texts, of finished and of distinct ones, and all metrics."""
     words, names, rows = seen.here, _names(seen), []
     for index, (strategy, samples) in enumerate(
         zip(seen.settings.strategies.strategies, seen.result.samples, strict=True)
@@ -172,7 +174,7 @@ def table(seen: Seen) -> Payload:
 
 
 def plot(seen: Seen) -> Payload:
-    """Draw the selected measure of every text."""
+    """Draw the selected metric of every text."""
     measure = seen.settings.table
     words = seen.words.within("measures")
     unit = words.get(f"unit_{measure}", "")
@@ -203,7 +205,7 @@ def entropy(seen: Seen) -> Payload:
 
 
 def texts(seen: Seen) -> Payload:
-    """Build the list of all texts with their measures."""
+    """Build the list of all texts with their metrics."""
     chosen = seen.settings.strategies
     samples = [
         {
@@ -244,13 +246,13 @@ def texts(seen: Seen) -> Payload:
 
 
 def _chat(seen: Seen) -> bool:
-    """Return whether the model got the prompt in its chat template."""
+    """Return whether the prompt was put into the model's chat template."""
     offer = seen.results["offer"]
     return offer.chat and (offer.talk or seen.settings.strategies.common.chat)
 
 
 def _python(seen: Seen, last: str) -> str:
-    """Build the Python lines that take the same samples."""
+    """Build the Python lines that generate the same texts."""
     chosen, loaded = seen.settings.strategies, loading(seen.facts.model_id)
     imports = [
         "from model.api import load_model",
@@ -287,16 +289,16 @@ def many_samples(
     """Generate many texts with each strategy, and compare their perplexity, diversity, repetition and length.
 
     Args:
-        presets: As in generate.
-        strategies: As in generate.
-        count: Texts per strategy; a deterministic strategy generates only one.
+        presets: As in `generate`.
+        strategies: As in `generate`.
+        count: Number of texts per strategy; a deterministic strategy generates only one.
         new_tokens: Maximum number of generated tokens per text.
-        stop: Up to four texts that end the generation.
+        stop: Up to four strings that end the generation.
         chat: Whether to put the prompt into the model's chat template.
 
     Returns:
-        strategies: for each one texts and different (counts), distinct_2 over all its texts, and mean, sd and quartiles
-        of each measure. texts: strategy, text and ended.
+        strategies: for each one, texts and different (the numbers of texts and of distinct texts), distinct_2 over all
+        its texts, and measured: mean, sd and quartiles of each metric. texts: each with strategy, text and ended.
     """
     common = {"tokens": new_tokens, "seed": seed, "stop": list(stop), "chat": chat}
     requested = cards.read_cards(cards.card_values(presets, strategies, common), scene)
@@ -326,7 +328,7 @@ def _summary(samples: Sequence[Sample]) -> dict:
     }
 
 
-OF_CARDS = ("strategies", "count")  # all settings that the parts with texts depend on, names included
+OF_CARDS = ("strategies", "count")  # all settings, including names, that the parts with texts depend on
 VIEW = View(
     "many_samples",
     settings=(COUNT,),

@@ -1,4 +1,4 @@
-"""Figures of accuracies with their intervals: one bar per variant, and lines over the number of examples."""
+"""Figures of accuracies with confidence intervals: one bar per variant, and lines by number of examples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from viz.charts.lines import guide, line, rows
 from viz.labels import plotly_text
 from viz.numbers import percent
 
-ROW = 46  # pixels per bar
+ROW = 46  # height of a bar's row in pixels
 _HUES = (BLUE, ORANGE)
 SHARE = {"range": [0, 1.02], "tickformat": ".0%"}
 
 
 @dataclass(frozen=True)
 class AccuracyBar:
-    """The accuracy of a variant."""
+    """The accuracy of one variant: its number of right answers among n questions, and the 95% interval."""
 
     name: str
     right: int
     n: int
-    low: float  # of the 95% interval
+    low: float  # bounds of the 95% interval
     high: float
 
 
 def accuracy_figure(bars: Sequence[AccuracyBar], chance: float | None, words: Mapping[str, str]) -> go.Figure:
-    """Draw one bar per variant with its 95% interval, and a dotted line at the accuracy of guessing.
+    """Draw one bar per variant with its 95% interval, and a dotted line at chance level.
 
     `words`: "share", "interval", "chance".
     """
@@ -70,19 +70,18 @@ def accuracy_figure(bars: Sequence[AccuracyBar], chance: float | None, words: Ma
 
 @dataclass(frozen=True)
 class AccuracyLine:
-    """The accuracy against the number of examples, with right or with shuffled labels."""
+    """The accuracy by number of examples, with correct or with shuffled labels."""
 
     name: str
     shares: np.ndarray  # [counts, orders], NaN if it cannot be measured
-    low: Sequence[float]  # [counts] 95% interval of the mean over the orders, by the number of questions
+    low: Sequence[float]  # [counts] bounds of the 95% interval of the mean over the orders, given n questions
     high: Sequence[float]
 
 
 def curve_figure(
     counts: Sequence[int], lines: Sequence[AccuracyLine], chance: float | None, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the mean accuracy against the number of examples with its interval, and a small dot for each order of the
-    examples.
+    """Draw the mean accuracy by number of examples with its interval, and a small dot for each order of the examples.
 
     `words`: "examples", "share", "interval", "order", "chance".
     """

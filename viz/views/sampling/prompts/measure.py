@@ -1,4 +1,4 @@
-"""The measures of the view "Prompts as programs": variants of a prompt on a set of questions."""
+"""The measurements of the view "Prompts as programs": variants of a prompt on a question set."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from viz.seam.panels import nbytes_of
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Range, Settings, Text
 
-# The variants of each comparison, first a prompt without examples. "shuffled" is few-shot with shuffled answers.
+# The variants of each comparison: first a prompt without examples; "shuffled" is few-shot with shuffled labels.
 WAYS = {
     "examples": ("zero", "few", "shuffled"),
     "reasoning": ("zero", "few", "chain", "votes"),
@@ -21,7 +21,7 @@ WAYS = {
     "all": ("zero", "few", "shuffled", "chain", "votes", "react", "chat", "system"),
 }
 NAMES = WAYS["all"]
-COUNTS = ("1", "2", "4", "8")  # numbers of examples
+COUNTS = ("1", "2", "4", "8")  # offered numbers of examples
 ON_CURVE = (0, 1, 2, 4, 8)
 ORDERS = 3
 VOTING, SYSTEM = {"ways": ("reasoning", "all")}, {"ways": ("system", "all")}
@@ -44,7 +44,7 @@ OF_CURVE = ("asked", "most", "score")
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The answers of each variant, by name, and the variants that the set or the model does not support."""
+    """The answers of each variant, by name, and the variants that the question set or the model does not support."""
 
     rows: tuple[tuple[str, VariantRow], ...]
     left_out: tuple[str, ...]
@@ -62,12 +62,12 @@ def questions(settings: Settings) -> int:
 
 
 def possible(name: str, selected: QuestionSet, chat: bool) -> bool:
-    """Return whether a question set and a model support a variant. `chat`: whether the model has a chat template."""
+    """Return whether the question set and the model support a variant. `chat`: whether there is a chat template."""
     return fits(name, selected) and (chat or name not in ("chat", "system"))
 
 
 def variant_of(name: str, settings: Settings) -> Variant:
-    """Build the variant of a name, without the settings that do not affect it."""
+    """Build the variant with the given name, leaving out settings that do not affect it."""
     if name in ("zero", "chat"):
         return Variant(name, Shots(0), settings.score if name == "zero" else "text")
     if name == "system":
@@ -90,7 +90,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> TrialResult:
-    """Run every variant on the same questions. Reuse the rows of earlier measurements, even of a canceled job."""
+    """Run every variant on the same questions, reusing stored results, including those of a canceled job."""
     selected, n, rows = question_set(settings.asked), settings.most, []
     words = scene.words
     message = ""
@@ -111,11 +111,11 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> TrialResult
 
 
 def curve_question(scene: Scene, settings: Settings) -> Settings:
-    """Return the question set, the number of questions and the score."""
+    """Return the question set, the number of questions and the scoring method."""
     return Settings((("asked", settings.asked), ("most", questions(settings)), ("score", settings.score)))
 
 
 def measure_curve(scene: Scene, settings: Settings, progress: Progress) -> AccuracyCurve:
-    """Measure the few-shot accuracy by number of examples, for several orders, with right and with shuffled labels."""
+    """Measure the few-shot accuracy by number of examples, in several orders, with correct and with shuffled labels."""
     selected = question_set(settings.asked)
     return curve(scene.model, selected, ON_CURVE, ORDERS, settings.score, settings.most, progress)

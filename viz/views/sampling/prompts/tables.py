@@ -12,25 +12,25 @@ from viz.views.sampling.prompts.measure import NAMES, TrialResult
 
 
 def chance(selected: QuestionSet) -> float | None:
-    """Compute the accuracy of guessing among the choices; None for a set without choices."""
+    """Compute the chance-level accuracy; None for a set without choices."""
     if not selected.choosable:
         return None
     return sum(1 / len(each.choices) for each in selected.questions) / len(selected.questions)
 
 
 def label(seen: Seen, name: str, row: VariantRow) -> str:
-    """Format a variant's name with its number of examples."""
+    """Format a variant's name with its number of examples, if any."""
     title = seen.words.within("names")[name]
     return seen.words["with_examples"].format(name=title, n=row.variant.examples) if row.variant.examples else title
 
 
 def against(result: TrialResult, row: VariantRow) -> Paired:
-    """Compare a variant with the first one on the same questions."""
+    """Compare a variant with the first one on the same questions by a paired test."""
     return paired(row.right, result.rows[0][1].right)
 
 
 def verdict(seen: Seen, test: Paired) -> str:
-    """Describe the difference between a variant and the first one."""
+    """Describe the outcome of the paired test between a variant and the first one."""
     words = seen.words.within("verdict")
     if not test.only_first and not test.only_second:
         return words["same"]
@@ -65,13 +65,15 @@ def compare(seen: Seen) -> Payload:
 
 
 def scored(seen: Seen, row: VariantRow) -> str:
-    """Describe the scoring of a variant: by the log-probabilities of the choices, or by the generated text."""
+    """Describe how a variant is scored: by the log-probabilities of the choices, or by the generated text."""
     by_choice = any(each.scores for each in row.answers)
     return seen.words.within("how")[row.variant.score if by_choice else "text"]
 
 
 def facts(seen: Seen) -> Payload:
-    """Summarize the variants that help, that hurt, that make no clear difference, and those left out."""
+    """Summarize which variants improve the accuracy, which reduce it, which make no clear difference, and which were
+    left out.
+    """
     words, result = seen.here, seen.result
     by_verdict: dict[str, list[str]] = {"better": [], "worse": [], "unclear": [], "same": []}
     for name, row in result.rows[1:]:
@@ -122,7 +124,7 @@ def _calls(seen: Seen) -> list[list[str]]:
     return []
 
 
-# --- every question ---------------------------------------------------------------------------------------
+# --- the list of questions ---------------------------------------------------------------------------------------
 
 
 def read_shown(sent: object, scene: Scene) -> str:
@@ -131,7 +133,7 @@ def read_shown(sent: object, scene: Scene) -> str:
 
 
 def listed(seen: Seen) -> Payload:
-    """Build the list of all questions for one variant: the answers, their correctness, and the full transcripts."""
+    """Build the list of all questions for one variant: the answers, whether they are right, and the transcripts."""
     words, result = seen.here, seen.result
     rows = dict(result.rows)
     shown = seen.settings.list if seen.settings.list in rows else result.rows[-1][0]

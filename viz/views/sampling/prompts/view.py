@@ -1,4 +1,4 @@
-"""Prompts as programs: the same questions asked in several ways, and the number of right answers."""
+"""Prompts as programs: the same questions asked with several prompt variants, and the number of right answers."""
 
 import math
 from typing import Annotated
@@ -44,7 +44,9 @@ from viz.work.playground import Playground
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the number of questions and the purpose of their set, with notes on its model and on ignored edits."""
+    """Describe the number of questions and the purpose of the question set, with notes on a suitable model and on
+    ignored edits.
+    """
     words, settings, selected = seen.here, seen.settings, question_set_of(seen)
     about = seen.words.within("sets")[selected.key]
     text = words["hint"].format(n=whole(questions(settings)), about=about)
@@ -91,17 +93,17 @@ def _python(seen: Seen) -> str:
 
 
 def curve_job(seen: Seen) -> Payload:
-    """Describe the number of questions, of orders and of examples."""
+    """Describe the numbers of questions, of orders and of examples."""
     values = {"n": whole(questions(seen.settings)), "orders": ORDERS, "counts": ", ".join(map(str, ON_CURVE))}
     return {"text": seen.here["hint"].format(**values)}
 
 
 def curve(seen: Seen) -> Payload:
-    """Draw the accuracy against the number of examples."""
+    """Draw the accuracy by number of examples."""
     words, result = seen.here, seen.result
     lines = []
     for name, shares in zip((words["right"], words["shuffled"]), result.shares, strict=True):
-        means = [float(each.mean()) for each in shares]  # NaN for one example, whose answer cannot be shuffled
+        means = [float(each.mean()) for each in shares]  # NaN for one example, whose label cannot be shuffled
         spans = [wilson(mean, 0 if math.isnan(mean) else result.questions) for mean in means]
         lines.append(AccuracyLine(name, shares, *zip(*spans, strict=True)))
     python = [
@@ -134,22 +136,24 @@ def prompt_variants(
     score: Annotated[str, OneOf(SCORES)] = "sum",
     order: Annotated[int, Within(0, MOST_ORDER)] = 0,
 ) -> dict:
-    """Ask the same questions in several ways, and compare the numbers of right answers with intervals and paired tests.
+    """Ask the same questions with several prompt variants, and compare the accuracies with intervals and paired tests.
 
     Args:
         asked: A bundled question set.
         ways: The variants to compare with a prompt without examples: examples, reasoning (chain of thought, votes),
             tools (ReAct), system (chat template and system prompt), or all.
-        examples: Examples in a few-shot prompt.
+        examples: Number of examples in a few-shot prompt.
         questions: The first 8 or 16 questions, or all.
-        score: Score of answers with choices: sum or mean (per token) of the log-probabilities, or text: the answer in
-            the generated text.
-        order: 0 keeps the order of the examples in the set; any other number shuffles them.
+        score: How answers with choices are scored: sum or mean (per token) of the log-probabilities, or text: by the
+            answer in the generated text.
+        order: 0 keeps the order of the examples in the set; any other number is the seed of a random selection and
+            order.
 
     Returns:
-        questions: their number; variants: name, right, share, low and high (95%, Wilson), only_here and only_first
-        (questions that only this or only the first variant answered right) and p (McNemar, exact); answers: variant,
-        question, said and right; left_out: variants that the set or the model does not support.
+        questions: the number of questions; variants: for each one name, right (the number of right answers), share (the
+        accuracy), low and high (95% Wilson interval), only_here and only_first (the numbers of questions that only this
+        or only the first variant answered right) and p (exact McNemar test); answers: each with variant, question, said
+        (the answer) and right; left_out: variants that the question set or the model does not support.
     """
     chosen = {"asked": asked, "ways": ways, "count": examples, "most": questions, "score": score, "order": order}
     result: TrialResult = measured(VIEW, "trial", unprompted(playground, model), **chosen)
@@ -188,18 +192,19 @@ def few_shot_curve(
     questions: Annotated[str, OneOf(("8", "16", "all"))] = "all",
     score: Annotated[str, OneOf(SCORES)] = "sum",
 ) -> dict:
-    """Measure the accuracy of few-shot prompts by number of examples, in three orders, with right and with shuffled
-    answers.
+    """Measure the accuracy of few-shot prompts by number of examples, in three orders, with correct and with shuffled
+    labels.
 
     Args:
         asked: A bundled question set.
         questions: The first 8 or 16 questions, or all.
-        score: sum or mean (per token) of the log-probabilities of the choices, or text: the answer in the generated
-            text.
+        score: How answers are scored: sum or mean (per token) of the log-probabilities of the choices, or text: by the
+            answer in the generated text.
 
     Returns:
-        questions: their number; rows: examples; right and shuffled: one share per order, null for a single example,
-        whose answer cannot be shuffled.
+        questions: the number of questions; rows: for each number of examples, examples (that number), and right and
+        shuffled: the accuracies with correct and with shuffled labels, one per order; null for shuffled labels with a
+        single example, which cannot be shuffled.
     """
     result = measured(VIEW, "curve", unprompted(playground, model), asked=asked, most=questions, score=score)
     rows = [

@@ -1,4 +1,4 @@
-"""Texts side by side as values for the page: tokens with their alternatives, color scales, and a line figure."""
+"""Values from which the page draws texts side by side: tokens with alternatives, color scales, and a line figure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -11,8 +11,8 @@ from viz.labels import visible
 from viz.numbers import plain, whole
 from viz.theme import HUES
 
-COLORS = ("probability", "surprisal", "rank", "entropy")  # quantities that can color a text
-_HEIGHT = 260  # pixels
+COLORS = ("probability", "surprisal", "rank", "entropy")  # quantities by which a text can be colored
+_HEIGHT = 260  # height of the figure in pixels
 
 
 class Token(Protocol):
@@ -31,7 +31,8 @@ class Token(Protocol):
 def record(token: Token) -> list:
     """Pack a token: [id, ln p, rank, entropy in nats, p after the warps, remaining tokens, random number, top].
 
-    `top` lists id, p and p after the warps of each alternative, in one flat list.
+    The number of remaining tokens counts those that the warps keep. `top` is a flat list of id, p and p after the warps
+    for each alternative.
     """
     top = [value for id, p, after in token.top for value in (id, plain(p), plain(after))]
     log, chance, luck = plain(token.log_probability), plain(token.probability), plain(token.uniform)
@@ -44,20 +45,22 @@ def ids_of(records: Iterable[list]) -> list[int]:
 
 
 def shown(piece: str) -> str | list:
-    """Format a token's text for the page: the text alone, or [text, line breaks] if it contains any."""
+    """Format a token's string for the page: the string alone, or [string, line breaks] if it contains any."""
     breaks = min(piece.count("\n"), 2)
     return [visible(piece), breaks] if breaks else visible(piece)
 
 
 def scales(V: int) -> dict:
-    """Build the color scales: ticks [position, label] per quantity; `top` ends the logarithmic ones, in bits."""
+    """Build the color scales: ticks [position, label] for each quantity; `top` is the upper end, in bits, of the
+    logarithmic ones.
+    """
     ticks = {name: ramp_ticks(name, V) for name in COLORS if name != "probability"}
     share = [[each / 4, f"{whole(25 * each)}%"] for each in range(5)]
     return {"ticks": {"probability": share} | ticks, "top": blind(V), "ramps": ramps(), "hues": list(HUES)}
 
 
 def blank_figure(words: Mapping[str, str]) -> go.Figure:
-    """Draw the figure of entropy by token without lines, which the page adds. Words: axis_token, axis_entropy."""
+    """Build the figure of entropy by token without lines, which the page adds. `words`: axis_token, axis_entropy."""
     x = axis(words["axis_token"], {"showgrid": False})
     y = axis(words["axis_entropy"], {"rangemode": "tozero"})
     return figure([], x, y, height=_HEIGHT, more={"hovermode": "closest"})

@@ -46,7 +46,7 @@ def _together(request: TextsRequest) -> list[str]:
 
 
 def _continuation(request: TextsRequest, row: TextRow, index: int) -> list[str]:
-    """Build the lines that continue one text from its tokens so far. `index`: of its strategy."""
+    """Build the lines that continue one text after its tokens so far. `index`: the index of its strategy."""
     plan = plan_of(request, row)
     ending = f"frozenset({sorted(plan.ending)})" if plan.ending else "frozenset()"
     return [

@@ -1,4 +1,4 @@
-"""A checked request for texts, and a run that generates them and keeps the pieces sent to the page."""
+"""A validated request for texts, and a run that generates them and keeps the pieces sent to the page."""
 
 import dataclasses
 import math
@@ -33,8 +33,8 @@ from viz.work.limits import check_time, check_writing
 from viz.work.playground import Playground
 from viz.work.prompt import Prompt, fitted, read
 
-MOST_COMPARED = 64  # prompt tokens on which 8-bit and float32 weights are compared
-LEAST = 8  # smallest token limit of a branch, however late it starts
+MOST_COMPARED = 64  # maximum number of prompt tokens on which 8-bit and float32 weights are compared
+LEAST = 8  # minimum token limit of a branch, however late it starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class TextRow:
     """One text: its strategy, and the tokens generated so far."""
 
     strategy: Strategy
-    number: int  # of its stream of random numbers, if every strategy has its own
+    number: int  # number of its random number stream, if every strategy has its own
     written: tuple[GeneratedToken, ...] = ()
 
     @property
@@ -53,7 +53,7 @@ class TextRow:
 
 @dataclass(frozen=True, eq=False)
 class TextsRequest:
-    """A checked request for texts, with the page's own name for it."""
+    """A validated request for texts, with the tag that the page gave it."""
 
     model: LanguageModel
     writer: LanguageModel  # generates the texts: the same model, or its copy with 8-bit weights
@@ -61,11 +61,11 @@ class TextsRequest:
     tag: str
     prompt: tuple[int, ...]
     page_prompt: Prompt  # empty if the page sent token ids
-    key: str  # of the prompt, equal to that of the token chips; "" if the page sent token ids
+    key: str  # the prompt's key, equal to that of the token chips; "" if the page sent token ids
     rows: tuple[TextRow, ...]
     settings: Common
     tokens: int  # maximum number of generated tokens
-    token: int | None = None  # of a branch: its first token, selected by hand
+    token: int | None = None  # first token of a branch, selected by hand
 
 
 # --- what a page sends ------------------------------------------------------------------------------
@@ -74,12 +74,12 @@ class TextsRequest:
 def request_of(
     playground: Playground, model: LanguageModel, prompt: Prompt, cards: object, sent: object
 ) -> TextsRequest:
-    """Parse and check the texts that a page requests. Raises InputError if they cannot be generated.
+    """Parse and validate the texts that a page requests. Raises InputError if they cannot be generated.
 
     {"kind": "start"} continues the prompt with the strategies on the cards. {"kind": "branch"} or "go" sends the tokens
     to continue: {"model", "prompt": [ids], "rows": [{"strategy", "number", "written": [records]}], "settings"}. A
-    branch adds "token": id or "typed": text, and "limit": the tokens of the whole text. "go" generates as many more
-    tokens as the cards currently set.
+    branch adds "token": id or "typed": text, and "limit": the maximum number of tokens of the whole text. "go"
+    generates as many more tokens as the cards currently set.
     """
     sent = sent if isinstance(sent, Mapping) else {}
     tag = sent["tag"][:40] if isinstance(sent.get("tag"), str) else ""
@@ -131,7 +131,7 @@ def _is_id(value: object, end: int) -> bool:
 
 
 def _ids(model: LanguageModel, sent: object) -> tuple[int, ...]:
-    """Parse the token ids that a page sent. Raises InputError if they are malformed or fill the context."""
+    """Parse the token ids that a page sent. Raises InputError if they are malformed or leave no room in the context."""
     valid = isinstance(sent, list) and 0 < len(sent) < model.config.n_ctx
     if not valid or not all(_is_id(each, model.tokenizer.vocab_size) for each in sent):
         raise InputError("This text cannot be read.", "", "Start again.")
@@ -153,7 +153,7 @@ def _row(model: LanguageModel, sent: object) -> TextRow:
 
 
 def _generated_token(model: LanguageModel, sent: object) -> GeneratedToken:
-    """Parse an earlier token from [id, ln p, rank, entropy, p after the warps, remaining tokens, random number]."""
+    """Parse an earlier token: [id, ln p, rank, entropy, p after the warps, remaining tokens, random number]."""
     size = model.tokenizer.vocab_size
     if not isinstance(sent, list) or len(sent) != 7 or not all(_is_id(each, size + 1) for each in (sent[2], sent[5])):
         raise InputError("This text cannot be read.", "", "Start again.")
@@ -164,7 +164,7 @@ def _generated_token(model: LanguageModel, sent: object) -> GeneratedToken:
 
 
 def _token(model: LanguageModel, sent: Mapping) -> int:
-    """Parse the first token of a branch, by id or as a typed text. Raises InputError if the text is not one token."""
+    """Parse the first token of a branch, an id or a typed string. Raises InputError if the string is not one token."""
     typed = sent.get("typed")
     if not isinstance(typed, str) or not typed:
         return _ids(model, [sent.get("token")])[0]
@@ -215,7 +215,7 @@ def before(request: TextsRequest, row: TextRow) -> tuple[int, ...]:
 
 
 def plan_of(request: TextsRequest, row: TextRow) -> DecodingPlan:
-    """Build the plan of a row: all settings besides the strategies. A branch reuses its parent's random numbers."""
+    """Build a row's decoding plan: all settings except the strategies. A branch reuses its parent's random numbers."""
     return DecodingPlan(
         request.tokens,
         request.settings.seed,
@@ -229,7 +229,7 @@ def plan_of(request: TextsRequest, row: TextRow) -> DecodingPlan:
 
 
 def _ticks(request: TextsRequest) -> dict[tuple[int, ...], Iterator[Tick]]:
-    """Build the generators, keyed by the indices of their rows: one for all rows, or one for each row to continue.
+    """Build the generators, keyed by the indices of their rows: one for all rows at the start, otherwise one per row.
 
     They share forward passes with the texts of other visitors.
     """
@@ -249,7 +249,7 @@ def _ticks(request: TextsRequest) -> dict[tuple[int, ...], Iterator[Tick]]:
 
 
 def chosen_by_hand(request: TextsRequest) -> GeneratedToken:
-    """Compute the numbers of a branch's first token, selected by hand, with one forward pass over its predecessors."""
+    """Compute the numbers of a branch's first token, selected by hand, in a forward pass over the tokens before it."""
     row, size = request.rows[0], request.model.tokenizer.vocab_size
     ids = (*request.prompt, *row.ids)
     return placed(request.writer.model, ids, len(request.prompt), row.strategy.steps, request.token, size)
@@ -258,8 +258,8 @@ def chosen_by_hand(request: TextsRequest) -> GeneratedToken:
 def rounds(playground: Playground, request: TextsRequest, stop: threading.Event) -> Iterator[list[Change | None]]:
     """Yield one step at a time: the change of each row, or None for a row that has ended.
 
-    The model is held for one forward pass at a time, so that other clicks get their answer in between. Closing the
-    iterator or setting `stop` ends the work. Raises InputError after the seconds of computing that this server allows.
+    The model is locked for one forward pass at a time, so other requests are answered in between. Closing the iterator
+    or setting `stop` ends the generation. Raises InputError if the server's limit on computing time is exceeded.
     """
     if request.token is not None:
         with playground.computing:
@@ -291,7 +291,7 @@ def rounds(playground: Playground, request: TextsRequest, stop: threading.Event)
 
 
 def effect_of(playground: Playground, request: TextsRequest) -> Effect | None:
-    """Measure the effect of 8-bit weights on the first tokens of the prompt, only once; None for float32 weights."""
+    """Measure, only once, the effect of 8-bit weights on the start of the prompt; None for float32 weights."""
     if not request.settings.eight:
         return None
     ids = request.prompt[:MOST_COMPARED]
@@ -305,16 +305,16 @@ def effect_of(playground: Playground, request: TextsRequest) -> Effect | None:
 
 @dataclass(eq=False)
 class Race:
-    """A run: its request, and everything generated so far in the form that the page gets."""
+    """A run: its request, and everything generated so far in the form sent to the page."""
 
     owner: str
     request: TextsRequest
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    state: str = "running"  # later "done" or "stopped"
+    state: str = "running"  # or "done" or "stopped"
     seconds: float = 0.0
-    tokens: int = 0  # generated, including those that a search dropped
-    ticks: list[list] = field(default_factory=list)  # per step, for each row: None or [records, dropped, ended, others]
-    texts: list[dict] = field(default_factory=list)  # per step: the texts of the token ids that it names first
+    tokens: int = 0  # number of generated tokens, including those that a search dropped
+    ticks: list[list] = field(default_factory=list)  # for each step and row: None or [records, dropped, ended, others]
+    texts: list[dict] = field(default_factory=list)  # for each step: the strings of newly occurring token ids
     written: list[list[GeneratedToken]] = field(init=False)
     stop: threading.Event = field(default_factory=threading.Event)
     _named: set[int] = field(default_factory=set)
@@ -323,7 +323,7 @@ class Race:
         self.written = [list(row.written) for row in self.request.rows]
 
     def add(self, changes: list[Change | None], seconds: float) -> None:
-        """Append a step, and store the seconds that the run took up to its end."""
+        """Append a step, and store the run's elapsed seconds at its end."""
         for tokens, change in zip(self.written, changes, strict=True):
             if change is not None:
                 del tokens[len(tokens) - change.drop :]
@@ -338,15 +338,12 @@ class Race:
 
     @property
     def measured(self) -> list[dict]:
-        """The statistics of each row's full text."""
+        """The statistics of each row's complete text."""
         return [{name: plain(value) for name, value in vars(measure_text(tokens)).items()} for tokens in self.written]
 
     @property
     def full_texts(self) -> list[str | None]:
-        """The text of the prompt, then of the prompt with each row; None if it cannot be typed, such as a conversation.
-
-        A begin-of-text token at the start of the prompt and a final end token are left out.
-        """
+        """The prompt, alone and with each row's text, without begin and end tokens; None if it cannot be typed."""
         tokenizer, prompt = self.request.model.tokenizer, self.request.prompt
         prompt = prompt[bool(prompt and prompt[0] == tokenizer.begin_id) :]
         return [typable(tokenizer, [*prompt, *(token.id for token in tokens)]) for tokens in ([], *self.written)]
@@ -367,20 +364,20 @@ def _ids_named(packed: list) -> list[int]:
 
 
 def texts_of(model: LanguageModel, ids) -> dict:
-    """Format the texts of tokens for the page, by id."""
+    """Map token ids to their strings, formatted for the page."""
     return {str(number): shown(model.tokenizer.piece(number)) for number in sorted(ids)}
 
 
 @dataclass(eq=False)
 class Races:
-    """The latest runs by id, one per visitor, from which a page gets the pieces that it missed."""
+    """The latest run of each visitor, by run id, from which a page gets the pieces that it missed."""
 
     capacity: int = 16
     _kept: dict[str, Race] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, race: Race) -> None:
-        """Store a run in place of the visitor's previous one, which stops if it is still running."""
+        """Store a run in place of the visitor's previous one, which is stopped if it is still running."""
         with self._lock:
             for other in [each for each in self._kept.values() if each.owner == race.owner]:
                 self._kept.pop(other.id).stop.set()
@@ -390,7 +387,7 @@ class Races:
             self._kept[race.id] = race
 
     def of(self, owner: str) -> Race | None:
-        """Return the visitor's run, running or ended; None without one."""
+        """Return the visitor's run, whether running or ended; None without a run."""
         with self._lock:
             return next((race for race in self._kept.values() if race.owner == owner), None)
 

@@ -1,4 +1,4 @@
-"""Side by side: several strategies continue the same prompt at once, streamed as they generate."""
+"""Side by side: several strategies continue the same prompt at once, and their texts are streamed during generation."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -33,14 +33,14 @@ from viz.views.sampling.writers import texts_of_request
 from viz.words import Words, section, words
 from viz.work.playground import Playground
 
-_EVERY = 0.25  # seconds between two pieces; the page takes some milliseconds even for a small one
+_EVERY = 0.25  # seconds between two pieces; even a small one takes the page a few milliseconds to draw
 _WORDS = "side_by_side.texts"
 
 
 def texts(seen: Seen) -> Payload:
-    """Build the payload from which the page draws the texts: words, colors, and the key of the current prompt.
+    """Build the payload from which the page draws the texts: words, color scales, and the key of the current prompt.
 
-    The visitor is likely to generate texts next, so the compilation of the loops starts in the background.
+    The visitor is likely to generate texts next, so the compilation of the decoding loops starts in the background.
     """
     ready.soon()
     facts = seen.facts
@@ -60,7 +60,9 @@ def texts(seen: Seen) -> Payload:
 
 
 def piece(race: Race, have: int, language: str) -> Payload:
-    """Return the steps of a run after the first `have` ones; -1 stands for a page that has no piece of the run yet."""
+    """Build the update that contains the steps of a run after the first `have`; -1 if the page has no piece of the run
+    yet.
+    """
     start = max(have, 0)
     ticks = race.ticks[start:]
     new_texts = race.texts[start : start + len(ticks)]
@@ -96,7 +98,7 @@ def eight_bit(playground: Playground, race: Race, language: str) -> Payload:
 
 
 def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
-    """Build the opening of a run: its model, prompt, strategies and settings."""
+    """Describe a run for its first update: its model, prompt, strategies and settings."""
     request = race.request
     model, chosen = request.model, [row.strategy for row in request.rows]
     names = cards.labels(catalogue, chosen)
@@ -117,14 +119,15 @@ def opening(race: Race, catalogue: Mapping[str, str]) -> Payload:
 
 
 def _turns(request: TextsRequest) -> list | None:
-    """Return the conversation that the texts answer; None without one, or if the page sent the tokens and so has it
-    already.
+    """Return the conversation that the texts answer.
+
+    None for a plain prompt, or if the page sent the token ids and thus already has the conversation.
     """
     return cards.continued(request.page_prompt, request.settings.chat).before if request.kind == "start" else None
 
 
 def _row(row: TextRow, name: str, catalogue: Mapping[str, str]) -> Payload:
-    """Describe a text and its strategy. `ordered`: whether the warps keep the model's order of the tokens."""
+    """Describe a text and its strategy. `ordered`: whether the warps preserve the model's ranking of the tokens."""
     ordered = all(WARPS[step.warp].kind != "penalty" for step in row.strategy.steps)
     return {
         "name": name,
@@ -140,7 +143,7 @@ def _row(row: TextRow, name: str, catalogue: Mapping[str, str]) -> Payload:
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Generate the requested texts and yield them piece by piece. Closing the iterator ends the work."""
+    """Generate the requested texts and yield them piece by piece. Closing the iterator ends the generation."""
     playground, races = visit.playground, visit.state
     model = playground.opened(visit.model_id)
     race = Race(visit.session, request_of(playground, model, visit.prompt, visit.values.get("strategies"), sent))
@@ -181,7 +184,7 @@ def stop(visit: Visit, sent: object) -> None:
 
 
 def resend(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Yield the steps that the page is missing from its own run."""
+    """Yield the steps that the page has missed of its own run."""
     race = visit.state.of(visit.session)
     if race is not None and isinstance(sent, Mapping) and sent.get("run") == race.id:
         have = sent.get("have")
@@ -205,21 +208,21 @@ def generate(
     """Generate texts after the prompt with several decoding strategies, side by side.
 
     Args:
-        presets: Strategies by name: greedy, temperature, top_k, top_p, min_p, typical, eta, epsilon, top_n_sigma,
-            penalties, no_repeat, mirostat, beam, contrastive. At most 8 strategies together.
+        presets: Names of strategies: greedy, temperature, top_k, top_p, min_p, typical, eta, epsilon, top_n_sigma,
+            penalties, no_repeat, mirostat, beam, contrastive. At most 8 strategies in total.
         strategies: Further strategies, each {"name", "method": "sample", "beam" or "contrastive", "options": {name:
-            number}, "steps": as in distribution}.
+            number}, "steps": as in `distribution`}.
         new_tokens: Maximum number of generated tokens per strategy.
-        stop: Up to four texts that end the generation.
+        stop: Up to four strings that end the generation.
         same_numbers: Whether all strategies use the same random number at each step.
         chat: Whether to put the prompt into the model's chat template.
         details: Whether to return every token with its numbers.
 
     Returns:
-        texts: for each strategy text, ended (end, stop, length, context, or time if this server stopped it), and
-        measured: perplexity, entropy, repetition and more. With details tokens: id, text, log_probability (of the model
-        itself, nats), rank, entropy, probability after the steps, kept (tokens that the steps kept) and the random
-        number (uniform).
+        texts: for each strategy text, ended (end, stop, length, context, or time if this server's time limit ended it),
+        and measured: perplexity, entropy, repetition and more. With details also tokens: id, text, log_probability (of
+        the model itself, nats), rank, entropy, probability after the steps, kept (the number of tokens that the steps
+        kept) and the random number (uniform).
     """
     common = {"tokens": new_tokens, "seed": seed, "shared": same_numbers, "stop": list(stop), "chat": chat}
     sent = cards.card_values(presets, strategies, common)
@@ -241,7 +244,7 @@ def generate(
 
 
 def _token_record(model: LanguageModel, token: GeneratedToken) -> dict:
-    """Return a generated token with its numbers."""
+    """Convert a generated token and its numbers to a dict."""
     names = ("log_probability", "rank", "entropy", "probability", "kept", "uniform")
     return named(model, token.id) | {name: getattr(token, name) for name in names}
 
@@ -250,7 +253,7 @@ FEED = Stream(
     "feed",
     "feed",
     {
-        "start": Event(start, trigger="multiple"),  # a page may start a run while its last one is stopping
+        "start": Event(start, trigger="multiple"),  # a page may start a run while its previous one is still stopping
         "stop": Event(stop),
         "again": Event(resend, trigger="multiple"),
     },

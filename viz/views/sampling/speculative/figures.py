@@ -1,4 +1,6 @@
-"""Speculative decoding for the page: rounds as records, and figures of the time, the tokens per call and gamma."""
+"""Speculative decoding for the page: rounds as records, and figures of the time, the tokens per call, and the speed-up
+by gamma.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -15,7 +17,7 @@ HEIGHT = 300
 
 
 class Proposal(Protocol):
-    """A proposed token: model.generation.speculative.Proposal."""
+    """A token proposed by the draft: model.generation.speculative.Proposal."""
 
     id: int
     p: float
@@ -26,7 +28,7 @@ class Proposal(Protocol):
 
 
 class Round(Protocol):
-    """One call of the model: model.generation.speculative.Round."""
+    """One forward pass of the target model: model.generation.speculative.Round."""
 
     proposals: tuple[Proposal, ...]
     token: int | None
@@ -38,7 +40,11 @@ class Round(Protocol):
 
 
 def records(rounds: Iterable[Round], piece: Callable[[int], str]) -> list[dict]:
-    """Pack the rounds for the page: proposals [text, id, p, q, sum min(p, q), u, fate], token, milliseconds."""
+    """Pack the rounds for the page, each with its proposals, its own token and its milliseconds.
+
+    A proposal is [text, id, p, q, sum min(p, q), u, fate], a token [text, id, chance, u, kind] or None, and
+    milliseconds [draft, model].
+    """
     entries = []
     for each in rounds:
         proposals = [
@@ -54,11 +60,12 @@ def records(rounds: Iterable[Round], piece: Callable[[int], str]) -> list[dict]:
 
 
 def times_figure(plain_step: float, draft: float, check: float, words: Mapping[str, str]) -> go.Figure:
-    """Draw the milliseconds per token without a draft and with one, the latter stacked from drafting and checking.
+    """Draw the milliseconds per token without a draft, and with one as a stack of drafting and verification.
 
-    Times in seconds. `words`: "plain", "speculative", "one_by_one", "drafting", "checking", "ms".
+    Times are in seconds; `check` is that of verification. `words`: "plain", "speculative", "one_by_one", "drafting",
+    "checking", "ms".
     """
-    ways = [plotly_text(words["speculative"]), plotly_text(words["plain"])]  # Plotly draws the first one at the bottom
+    ways = [plotly_text(words["speculative"]), plotly_text(words["plain"])]  # Plotly draws the first at the bottom
     traces = []
     for name, color, seconds in (
         ("one_by_one", PLAIN, (0.0, plain_step)),
@@ -89,10 +96,11 @@ def times_figure(plain_step: float, draft: float, check: float, words: Mapping[s
 
 
 def expected_calls(acceptance: float, drafted: Sequence[int]) -> list[float]:
-    """Compute the expected number of calls that generate 1, 2 ... tokens if proposals are accepted independently.
+    """Compute the expected number of calls that generate 1, 2, ... tokens if each proposal is accepted independently.
 
-    drafted: the number of proposals of each call. P(k + 1 tokens) = a^k (1 - a) for k < g accepted proposals, and a^g
-    for all g; eq. 1 of Leviathan et al. 2023 is the mean of this distribution. The result sums to the number of calls.
+    `drafted`: the number of proposals g of each call. With the acceptance probability a, P(k + 1 tokens) = a^k (1 - a)
+    for k < g accepted proposals, and a^g for k = g; eq. 1 of Leviathan et al. 2023 is the mean of this distribution.
+    The result sums to the number of calls.
     """
     counts = [0.0] * (max(drafted, default=0) + 1)
     for g in drafted:
@@ -103,9 +111,10 @@ def expected_calls(acceptance: float, drafted: Sequence[int]) -> list[float]:
 
 
 def calls_figure(written: Sequence[int], expected: Sequence[float], words: Mapping[str, str]) -> go.Figure:
-    """Draw the number of calls that generated 1, 2 ... tokens, beside the expected number.
+    """Draw the number of calls that generated 1, 2, ... tokens, beside the expected number.
 
-    written: tokens of each call; expected: from `expected_calls`. `words`: "measured", "predicted", "tokens", "calls".
+    `written`: the number of tokens of each call; `expected`: the result of `expected_calls`. `words`: "measured",
+    "predicted", "tokens", "calls".
     """
     places = list(range(1, max(len(expected), max(written, default=1)) + 1))
     counts = [sum(each == place for each in written) for place in places]
@@ -123,10 +132,11 @@ def calls_figure(written: Sequence[int], expected: Sequence[float], words: Mappi
 def sweep_figure(
     predicted: Sequence[tuple[int, float, float]], measured: tuple[int, float], words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw two predictions of the speed-up by gamma, and the measured point; 1 is the speed of plain decoding.
+    """Draw two predictions of the speed-up as a function of gamma, and the measured point; 1 is the speed of plain
+    decoding.
 
-    predicted: (gamma, by theorem 3.8, with the measured cost of checking). `words`: "theorem", "costs", "measured",
-    "gamma", "speed".
+    `predicted`: (gamma, speed-up by theorem 3.8, speed-up with the measured cost of verification). `words`: "theorem",
+    "costs", "measured", "gamma", "speed".
     """
     gammas, hover = [row[0] for row in predicted], "%{x}: %{y:.3f}"
     traces = [

@@ -1,4 +1,4 @@
-"""Speculative decoding and its time: texts with a draft and without, generated in turns."""
+"""Speculative decoding and its timing: texts with and without a draft, generated alternately."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ from viz.views.sampling.pipelines import steps_of
 from viz.words import Words
 
 MOST_TOKENS = 128
-MOST_SUFFIX = 8  # tokens of the suffix to look up
+MOST_SUFFIX = 8  # maximum number of tokens in the suffix to look up
 MOST_SEED = 999_999
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The steps that shape the distributions of draft and model, or the reason for their refusal."""
+    """The steps that shape the distributions of draft and model, or the reason why they were rejected."""
 
     steps: tuple[Step, ...] = ()
     refusal: tuple[str, str, str] | None = None  # message, rejected value, hint
 
     def check(self) -> None:
-        """Raise InputError if the steps were refused."""
+        """Raise InputError if the steps were rejected."""
         if self.refusal:
             raise InputError(*self.refusal)
 
@@ -42,8 +42,8 @@ class Drafted:
     request: Request
     compared: Compared
     summary: Summary
-    typed: str | None  # the text with a draft, as typed; None if its tokens cannot be typed
-    plain_text: str  # the text without a draft
+    typed: str | None  # the text generated with a draft, as it would be typed; None if that is impossible
+    plain_text: str  # the text generated without a draft
 
 
 # --- settings ---
@@ -67,7 +67,9 @@ def drafters(scene: Scene) -> dict[str, LanguageModel]:
 
 
 def default_layers(n_layer: int) -> int:
-    """Return the default depth of a draft: most layers, since the model rarely agrees with a shallow draft."""
+    """Return the default depth of a draft: most layers, because the model rarely accepts the proposals of a shallow
+    draft.
+    """
     return max(1, n_layer - max(1, n_layer // 6))
 
 
@@ -99,25 +101,27 @@ SETTINGS = (
 
 
 def drafted_by(settings: Settings) -> tuple[str, int, str]:
-    """Return the draft's kind, its number of layers or of suffix tokens, and the id of another model.
+    """Return the draft's kind, its number of layers or of suffix tokens, and the id of the draft model.
 
-    The numbers and ids that the kind does not use are 0 and "".
+    A number or id that the kind does not use is 0 or "".
     """
     kind = settings.draft
     return kind, {"layers": settings.layers, "ngram": settings.suffix}.get(kind, 0), settings.model * (kind == "model")
 
 
-# --- measures ---
+# --- measurements ---
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the question with only those settings of the draft that its kind uses."""
+    """Return the settings with those of the draft that its kind does not use set to 0 or ""."""
     kind, n, other = drafted_by(settings)
     return settings.but(layers=n if kind == "layers" else 0, suffix=n if kind == "ngram" else 0, model=other)
 
 
 def measure(scene: Scene, settings: Settings, progress: Progress) -> Drafted:
-    """Generate the text with the draft and without. Raises InputError for an invalid draft and for refused steps."""
+    """Generate the text with and without the draft. Raises InputError if the draft is invalid or the steps were
+    rejected.
+    """
     settings.pipeline.check()
     kind, n, other = drafted_by(settings)
     lm, ids = scene.model, scene.tokens.ids.tolist()
@@ -141,14 +145,14 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Drafted:
 
 
 def measure_drafters(scene: Scene, settings: Settings) -> dict[str, str]:
-    """Return the labels of the models that can draft, by id."""
+    """Return the labels of the models that can serve as a draft, by id."""
     return {model_id: other.label for model_id, other in drafters(scene).items()}
 
 
 def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the forward passes and the tokens that they read, as if every proposal were rejected.
+    """Estimate the number of forward passes and of tokens that they process, as if every proposal were rejected.
 
-    The passes of the draft count by its share of the parameters or layers.
+    A pass of the draft counts as the ratio of its parameters or layers to those of the model.
     """
     drafter = drafters(scene).get(settings.model)
     draft = drafter.n_params / scene.model.n_params if drafter else settings.layers / scene.model.config.n_layer

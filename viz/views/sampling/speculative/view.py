@@ -1,4 +1,4 @@
-"""Speculative decoding: a draft proposes tokens, the model accepts or rejects them, and the gain is measured here."""
+"""Speculative decoding: a draft proposes tokens, the model accepts or rejects them, and the speed-up is measured."""
 
 import math
 from dataclasses import replace
@@ -39,14 +39,14 @@ from viz.views.sampling.speculative.measure import (
 )
 from viz.words import Words, section
 
-_TAIL = 10  # prompt tokens shown before the text
+_TAIL = 10  # maximum number of prompt tokens shown before the text
 
 
 def hint(seen: Seen) -> Payload:
     """Describe the job beside its button, and disable the button if the job cannot start."""
     settings = seen.settings
     if settings.pipeline.refusal:
-        return {"unready": True, "text": ""}  # the part "text" shows the reason
+        return {"unready": True, "text": ""}  # the part `text` shows the reason
     if settings.draft == "model" and not settings.model:
         return {"unready": True, "text": seen.here["no_model"]}
     return {"text": seen.here["hint"] + (f" {seen.words['edited']}" if seen.facts.edits else "")}
@@ -56,7 +56,7 @@ def hint(seen: Seen) -> Payload:
 
 
 def _shared(seen: Seen, python: str) -> Payload:
-    """Build the entries common to all parts: the source with a note on ignored edits, the file name and the Python
+    """Build the entries common to all parts: the source with a note if edits are ignored, the file name and the Python
     lines.
     """
     source = seen.words["measured_here"].format(model=seen.facts.label, dtype=seen.facts.dtype)
@@ -95,7 +95,7 @@ def _python(seen: Seen, request: object, last: str = "summary(compared)") -> str
 
 
 def text(seen: Seen) -> Payload:
-    """Build the text, call by call, with every proposal. Raises InputError if the steps were refused."""
+    """Build the text, call by call, with every proposal. Raises InputError if the steps were rejected."""
     seen.settings.pipeline.check()
     words, facts, result = seen.here, seen.facts, seen.results["main"]
     if result is None:
@@ -127,14 +127,14 @@ def draft_name(seen: Seen) -> str:
 
 
 def certain(result: Compared) -> bool:
-    """Return whether every position had only one possible token, as at temperature 0."""
+    """Return whether every position had only one token with nonzero probability, as at temperature 0."""
     chances = [one.p for each in result.rounds for one in each.proposals if one.fate != "unread"]
     chances += [each.chance for each in result.plain]
     return all(chance in (0.0, 1.0) for chance in chances)
 
 
 def same(words: Words, result: Compared) -> str:
-    """Describe the agreement of the text with the one generated without a draft."""
+    """Describe whether the text equals the one generated without a draft, or where it first differs."""
     n = len(result.tokens)
     if result.tokens == result.plain_tokens:
         return words["same_certain" if certain(result) else "same_luck"].format(n=n)
@@ -152,7 +152,7 @@ def _times(speed: float) -> str:
 
 
 def verdict(words: Words, draft: str, summary: Summary) -> list[str]:
-    """Describe whether the draft speeds up generation, and why."""
+    """Explain whether and why the draft speeds up generation."""
     if not summary.tested:
         return [words[f"nothing_{draft}"], words["nothing"].format(v=number(summary.v))]
     gamma = summary.proposed / summary.calls
@@ -218,7 +218,7 @@ def times(seen: Seen) -> Payload:
 
 
 def calls(seen: Seen) -> Payload:
-    """Draw the number of calls by the tokens that each generated."""
+    """Draw the number of calls that generated 1, 2, ... tokens."""
     words, summary, rounds = seen.here, seen.result.summary, seen.result.compared.rounds
     accepted = min(summary.expected, 1.0) if summary.tested else 0.0
     expected = expected_calls(accepted, [len(one.proposals) for one in rounds])
@@ -233,7 +233,7 @@ def calls(seen: Seen) -> Payload:
 
 
 def sweep(seen: Seen) -> Payload:
-    """Draw the predicted speed-up for other values of gamma."""
+    """Draw the predicted speed-up as a function of gamma."""
     words, result = seen.here, seen.result
     summary, rows = result.summary, swept(result.compared)
     if not rows:
@@ -268,18 +268,18 @@ def speculative(
     """Generate a text by speculative decoding: a draft proposes tokens, and the model accepts or rejects each of them.
 
     Args:
-        draft: The source of the proposals. layers: the model's own first layers. ngram: the tokens that followed the
-            same suffix before. model: another loaded model with the same tokenizer.
-        size: Layers of the draft, or tokens of the suffix (1 to 8). Has a default for each draft.
-        draft_model: Id of the drafting model if draft is model; else empty.
-        gamma: Tokens proposed at a time.
+        draft: The source of the proposals. layers: the model's own first layers. ngram: the tokens that followed an
+            earlier occurrence of the current suffix. model: another loaded model with the same tokenizer.
+        size: Number of layers of the draft, or of tokens of the suffix (1 to 8). The default depends on the draft.
+        draft_model: Id of the draft model if draft is model; otherwise empty.
+        gamma: Number of tokens proposed at a time.
         new_tokens: Maximum number of generated tokens.
 
     Returns:
-        text; same_as_without: whether it equals the text without a draft; summary: calls, proposed, accepted,
-        acceptance beside its expectation, seconds per token with and without the draft, speed; rounds: for each call
-        its tokens, the numbers proposed and accepted, and the kind of its last token; by_gamma: gamma, tokens per call
-        and predicted speed.
+        text: the generated text; same_as_without: whether it equals the text without a draft; summary: calls, proposed,
+        accepted, measured and expected acceptance, seconds per token with and without the draft, speed; rounds: for
+        each call its tokens, the numbers proposed and accepted, and the kind of its last token; by_gamma: gamma, tokens
+        per call and predicted speed.
     """
     others = drafters(scene)
     if draft == "model" and draft_model not in others:

@@ -1,4 +1,4 @@
-"""A prediction at every temperature: a map of its top tokens, and the width of the distribution."""
+"""A next-token distribution at a range of temperatures: a map of its top tokens, and four measures of its spread."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,25 +14,27 @@ from viz.labels import plotly_text, shorten, visible
 from viz.numbers import BIT, bits, number, percent, whole
 from viz.theme import scales
 
-MEASURES = {"entropy": bits, "choices": number, "largest": percent, "kept": whole}  # panels, with their number formats
-_FEW = (0.1, 0.3, 1, 3)  # temperatures labeled on a small panel
+MEASURES = {"entropy": bits, "choices": number, "largest": percent, "kept": whole}  # panels and their number formats
+_FEW = (0.1, 0.3, 1, 3)  # temperatures labeled on the axis of a small panel
 _TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 3)
 
 
 class Heated(Protocol):
-    """The result of model.sampling.temperatures.heat."""
+    """The distribution at each temperature: the result of model.sampling.temperatures.heat for N temperatures and C
+    tokens.
+    """
 
     temperatures: np.ndarray  # [N]
     ids: np.ndarray  # [C]
     probabilities: np.ndarray  # [C, N], 0 for a removed token
-    entropy: np.ndarray  # nats [N]
+    entropy: np.ndarray  # in nats [N]
     largest: np.ndarray  # top probability [N]
-    kept: np.ndarray  # remaining tokens [N]
+    kept: np.ndarray  # number of remaining tokens [N]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The temperature axis."""
+    """The spacing of the temperature axis, and the temperature marked on it."""
 
     logarithmic: bool
     now: float  # the pipeline's own temperature
@@ -41,9 +43,10 @@ class Scale:
 def map_figure(
     heated: Heated, pieces: Sequence[str], following: int | None, scale: Scale, words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw a map of probabilities: tokens down, the model's most likely first, and temperatures across.
+    """Draw a map of probabilities: one row per token in decreasing order of the model's probability, one column per
+    temperature.
 
-    The cells of removed tokens stay empty. Words: temperature, probability, hover with {token}, {id}, {T}, {share},
+    The cells of removed tokens stay empty. `words`: temperature, probability, hover with {token}, {id}, {T}, {share},
     out.
     """
     names = [plotly_text(f"{n} {shorten(visible(piece), 40)}") for n, piece in enumerate(pieces, 1)]
@@ -82,10 +85,11 @@ def map_figure(
 
 
 def width_figure(heated: Heated, unwarped: Heated | None, scale: Scale, words: Mapping[str, str]) -> go.Figure:
-    """Draw entropy in bits, effective choices, top probability and remaining tokens by temperature, one panel each.
+    """Draw entropy in bits, effective number of choices, top probability and number of remaining tokens by temperature,
+    one panel each.
 
-    unwarped: the model's own logits at each temperature, without any other step; None if the pipeline has no other
-    step. Words: temperature, pipeline, alone, and each of MEASURES.
+    `unwarped`: the model's own logits at each temperature, without any other step; None if the pipeline has no other
+    step. `words`: temperature, pipeline, alone, and each of MEASURES.
     """
     panels: dict[str, list[go.Scatter]] = {name: [] for name in MEASURES}
     for name, each, color, look in (
@@ -122,13 +126,13 @@ def width_figure(heated: Heated, unwarped: Heated | None, scale: Scale, words: M
 
 
 def _values(heated: Heated, measure: str) -> np.ndarray:
-    """Return one of MEASURES at every temperature, entropy in bits. [N]"""
+    """Return one of MEASURES at each temperature, with entropy in bits. [N]"""
     of_entropy = {"entropy": heated.entropy / BIT, "choices": np.exp(heated.entropy)}
     return of_entropy[measure] if measure in of_entropy else getattr(heated, measure)
 
 
 def _looks(widest: Heated) -> dict[str, dict]:
-    """Return the settings of each panel's vertical axis; choices and remaining tokens are logarithmic."""
+    """Build the settings of each panel's vertical axis, logarithmic for effective choices and remaining tokens."""
     top = {"choices": np.exp(widest.entropy).max(), "kept": widest.kept.max()}
     power = {
         name: {"type": "log", "range": [-0.06, math.log10(max(10.0, float(largest))) + 0.06], "dtick": 1}
@@ -138,7 +142,7 @@ def _looks(widest: Heated) -> dict[str, dict]:
 
 
 def _across(scale: Scale, title: str, more: Mapping[str, object]) -> dict:
-    """Return the settings of the temperature axis."""
+    """Build the settings of the temperature axis."""
     if not scale.logarithmic:
         return axis(title, {"range": [0, 3.04], "dtick": 0.5, **more})
     span = [math.log10(0.0475), math.log10(3.16)]
@@ -147,7 +151,7 @@ def _across(scale: Scale, title: str, more: Mapping[str, object]) -> dict:
 
 
 def _marks(scale: Scale) -> list[dict]:
-    """Draw a vertical line at the pipeline's own temperature, unless it is off the axis."""
+    """Draw a vertical line at the pipeline's own temperature, unless it lies outside the axis."""
     if not 0.05 <= scale.now <= 3:
         return []
     place = {"x0": scale.now, "x1": scale.now, "y0": 0, "y1": 1}

@@ -1,4 +1,4 @@
-"""Temperature: the top tokens of one position at every temperature, under the page's pipeline."""
+"""Temperature: the top tokens of one position at a range of temperatures, with the pipeline's other steps applied."""
 
 from typing import Annotated
 
@@ -29,22 +29,22 @@ AXIS = Choice("axis", AXES)
 
 
 def any_temperature(scene: Scene, settings: Settings) -> Settings:
-    """Return the question with the pipeline's own temperature set to 1, since the measure runs all temperatures."""
+    """Return the settings with the pipeline's temperature replaced by 1, since the result does not depend on it."""
     return settings.but(pipeline=at_temperature(settings.pipeline, 1.0))
 
 
 def measure(scene: Scene, settings: Settings) -> Heated:
-    """Run the position's logits through the pipeline at every temperature."""
+    """Run the position's logits through the pipeline at each temperature."""
     return heat(logits_of(scene), settings.pipeline, context_of(scene), spaced(settings.axis == "log"))
 
 
 def has_others(scene: Scene, settings: Settings) -> Settings:
-    """Return the question of `measure_alone`: whether the pipeline has other steps, and the spacing of temperatures."""
+    """Return the settings with the pipeline replaced by whether it has steps other than temperature."""
     return settings.but(pipeline=bool(_others(settings.pipeline)))
 
 
 def measure_alone(scene: Scene, settings: Settings) -> Heated | None:
-    """Apply the temperatures without any other step; None if the pipeline has no other step."""
+    """Apply each temperature without any other step; None if the pipeline has no other step."""
     if not settings.pipeline:
         return None
     return heat(logits_of(scene), (), context_of(scene), spaced(settings.axis == "log"))
@@ -58,7 +58,7 @@ def _others(steps: tuple[Step, ...]) -> list[Step]:
 
 
 def _scale(seen: Seen) -> Scale:
-    """Return the temperature axis with the pipeline's first temperature, or 1 if it has no such step."""
+    """Build the temperature axis, which marks the pipeline's first temperature, or 1 if it has no such step."""
     steps = [step for step in seen.settings.pipeline if step.warp == "temperature"]
     return Scale(seen.settings.axis == "log", values_of(steps[0])["temperature"] if steps else 1.0)
 
@@ -78,7 +78,7 @@ def _python(seen: Seen, last: str, *imports: str) -> str:
 
 
 def by_token(seen: Seen) -> Payload:
-    """Draw the probabilities of the top tokens at every temperature."""
+    """Draw the probabilities of the top tokens at each temperature."""
     words, facts, heated = seen.here, seen.facts, seen.result
     pieces = [facts.piece(int(token)) for token in heated.ids]
     next_token = following(facts.tokens, facts.position)
@@ -93,7 +93,7 @@ def by_token(seen: Seen) -> Payload:
 
 
 def width(seen: Seen) -> Payload:
-    """Draw the width of the distribution at every temperature."""
+    """Draw the spread of the distribution at each temperature."""
     words = seen.here
     last = "heated.entropy / np.log(2), np.exp(heated.entropy), heated.largest, heated.kept  # [N] each"
     return {
@@ -122,8 +122,8 @@ def temperatures(
         spacing: Spacing of the temperatures: log or linear.
 
     Returns:
-        temperatures; tokens: each with one probability per temperature, 0 once removed; and for every temperature
-        entropy (nats), largest probability and number of remaining tokens (kept).
+        temperatures: their values; tokens: each with one probability per temperature, 0 where it is removed; and one
+        value per temperature of entropy (nats), largest (top probability) and kept (number of remaining tokens).
     """
     scene = at(scene, position)
     heated: Heated = measured(VIEW, "main", scene, pipeline=steps_of(scene.model, steps), axis=spacing)

@@ -1,4 +1,4 @@
-"""Measurements of the Start view: the next token at every temperature, and the numbers that lead to it."""
+"""Measurements of the Start view: the next token at a range of temperatures, and the numbers that lead to it."""
 
 from dataclasses import dataclass, replace
 
@@ -16,32 +16,32 @@ from viz.seam.settings import Settings
 from viz.work.prompt import read
 
 TEMPERATURES = tuple(round(0.05 * n, 2) for n in range(41))  # 0, 0.05 .. 2
-TOP = 10  # most likely tokens shown
+TOP = 10  # number of most likely tokens shown
 
 
 @dataclass(frozen=True, eq=False)
 class Next:
-    """The next token, and the prompt that each candidate would make; "" for a token that cannot be typed."""
+    """The next-token prediction, and the prompt extended by each candidate, or "" if the candidate cannot be typed."""
 
     following: NextToken
     texts: tuple[tuple[int, str], ...]  # (token id, the prompt with it appended)
     before: str  # the prompt up to and including the position; "" in a conversation
-    ends: frozenset[int]  # ids of the tokens that end a text
+    ends: frozenset[int]  # ids of the tokens that end the generation
 
 
 @dataclass(frozen=True, eq=False)
 class TokenPath:
-    """The numbers on the path from one position's token to its prediction. Logits are those of the top token."""
+    """The numbers on the path from one position's token to its prediction. Logits are those of the top prediction."""
 
-    token: int  # the top token
+    token: int  # id of the top prediction
     logit: float
     heads: np.ndarray  # contribution of each head to the logit [L, H]
     mlps: np.ndarray  # contribution of each MLP [L]
     embedding: float  # contribution of the token and position embeddings
     biases: float  # contribution of the biases
     lengths: np.ndarray  # norm of the residual stream after the embedding and each block [L + 1]
-    guesses: np.ndarray  # top token there [L + 1]
-    shares: np.ndarray  # its probability there [L + 1]
+    guesses: np.ndarray  # top token after each [L + 1]
+    shares: np.ndarray  # probability of that token [L + 1]
 
 
 def text_before(tokens: Tokens, position: int, prompt: str) -> str:
@@ -53,7 +53,7 @@ def text_before(tokens: Tokens, position: int, prompt: str) -> str:
 
 
 def measure_next(scene: Scene, settings: Settings) -> Next:
-    """Compute the next-token prediction at the position, and the prompt that each candidate would make."""
+    """Compute the next-token prediction at the position, and extend the prompt by each candidate."""
     tokens, position = scene.trace.tokens, scene.position
     logits = scene.trace.logits_at(position)[: scene.model.tokenizer.vocab_size]
     following = next_token(logits, TEMPERATURES, uniform(0, position), TOP)
@@ -65,13 +65,13 @@ def measure_next(scene: Scene, settings: Settings) -> Next:
 
 
 def _prompt_with(scene: Scene, before: str, ids: list[int], token: int) -> str:
-    """Return `before` with `token` appended if it is tokenized as `ids` followed by `token`, else ""."""
+    """Append `token` to `before`; return "" if the result is not tokenized as `ids` followed by `token`."""
     prompt = replace(scene.prompt, text=before + scene.model.tokenizer.decode([token]))
     return prompt.text if read(scene.model, prompt).tokens.ids.tolist() == [*ids, token] else ""
 
 
 def measure_way(scene: Scene, settings: Settings) -> TokenPath:
-    """Measure what each part contributes to the prediction at the position, and the top token after each block."""
+    """Compute each component's contribution to the prediction at the position, and the top token after each block."""
     run, position = scene.trace, scene.position
     breakdown = components(run, position)
     token = int(breakdown.logits[: scene.model.tokenizer.vocab_size].argmax())
@@ -93,5 +93,5 @@ def measure_way(scene: Scene, settings: Settings) -> TokenPath:
 
 
 def measure_weights(scene: Scene, settings: Settings) -> np.ndarray:
-    """Return the main head's attention weights from the position to itself and earlier tokens, [position + 1]."""
+    """Return the main head's attention weights from the position to itself and to earlier tokens. [position + 1]"""
     return scene.trace.pattern(*scene.picked.heads[-1])[scene.position, : scene.position + 1]

@@ -1,4 +1,4 @@
-"""The Start view: the next token, and the numbers of the prompt on their way through the model."""
+"""The Start view: the next token, and the numbers on the prompt's path through the model."""
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from viz.theme import SIGNED
 from viz.views.start.start.measure import TEMPERATURES, TokenPath, measure_next, measure_way, measure_weights
 from viz.words import plot_words
 
-SHOWN = 12  # key tokens of the followed head that are listed
+SHOWN = 12  # maximum number of the head's key tokens that are listed
 DEFAULT = TEMPERATURES.index(1.0)
 
 
 def following(seen: Seen) -> Payload:
-    """Build the bars of the next token.
+    """Build the bars of the most likely next tokens.
 
     The payload lets the page redraw them at another temperature and append a token to the prompt.
     """
@@ -67,7 +67,7 @@ def following(seen: Seen) -> Payload:
 
 
 def way(seen: Seen) -> Payload:
-    """Draw the model, with one token and one head followed through it."""
+    """Build the picture of the model, which follows one token through all blocks and shows one head in detail."""
     words, facts = seen.here, seen.facts
     measured: TokenPath = seen.result
     weights: np.ndarray = seen.results["weights"]
@@ -99,7 +99,7 @@ def way(seen: Seen) -> Payload:
         "blocks": [
             {
                 "layer": index,
-                "norm": str(norms.index((index, "norm1"))),  # its key in the view of one norm
+                "norm": str(norms.index((index, "norm1"))),  # key of the norm in the view of one norm
                 "heads": [
                     _added(words["head_adds"], value, top, answer, layer=index, head=n) for n, value in enumerate(row)
                 ],
@@ -136,7 +136,7 @@ def way(seen: Seen) -> Payload:
 
 
 def _added(template: str, value: float, top: float, answer: str, **place: int) -> dict:
-    """Describe one part's contribution to the logit: its value, its strength relative to `top`, and its text."""
+    """Describe one component's contribution to the logit: its value, its magnitude relative to `top`, and its text."""
     text = template.format(value=signed(float(value)), answer=answer, **place)
     return {"value": float(value), "strength": float(value) / top, "text": text}
 

@@ -1,4 +1,4 @@
-"""The figure of the gradient's norm on its way back through a stack of layers."""
+"""The figure of the gradient norm during backpropagation through a stack of layers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,17 +13,18 @@ from viz.labels import plotly_text
 
 @dataclass(frozen=True, eq=False)
 class GradientLine:
-    """One line of the figure: its name, the norms of several stacks, and the chain rule's prediction, if any."""
+    """One line of the figure: its name, the gradient norms by seed, and the chain rule's prediction, if any."""
 
     name: str
     residual: bool
-    lengths: np.ndarray  # [seeds, L + 1]
-    predicted: np.ndarray | None  # [L + 1]
+    lengths: np.ndarray  # norms [seeds, L + 1]
+    predicted: np.ndarray | None  # norms [L + 1]
 
 
 def lengths_figure(ways: Sequence[GradientLine], words: Mapping[str, str]) -> go.Figure:
-    """Draw the gradient's norm across the layers on a log axis, one line per stack. `words`: "layer", "length",
-    "predicted".
+    """Draw the gradient norm by layer on a logarithmic axis, one line per stack.
+
+    `words`: "layer", "length", "predicted".
     """
     at = range(ways[0].lengths.shape[1])
     hover = f"{plotly_text(words['layer'])}: %{{x}}<br>{plotly_text(words['length'])}: %{{y:.4g}}"

@@ -1,4 +1,4 @@
-"""The depth view: gradients in a stack of layers before any training, with and without residual connections."""
+"""The depth view: gradients in an untrained stack of layers, with and without residual connections."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -19,7 +19,7 @@ from viz.work.playground import Playground
 
 DEEPEST = 64
 GAINS = (0.1, 2.0)
-EVEN = 0.02  # tolerance: a factor per layer this close to 1 counts as preserving the gradient
+EVEN = 0.02  # tolerance: a factor per layer this close to 1 counts as preserving the gradient norm
 BOTH = {"both": (False, True), "without": (False,), "with": (True,)}
 SETTINGS = (
     Range("depth", 2, DEEPEST, default=12),
@@ -32,10 +32,10 @@ SETTINGS = (
 
 @dataclass(frozen=True, eq=False)
 class Ways:
-    """The selected stacks, and the norms of their gradients."""
+    """The selected stacks, and the norms of their gradients at each layer."""
 
     stacks: tuple[Stack, ...]
-    lengths: tuple[np.ndarray, ...]  # [seeds, L + 1] each: norms before every layer, and 1 at the end
+    lengths: tuple[np.ndarray, ...]  # [seeds, L + 1] each: gradient norms before every layer, and 1 at the end
 
 
 def measure(scene: Scene, settings: Settings) -> Ways:
@@ -53,13 +53,15 @@ def _name(words: Words, stack: Stack) -> str:
 
 
 def _factor(lengths: np.ndarray) -> float:
-    """Compute the geometric mean of the factors by which the layers scale the gradient on its way back."""
+    """Compute the factor by which one layer scales the gradient norm in backpropagation, as a geometric mean over the
+    layers.
+    """
     first = float(lengths.mean(0)[0])
     return first ** (1 / (lengths.shape[1] - 1))
 
 
 def draw(seen: Seen) -> Payload:
-    """Draw the norm of the gradient before each layer."""
+    """Draw the gradient norm before each layer."""
     words, result = seen.here, seen.result
     ways = [
         GradientLine(_name(seen.words, stack), stack.residual, lengths, stack.predicted)
@@ -77,7 +79,7 @@ def draw(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Describe, for each stack, how its gradient shrinks or grows, and why."""
+    """Describe for each stack whether its gradient shrinks, grows or keeps its norm, and why."""
     words, items = seen.here, []
     for stack, lengths in zip(seen.result.stacks, seen.result.lengths, strict=True):
         factor = _factor(lengths)
@@ -105,17 +107,18 @@ def depth_gradients(
     activation: Annotated[str, OneOf(tuple(ACTIVATIONS))] = "linear",
     gain: Annotated[float, Within(*GAINS)] = 0.9,
 ) -> dict:
-    """Compute the gradient's norm before each layer of an untrained stack, with and without residual connections.
+    """Compute the gradient norm before each layer of an untrained stack, with and without residual connections.
 
     Args:
         depth: Number of layers.
-        norm: The place of layer normalization: none, pre or post.
+        norm: Position of the layer normalization: none, pre or post.
         activation: linear, relu, gelu or tanh.
         gain: Scale of every weight matrix, which is otherwise orthogonal.
 
     Returns:
-        with_residuals and without: lengths, the norms before every layer and, at the end, 1, one list per draw of the
-        weights; predicted: the chain rule's result for a linear stack without norms, else null.
+        with_residuals and without: for each stack lengths, one list per random initialization with the gradient norm
+        before every layer and, at the end, 1; predicted: the chain rule's result for a linear stack without norms,
+        otherwise null.
     """
     shared = {"depth": depth, "norm": norm, "activation": activation, "gain": gain}
     ways: Ways = measured(VIEW, "main", unprompted(playground), residual="both", **shared)

@@ -1,4 +1,4 @@
-"""Figures of a mixture of experts: the load of each expert by step, and the expert of each token."""
+"""Figures of a mixture of experts: each expert's load by step, and the expert that each token is routed to."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ from viz.numbers import number, percent
 from viz.theme import HUES
 
 HEIGHT, NARROW = 340, 620
-FEW_TICKS = 12  # tokens that have a label on a narrow page
-COLORS = (BLUE, ORANGE)  # without and with the load-balancing loss
+FEW_TICKS = 12  # maximum number of labeled tokens on a narrow page
+COLORS = (BLUE, ORANGE)  # colors of the runs without and with the load-balancing loss
 
 
 def _hover(x: str, y: str, form: str) -> str:
@@ -24,8 +24,9 @@ def _hover(x: str, y: str, form: str) -> str:
 def loads_figure(
     steps: Sequence[int], loads: Mapping[str, np.ndarray], experts: Sequence[str], words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw every expert's share of the choices by step, one panel per training run. loads: [S, N] each; `words`:
-    "step", "load", "even".
+    """Draw every expert's fraction of the routing choices by step, one panel per training run.
+
+    `loads`: one array per training run, [S, N], for S steps and N experts. `words`: "step", "load", "even".
     """
     hover, panels, across, up = _hover(words["step"], words["load"], ".1%"), {}, {}, {}
     for at, (name, shares) in enumerate(loads.items()):
@@ -44,8 +45,10 @@ def loads_figure(
 def curves_figure(
     steps: Sequence[int], curves: Mapping[str, np.ndarray], words: Mapping[str, str], reference: float | None, form: str
 ) -> go.Figure:
-    """Draw one quantity by step, one line per training run. [S] each; `words`: "step", "value", and "reference" for the
-    guide.
+    """Draw one quantity by step, one line per training run.
+
+    `curves`: one array per training run, [S]. `words`: "step", "value", and "reference", the label of the reference
+    line.
     """
     hover = _hover(words["step"], words["value"], form)
     traces = [
@@ -61,10 +64,10 @@ def curves_figure(
 def tokens_figure(
     pieces: Sequence[str], rows: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], words: Mapping[str, str]
 ) -> go.Figure:
-    """Draw the first-choice expert of each token, one row per training run and layer: the color names the expert, and a
-    cross marks an expert at capacity.
+    """Draw the first-choice expert of each token, one row per training run and layer.
 
-    rows: expert, weight and dropped, [T] each. `words`: "token", "expert" with {n}, "weight", "dropped".
+    The color identifies the expert; a cross marks a token that was dropped because its expert was at capacity. `rows`:
+    expert, weight and dropped, [T] each. `words`: "token", "expert" with {n}, "weight", "dropped".
     """
     names, points = token_names(pieces), {}
     for row, (experts, weights, dropped) in rows.items():
@@ -90,10 +93,10 @@ def tokens_figure(
 
 
 def _halved(text: str) -> str:
-    """Break a label of two parts into two lines."""
+    """Break a label with two parts into two lines."""
     return re.sub(r", |，", ",<br>", text, count=1)
 
 
 def shares(values: Sequence[float]) -> str:
-    """Format shares as percentages, separated by centered dots."""
+    """Format fractions as percentages, separated by centered dots."""
     return " · ".join(percent(float(each)) for each in values)

@@ -30,11 +30,11 @@ from viz.words import Words
 from viz.work.playground import Playground
 from viz.work.processes.trial_process import side_by_side
 
-SECONDS = 0.07  # approximate time per step, with two training runs at once on two cores
+SECONDS = 0.07  # approximate seconds per step, for two simultaneous training runs on two cores
 
 
 def as_it_is(words: Words, option: str) -> str:
-    """Return a numeric option unchanged as its own label."""
+    """Return a numeric option, which is its own label."""
     return option
 
 
@@ -47,18 +47,18 @@ TRIAL = (
 LAYER = Choice("layer", tuple(map(str, range(LAYERS))), default=str(LAYERS - 1), label=as_it_is)
 
 
-# --- the measure ---
+# --- the measurement ---
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
-    """Return the trial that the form describes."""
+    """Return the trial that the form's settings describe."""
     balances = (0.0, float(settings.balance))
     trial = ExpertTrial(int(settings.n_expert), int(settings.k), balances, float(settings.capacity))
     return Settings((("trial", trial),))
 
 
 def measure_trial(scene: Scene, settings: Settings, progress: Progress) -> Mixtures:
-    """Run both trainings, each in a separate process. The loaded model is not involved."""
+    """Run both training runs, each in a separate process. The loaded model is not involved."""
     trial = settings.trial
     tasks = [(train_one, (trial, balance)) for balance in trial.balances]
     return together(trial, side_by_side(scene.playground.workshop, tasks, trial.steps, progress))
@@ -68,13 +68,13 @@ def measure_trial(scene: Scene, settings: Settings, progress: Progress) -> Mixtu
 
 
 def start_job(seen: Seen) -> Payload:
-    """Describe the extent and the approximate duration of the training."""
+    """Describe the number of steps and the approximate duration of the training."""
     trial = ExpertTrial()
     return {"text": seen.here["hint"].format(steps=whole(trial.steps), seconds=whole(trial.steps * SECONDS))}
 
 
 def _names(seen: Seen) -> list[str]:
-    """Return the names of the training runs: without the load-balancing loss, and with its coefficient."""
+    """Return the names of the two training runs: without the load-balancing loss, and with it and its coefficient."""
     words = seen.words.within("loads")
     return [
         words["with"].format(balance=number(run.balance)) if run.balance else words["without"]
@@ -99,7 +99,7 @@ def _python(seen: Seen, line: str) -> str:
 
 
 def loads(seen: Seen) -> Payload:
-    """Draw every expert's share of the choices by step."""
+    """Draw every expert's fraction of the routing choices by step."""
     words, result, layer = seen.here, seen.result, _layer(seen)
     shown = dict(zip(_names(seen), (run.load[:, layer] for run in result.runs), strict=True))
     experts = [seen.words.within("tokens")["expert"].format(n=n) for n in range(result.trial.n_expert)]
@@ -132,12 +132,12 @@ def _curve(seen: Seen, field: str, form: str, unit: float = 1.0, reference: floa
 
 
 def entropy(seen: Seen) -> Payload:
-    """Draw the entropy of the router by step, in bits."""
+    """Draw the entropy of the router's distribution by step, in bits."""
     return _curve(seen, "entropy", ".4g", math.log(2), math.log2(seen.result.trial.n_expert))
 
 
 def dropped(seen: Seen) -> Payload:
-    """Draw the share of choices dropped because their expert is at capacity."""
+    """Draw the fraction of routing choices dropped because their expert is at capacity."""
     return _curve(seen, "dropped", ".2%")
 
 
@@ -170,12 +170,12 @@ def tokens(seen: Seen) -> Payload:
 
 
 def _busiest(run: Mixture) -> np.ndarray:
-    """Return the largest share of a single expert in each layer, after the last step. [L]"""
+    """Return the load of the busiest expert in each layer after the last step. [L]"""
     return run.load[-1].max(-1)
 
 
 def table(seen: Seen) -> Payload:
-    """Build the table of loads, router entropy and dropped tokens after the last step."""
+    """Build the table of expert loads, router entropy and dropped tokens after the last step."""
     words, result, rows = seen.here, seen.result, []
     for name, run in zip(_names(seen), result.runs, strict=True):
         for layer in range(LAYERS):
@@ -191,7 +191,7 @@ def table(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Describe the results: the balance of the load, its cost in loss, and the share of parameters per token."""
+    """Describe the results: the balance of the load, its cost in loss, and the fraction of active parameters."""
     words, result = seen.here, seen.result
     without, with_loss = result.runs
     busy, even = (percent(float(_busiest(run).mean())) for run in (without, with_loss))
@@ -225,13 +225,16 @@ def expert_balance(
     Args:
         n_expert: Number of experts in each layer.
         experts_per_token: Number of experts per token.
-        balance: Coefficient of the load-balancing loss in the second training.
-        capacity_factor: Capacity of an expert, as a multiple of its even share; tokens beyond it count as dropped.
+        balance: Coefficient of the load-balancing loss in the second training run.
+        capacity_factor: Capacity of an expert, as a multiple of a uniform load; tokens beyond it are counted as
+            dropped.
 
     Returns:
-        pieces: the tokens of a held-out text; runs: balance; steps: steps done at each look; load: share of the tokens
-        of each expert [look][layer][expert]; entropy (nats) and dropped: [look][layer]; held_out: loss at each look
-        (nats per token); experts: the experts of each token of the text, [layer][token][choice], with weights.
+        pieces: the tokens of a held-out text; params and active: the numbers of all parameters and of those active per
+        token; runs: for each training run balance (its coefficient); steps: the number of finished steps at each
+        evaluation; load: the fraction of tokens routed to each expert, [evaluation][layer][expert]; entropy (nats) and
+        dropped (fraction): [evaluation][layer]; held_out: loss at each evaluation (nats per token); experts: the
+        experts of each token of the text, [layer][token][choice], and weights: their weights.
     """
     settings = {"n_expert": n_expert, "k": experts_per_token, "balance": balance, "capacity": capacity_factor}
     result: Mixtures = measured(VIEW, "trial", unprompted(playground), **settings)

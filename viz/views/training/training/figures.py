@@ -1,4 +1,4 @@
-"""The payload of a model's snapshot during training."""
+"""The payload of a snapshot of a model during training."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -15,8 +15,10 @@ _SCORES = ("previous_token", "induction", "induction_baseline")
 
 
 def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Callable[[Sequence[int]], str]) -> dict:
-    """Build the payload of a snapshot: attention weights as little-endian 16-bit fixed point, 65535 for 1; values that
-    are not finite become None.
+    """Build the payload of a snapshot.
+
+    Attention weights are little-endian 16-bit fixed-point numbers, with 65535 for 1. Values that are not finite become
+    None.
     """
     shown = {i: visible(piece(i)) for i in {int(n) for n in snapshot.top_ids.flat}}
     top = zip(snapshot.top_ids, snapshot.top_logits, snapshot.top_share, strict=True)
@@ -37,7 +39,7 @@ def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Ca
 
 
 def _numbers(scores: np.ndarray) -> list[list[float | None]]:
-    """Return the scores as nested lists, None for values that are not finite. [L, H]"""
+    """Convert the scores to nested lists, with None for values that are not finite. [L, H]"""
     return [[plain(value) for value in row] for row in scores]
 
 

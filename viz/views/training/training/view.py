@@ -1,4 +1,4 @@
-"""The training view: a form, a live training run of a small model, and a replay of its heads."""
+"""The training view: a form, a live training run of a small model, and a replay of its attention heads."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -53,8 +53,9 @@ def first_lab(texts: Words) -> Payload:
 
 
 def form(texts: Words, limits: Limits) -> Payload:
-    """Build the payload of the form: words, choices, defaults and bounds. The settings are validated again when a run
-    starts.
+    """Build the payload of the form: words, choices, defaults and bounds.
+
+    The settings are validated again when a run starts.
     """
     catalogue, recipe = texts.catalogue, Job().recipe
     plot = section(catalogue, "plot") | some(catalogue, "pattern", "query", "key", "weight")
@@ -107,7 +108,7 @@ def _preset(texts: Words, name: str, values: Mapping[str, object], limits: Limit
 
 
 def _task(catalogue: Mapping[str, str], name: str, recipe: Recipe) -> Payload:
-    """Build the entry of a task: its description, and the settings that suit it."""
+    """Build the entry of a task: its description, and the recommended settings."""
     task = TASKS.get(name)
     length = task.length if task else 64
     settings = {"length": length, "batch": {4: 64}.get(length, recipe.batch), "steps": _STEPS.get(name, recipe.steps)}
@@ -155,7 +156,7 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
 
 
 def floor(job: Job, catalogue: Mapping[str, str]) -> Payload | None:
-    """Return the lowest possible loss on fresh examples of the task, with its label; None if there is no bound."""
+    """Return the lower bound on the loss on fresh examples of the task, with its label; None if none is known."""
     task = TASKS.get(job.task)
     if task is None or task.floor is None:
         return None
@@ -179,7 +180,7 @@ def start(visit: Visit, sent: object) -> Iterator[Payload | ModelsChanged]:
 
 
 def open_model(visit: Visit, sent: object) -> Iterator[Open]:
-    """Open the trained model on the sequence of the replay."""
+    """Open the trained model with the replay's sequence as its prompt."""
     run = own_run(visit, sent, Job)
     if run is not None and run.tokenizer is not None:
         yield Open(run.model_id, run.tokenizer.decode(run.started.ids), "attention")
@@ -195,11 +196,11 @@ def training_run(playground: Playground, run: str) -> dict:
         run: The id of the run, as shown on the page that started it.
 
     Returns:
-        state; losses: of every step (nats per scored token); looks: records with step, loss and accuracy on held-out
-        examples, induction and previous_token: a list of layers, each a list of heads. cliff: the last look with three
-        quarters of the first held-out loss, before, and the first with a quarter of it, after; null if the loss stays
-        above that. best: layer and head of the highest induction score at the last look, score, and reader: the head
-        with the highest previous-token score.
+        state: state of the run; losses: one per step (nats per scored token); looks: one record per evaluation with
+        step, loss and accuracy on held-out examples, and the scores induction and previous_token, [layer][head]. cliff:
+        before, the last evaluated step with at least 3/4 of the first held-out loss, and after, the first with at most
+        1/4 of it; null if the loss stays above that. best: layer and head with the highest induction score at the last
+        evaluation; score: that score; reader: layer and head with the highest previous-token score.
     """
     live = live_run(playground, run, Job)
     looks = list(live.snapshots)
@@ -227,7 +228,7 @@ def training_run(playground: Playground, run: str) -> dict:
 
 
 def highest(scores: np.ndarray) -> dict[str, int] | None:
-    """Return the layer and head with the highest score; None if every score is NaN. scores [L, H]"""
+    """Return the layer and head with the highest score, or None if every score is NaN. scores [L, H]"""
     if np.isnan(scores).all():
         return None
     layer, head = np.unravel_index(int(np.nanargmax(scores)), scores.shape)
@@ -235,7 +236,7 @@ def highest(scores: np.ndarray) -> dict[str, int] | None:
 
 
 def cliff(losses: Sequence[tuple[int, float]]) -> dict[str, int] | None:
-    """Locate a loss's drop: the last step with at least 3/4 of the first loss, the first with at most 1/4 of it.
+    """Locate a drop of the loss: the last step with at least 3/4 of the first loss, the first with at most 1/4 of it.
 
     Returns None if the loss never drops to 1/4. losses: (step, loss)
     """

@@ -1,4 +1,4 @@
-"""Figures of a comparison of mixers: scores by size, losses by step, and the cost of decoding."""
+"""Figures that compare mixers: scores by size, losses by step, and the cost of decoding."""
 
 from collections.abc import Mapping, Sequence
 
@@ -33,10 +33,10 @@ def scores_figure(
     reference: Sequence[float],
     share: bool,
 ) -> go.Figure:
-    """Draw the score by size, one line per mixer for the mean of its seeds and a small dot for each seed. scores: [R,
-    S] each
+    """Draw the score by size: one line per mixer for the mean over seeds, and a small dot for each seed.
 
-    `words`: "size", "score", "reference", "seed". `share`: the scores are accuracies, else errors on a log axis.
+    `scores`: one array per mixer, [R, S], for R seeds and S sizes. `words`: "size", "score", "reference", "seed".
+    `share`: whether the scores are accuracies; otherwise they are errors, on a logarithmic axis.
     """
     hover, traces = _hover(words["size"], words["score"], ".1%" if share else ".4g"), []
     for key, each in scores.items():
@@ -53,8 +53,9 @@ def scores_figure(
 
 
 def losses_figure(losses: Mapping[str, np.ndarray], names: Mapping[str, str], words: Mapping[str, str]) -> go.Figure:
-    """Draw the losses by step, the mean of the seeds over their range. losses [R, steps] each; `words`: "step",
-    "loss".
+    """Draw the loss by step: for each mixer the mean over seeds, and the range of the seeds as a band.
+
+    `losses`: one array per mixer, [R, steps], for R seeds. `words`: "step", "loss".
     """
     hover, traces = _hover(words["step"], words["loss"]), []
     for key, each in losses.items():
@@ -70,8 +71,9 @@ def costs_figure(
     words: Mapping[str, str],
     log: bool,
 ) -> go.Figure:
-    """Draw the cost of decoding by the number of tokens before, one line per mixer, on a log axis or from 0. `words`:
-    "tokens", "cost".
+    """Draw the cost of decoding by the number of preceding tokens, one line per mixer.
+
+    `log`: whether the cost axis is logarithmic; otherwise it starts at 0. `words`: "tokens", "cost".
     """
     hover = _hover(words["tokens"], words["cost"])
     traces = [line(names[key], tokens, each, COLORS[key], hover=hover, width=2.5) for key, each in costs.items()]

@@ -1,4 +1,4 @@
-"""The mixer comparison: tiny models that differ only in their mixer, trained side by side on one task."""
+"""The mixer comparison: tiny models that differ only in their mixer, all trained on the same task."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -36,16 +36,16 @@ from viz.work.processes.trial_process import side_by_side
 
 STEPS = ("500", "1000", "2000")
 USUAL = MixerTrial().mixers
-SECONDS = 0.02  # approximate time per step of one training run
+SECONDS = 0.02  # approximate seconds per step of one training run
 
 
 def task_label(words: Words, option: str) -> str:
-    """Return the name of a task in the training view."""
+    """Return the name of a task as in the training view."""
     return words.catalogue[f"task.{option}"]
 
 
 def steps_label(words: Words, option: str) -> str:
-    """Return a numeric option unchanged as its own label."""
+    """Return a numeric option, which is its own label."""
     return option
 
 
@@ -56,7 +56,7 @@ SETTINGS = (
 )
 
 
-# --- the measure ---
+# --- the measurement ---
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
@@ -66,7 +66,7 @@ def question(scene: Scene, settings: Settings) -> Settings:
 
 
 def measure_race(scene: Scene, settings: Settings, progress: Progress) -> Comparison:
-    """Train every mixer with every seed, spread over processes. The loaded model is not involved."""
+    """Train every mixer with every seed, distributed over processes. The loaded model is not involved."""
     trial = MixerTrial(settings.mixers, settings.task, settings.steps)
     return together(trial, side_by_side(scene.playground.workshop, parts_of(trial), trial.steps, progress))
 
@@ -75,7 +75,7 @@ def measure_race(scene: Scene, settings: Settings, progress: Progress) -> Compar
 
 
 def start_job(seen: Seen) -> Payload:
-    """Describe the extent and the approximate duration of the training, or the reason it cannot start."""
+    """Describe the number and the approximate duration of the training runs, or the reason why they cannot start."""
     words, n = seen.here, sum(bool(seen.settings[name]) for name in MIXERS)
     if n < 2:
         return {"text": words["few"], "unready": True}
@@ -113,7 +113,7 @@ def _python(trial: MixerTrial, line: str) -> str:
 
 
 def score(seen: Seen) -> Payload:
-    """Draw the accuracy, or the error of a regression, by size."""
+    """Draw the accuracy by size, or the error in the case of a regression task."""
     words, result = seen.here, seen.result
     error, task = result.is_error, result.trial.task
     reference = result.reference if error else np.full(len(result.sizes), result.chance)
@@ -137,7 +137,7 @@ def score(seen: Seen) -> Payload:
 
 
 def loss(seen: Seen) -> Payload:
-    """Draw the training loss by step, smoothed."""
+    """Draw the smoothed training loss by step."""
     words, result = seen.here, seen.result
     smooth = np.stack([[running_mean(row) for row in rows] for rows in result.losses])
     named = {"step": words["step"], "loss": words["loss"]}
@@ -152,7 +152,7 @@ def loss(seen: Seen) -> Payload:
 
 
 def memory(seen: Seen) -> Payload:
-    """Draw the memory that each mixer needs while decoding."""
+    """Draw the memory that each mixer needs in decoding."""
     words, result = seen.here, seen.result
     divisor, unit = size_unit(float(result.nbytes.min()))
     named = {"tokens": words["tokens"], "cost": words["bytes"].format(unit=unit)}
@@ -167,7 +167,7 @@ def memory(seen: Seen) -> Payload:
 
 
 def seconds(seen: Seen) -> Payload:
-    """Draw the time per token while decoding."""
+    """Draw the time per token in decoding."""
     words, result = seen.here, seen.result
     named = {"tokens": seen.words.within("memory")["tokens"], "cost": words["ms"]}
     return {
@@ -206,8 +206,8 @@ def table(seen: Seen) -> Payload:
 
 
 def facts(seen: Seen) -> Payload:
-    """Describe the result: the best mixer, its lead compared with the range over seeds, its cost, and the sizes of the
-    models.
+    """Describe the results: the best mixer, its lead compared with the range over seeds, its cost, and the models'
+    parameter counts.
     """
     words, result = seen.here, seen.result
     outcome, names = verdict(result), _names(seen)
@@ -230,7 +230,7 @@ def facts(seen: Seen) -> Payload:
 
 
 def _growth(words: Words, result: Comparison, names: Mapping[str, str]) -> str:
-    """Describe which mixers need constant memory while decoding, and which need more with every token."""
+    """Describe which mixers need constant memory in decoding, and which need more with every token."""
     grows = {name: bool(result.nbytes[at, -1] > result.nbytes[at, 0]) for at, name in enumerate(names.values())}
     parts = []
     for growing, key in ((True, "grows"), (False, "constant")):
@@ -253,16 +253,17 @@ def mixer_comparison(
     Args:
         task: The task to learn.
         mixers: Two or more of softmax, sliding_window, linear, retention, delta and mamba; a default of four if empty.
-        steps: Steps of each training.
+        steps: Number of steps of each training run.
 
     Returns:
-        sizes: the sizes at which the models are scored (pairs, letters, or points before); mixers: records with mixer;
-        params; score (accuracy, or squared error of regression: a list of sizes for each seed); bytes and seconds:
-        memory and time of decoding after each number of tokens in `tokens`; best, second, difference, spread and clear:
-        the two mixers with the best means, the gap between them, the larger range over seeds, and whether the gap
-        exceeds it.
+        sizes: the sizes at which the models are scored (number of pairs, of letters, or of preceding points); tokens:
+        the numbers of preceding tokens at which decoding is measured; mixers: for each one mixer (its name), params,
+        score (accuracy, or squared error in regression, [seed][size]), bytes and seconds (memory and time of decoding,
+        one value per entry of tokens); reference: the baseline's scores; best and second: the mixers with the best mean
+        scores; difference: that of these means; spread: the larger range over seeds of the two; clear: whether the
+        difference exceeds it.
     """
-    trial = MixerTrial(tuple(mixers) or USUAL, task)  # raises InputError for unknown names
+    trial = MixerTrial(tuple(mixers) or USUAL, task)  # raises InputError for an unknown name
     chosen = {name: name in trial.mixers for name in MIXERS}
     result: Comparison = measured(VIEW, "race", unprompted(playground), task=task, steps=str(steps), **chosen)
     outcome = verdict(result)
