@@ -21,6 +21,8 @@ from model.records import Tokens
 from model.tracing.head_metrics import HEAD_METRICS
 from model.tracing.head_reducer import HeadReducer
 
+SEQUENCES, LENGTH = 12, 64  # random sequences of a survey, and the tokens of each
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -76,8 +78,8 @@ def random_survey(
     model: Transformer,
     *,
     pool: int,
-    sequences: int = 12,
-    length: int = 64,
+    sequences: int = SEQUENCES,
+    length: int = LENGTH,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Survey:

@@ -94,6 +94,8 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
   const showProblem = () => {
     problem.hidden = !message || hidden.has(name);
     root.parentElement?.toggleAttribute("data-problem", !problem.hidden);
+    root.parentElement?.toggleAttribute("data-quiet", !problem.hidden && !shown?.problem);
+    showOneNote(root.closest("[data-screen]"));
   };
   const initial = JSON.stringify(props.value ?? null);
   const entry = {
@@ -112,6 +114,13 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
   mounted.set(name, entry);
   for (const listener of mountListeners) listener(name, entry);
   return entry;
+}
+
+// Show only the first note of a view about what is not available yet: the others would repeat it.
+function showOneNote(screen) {
+  const [, ...others] = screen?.querySelectorAll(".pg-block[data-quiet]") ?? [];
+  for (const block of screen?.querySelectorAll(".pg-block[data-repeated]") ?? []) delete block.dataset.repeated;
+  for (const block of others) block.dataset.repeated = "";
 }
 
 // Draw parts; a part that is not mounted yet is drawn when it is mounted.

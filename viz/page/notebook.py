@@ -23,7 +23,7 @@ from model.progress import Progress, silent
 from viz.charts.packed import unpacked_figure
 from viz.labels import plotly_text
 from viz.page.pipeline import PageRequest, edit_payload, payloads, scene_of
-from viz.seam.jobs.background import Result
+from viz.seam.jobs.background import BackgroundJob, Result
 from viz.seam.layout import slots
 from viz.seam.tab import Tab
 from viz.theme import scale_of
@@ -66,28 +66,41 @@ class NotebookPage:
         place = next(((tab, view) for tab, view, part in _places() if part == name), None)
         if place is None:
             raise InputError("No figure has this name.", name[:40], "Choose one of figures().")
-        parts, _ = payloads(self.playground, self._request(*place, settings))
-        problem = parts["notice"] or parts[name].get("problem") or parts[name].get("empty")
+        payload = self.payload(*place, name, settings)
+        problem = payload.get("problem") or payload.get("empty")
         if problem:
             job = _job_of(place[0], name)
-            first = f'Measure it with run("{job}") first.' if job and "empty" in parts[name] else ""
+            first = f'Measure it with run("{job}") first.' if job and "empty" in payload else ""
             raise InputError(problem["text"], name, " ".join(text for text in (problem["hint"], first) if text))
-        payload = parts[name] if "figure" in parts[name] else parts[name].get("map", {})
+        payload = payload if "figure" in payload else payload.get("map", {})
         if "figure" not in payload:
             raise InputError("This figure is not drawn with these settings.", name, "Change the settings of its view.")
         return _dressed(payload, theme)
 
     def run(self, job: str, progress: Progress = silent, **settings: Mapping[str, object]) -> object:
         """Run a slow measure, named by the part that contains its button, and return the result."""
-        tab = next((tab for tab in TABS if job in tab.jobs), None)
-        if tab is None:
-            raise InputError("No measurement has this name.", job[:40], "Choose one of jobs().")
-        request = self._request(tab, _view_of(tab, job), settings)
-        planned = tab.jobs[job](scene_of(self.playground, request), request.values)
+        planned = self.planned(job, **settings)
         started = time.perf_counter()
         value = planned.work(progress)
         result = Result(value, time.perf_counter() - started)
         return self.playground.results.get(planned.key, lambda: result).value
+
+    def planned(self, job: str, **settings: Mapping[str, object]) -> BackgroundJob:
+        """Return a slow measure as a job that has not started. Raises InputError for an unknown name."""
+        tab = _tab_of(job)
+        request = self._request(tab, _view_of(tab, job), settings)
+        return tab.jobs[job](scene_of(self.playground, request), request.values)
+
+    def waits(self, job: str) -> bool:
+        """Return whether a slow measure waits for its button: it does not start automatically and has no result."""
+        tab = _tab_of(job)
+        payload = self.payload(tab, _view_of(tab, job), job, {})
+        return payload.get("state") != "done" and not payload.get("auto")
+
+    def payload(self, tab: Tab, view: str, part: str, settings: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+        """Return the content of one part, as the page's scripts receive it; a notice of the page replaces it."""
+        parts, _ = payloads(self.playground, self._request(tab, view, settings))
+        return {"problem": parts["notice"]} if parts["notice"] else parts[part]
 
     def jobs(self) -> tuple[str, ...]:
         """Return the names of the slow measures."""
@@ -138,6 +151,14 @@ def page_of(
 
 # Kinds of parts whose payload contains a complete Plotly figure.
 FIGURES = frozenset({"figure", "effectmap", "gridmap", "neurontop", "wrotemap"})
+
+
+def _tab_of(job: str) -> Tab:
+    """Return the tab with the button of a slow measure; raises InputError for an unknown name."""
+    tab = next((tab for tab in TABS if job in tab.jobs), None)
+    if tab is None:
+        raise InputError("No measurement has this name.", job[:40], "Choose one of jobs().")
+    return tab
 
 
 @functools.cache

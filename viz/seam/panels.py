@@ -13,13 +13,15 @@ import pandas as pd
 from model.errors import InputError, PlaygroundError
 from model.loading.sources import available
 from model.progress import Progress
+from viz.numbers import number
 from viz.seam.jobs import background
 from viz.seam.jobs.at_once import starts_itself
+from viz.seam.jobs.stored import MODEL, stored
 from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
 from viz.seam.tasks import MeasureTask, Measuring, slow_ones, travels
 from viz.seam.view import Depends, Facts, Part, Payload, Picture, Seen, Values, View
-from viz.words import Catalogue, Words, plot_words
+from viz.words import Catalogue, Words, joined, plot_words
 from viz.work.engine import Done, EngineRequest, Work
 
 
@@ -85,8 +87,9 @@ def _state_of(question: MeasureTask) -> tuple:
 
 
 def _slow_result(scene: Scene, key: tuple) -> background.Result | None:
-    """Return a slow measure's result: one that came with the scene, or one of a finished job."""
-    return scene.measured.get(key) or scene.playground.results.peek(key)
+    """Return a slow measure's result: one that came with the scene, one of a finished job, or a stored one."""
+    result = scene.measured.get(key) or scene.playground.results.peek(key)
+    return result or (stored(key) if scene.model and scene.model.id == MODEL else None)
 
 
 def _used(question: MeasureTask) -> dict[str, Any]:
@@ -320,6 +323,8 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
             auto = results[part.job] is None and starts_itself(questions[part.job])
             return _button(part, seen, results[part.job], auto)
         payload = part.draw(seen) if part.draw else {}
+        if any(result and result.threads for result in results.values()):
+            payload |= {"source": scene.words["job.stored_source"].format(model=facts.label, dtype=facts.dtype)}
         return payload if part.steady else finished(payload, seen, scene, key)
 
     return Picture(key, make, _layers(needed))
@@ -359,7 +364,10 @@ def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool
     if hint.get("done"):
         return background.button(start, seen.all_words, None) | {"state": "done", "text": hint["text"]}
     shown = background.button(start, seen.all_words, result, hint.get("text", ""))
-    if part.again and result:
+    if result and result.threads:
+        told = seen.all_words["job.stored"].format(threads=result.threads, seconds=number(result.seconds, 2))
+        shown |= {"again": start, "text": joined([told, hint.get("text", "")])}
+    elif part.again and result:
         shown |= {"again": seen.all_words["job.again"]}
     return shown | {"auto": True} if auto else shown
 

@@ -90,10 +90,19 @@ def stylesheet(folder: Path) -> bytes:
     return b"\n".join(path.read_bytes() for path in paths)
 
 
+# Shown by browsers that run no scripts. The page has no body of its own, and the head may hold only styles.
+NO_SCRIPT = (
+    "<noscript><style>body::before{content:"
+    '"This page needs JavaScript. Enable it for this site, then reload. 本页面需要 JavaScript，请启用后重新加载。";'
+    "display:block;max-width:36rem;margin:20vh auto;padding:0 1rem;font:18px/1.6 sans-serif}</style></noscript>"
+)
+
+
 def tags(assets: Assets) -> str:
     """Build the tags for the page's head: styles and scripts."""
     return "".join(
         (
+            NO_SCRIPT,
             f"<script>{assets.files[POLICY].body.decode()}</script>",
             f"<script>{STUB}</script>",
             f'<link rel="stylesheet" href="{assets.address(STYLE)}">',

@@ -19,6 +19,14 @@ CUT_SECONDS = 0.5  # seconds to wait for answers in progress when the server sto
 STOP_SECONDS = 2  # seconds to wait after that for everything else
 
 
+def network_address() -> str:
+    """Return this computer's IPv4 address on its network; "" without one. Connecting a UDP socket sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as place, contextlib.suppress(OSError):
+        place.connect(("192.0.2.1", 9))
+        return str(place.getsockname()[0])
+    return ""
+
+
 class Stopping(uvicorn.Server):
     """A server that closes the presence connections of open pages when it stops, instead of waiting for them."""
 
@@ -42,6 +50,8 @@ class RunningServer:
         host = host.strip("[]")
         name = "localhost" if host == "0.0.0.0" else f"[{host}]" if ":" in host else host
         self.url = f"http://{name}:{self.port}/"
+        address = network_address() if host in ("0.0.0.0", "::") else ""
+        self.network_url = f"http://{address}:{self.port}/" if address else ""  # for other computers; "" if unknown
         config = uvicorn.Config(
             app,
             http=bounded(crowd),

@@ -46,6 +46,7 @@ class Result:
     seconds: float
     nbytes: int = 1 << 16
     at: float = field(default_factory=time.monotonic)
+    threads: int = 0  # CPU threads that computed a stored result (viz/seam/jobs/stored.py); 0: computed here
 
 
 def held(value: object) -> int:

@@ -1,0 +1,84 @@
+"""Stored results: read back as they were, used for the default page, and no view of it waits for a button."""
+
+import contextlib
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from model.api import load_model
+from model.errors import PlaygroundError
+from model.tracing.divergence import PredictionDivergence
+from viz.page.examples import FIRST
+from viz.page.notebook import page_of
+from viz.seam.jobs import stored
+from viz.seam.jobs.background import Result
+
+WAITING = {"turns_job"}  # what it would measure, a conversation, is not on the default page
+
+
+@pytest.fixture(scope="module")
+def page():
+    return page_of(load_model("tinygpt"), FIRST)
+
+
+def same(a: object, b: object) -> bool:
+    """Return whether two values are equal, in type, too; NaN equals NaN."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray | torch.Tensor):
+        return a.dtype == b.dtype and np.array_equal(np.asarray(a), np.asarray(b), equal_nan=True)
+    if isinstance(a, pd.DataFrame):
+        return a.equals(b) and a.index.names == b.index.names
+    if dataclasses.is_dataclass(a):
+        return all(same(getattr(a, each.name), getattr(b, each.name)) for each in dataclasses.fields(a))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return a == b or (a != a and b != b)
+
+
+VALUES = {
+    "numbers": (1, True, None, "text ☃", 0.1, float("nan"), float("inf"), [1, [2.5]]),
+    "arrays": {(0, 1): np.array([[1.5, np.nan]], np.float32), "empty": np.zeros((0, 3), np.int64)},
+    "a tensor": torch.arange(6).view(2, 3),
+    "a frame": pd.DataFrame(
+        {"score": [0.5, float("nan")]}, index=pd.MultiIndex.from_tuples([(0, 0), (0, 1)], names=["layer", "head"])
+    ),
+    "a class": Result((1.0, "x"), 2.0, at=3.0),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_is_read_as_it_was_written(name):
+    assert same(stored.decode(stored.encode(VALUES[name])), VALUES[name])
+
+
+@pytest.mark.parametrize("value", [{1, 2}, frozenset(), object(), 1j, dataclasses.make_dataclass("Other", ["x"])(1)])
+def test_a_value_of_another_type_is_refused(value):
+    with pytest.raises(TypeError, match="cannot be stored"):
+        stored.encode(value)
+
+
+def test_a_file_names_only_our_classes():
+    with pytest.raises(TypeError, match="cannot be read"):
+        stored.decode(["class", "subprocess", "Popen", {"args": "x"}])
+    assert dataclasses.is_dataclass(PredictionDivergence)
+
+
+def test_no_job_of_the_default_page_waits_for_its_button(page):
+    assert {job for job in page.jobs() if page.waits(job)} == WAITING
+
+
+def test_every_stored_file_is_of_a_job_that_takes_long(page):
+    names = set()
+    for job in page.jobs():
+        with contextlib.suppress(PlaygroundError):
+            planned = page.planned(job)
+            if result := stored.stored(planned.key):
+                names.add(stored.name_of(planned.key))
+                assert result.threads > 0 and result.seconds > 0 and result.at == stored.AT, job
+    assert names == stored.names() and len(names) > 15

@@ -1,0 +1,42 @@
+"""Measure every slow measure on the default model and prompt and store the results: `python -m viz.page.store`.
+
+Measures that start automatically are left out. Names of jobs as arguments limit the work to these.
+"""
+
+import sys
+import time
+
+import torch
+
+from model.api import load_model
+from model.errors import PlaygroundError
+from viz.page.examples import FIRST
+from viz.page.notebook import NotebookPage, page_of
+from viz.seam.jobs import stored
+from viz.seam.jobs.background import Result
+
+
+def main(chosen: list[str]) -> None:
+    """Measure and store; print the seconds and the bytes of each."""
+    page = page_of(load_model(stored.MODEL), FIRST)
+    stored.FOLDER.mkdir(exist_ok=True)
+    for job in chosen or filter(page.waits, page.jobs()):
+        try:
+            print(job, store(page, job), flush=True)
+        except (PlaygroundError, TypeError) as error:
+            print(job, "is not stored:", error, flush=True)
+
+
+def store(page: NotebookPage, job: str) -> str:
+    """Measure one job, store its result, and describe it."""
+    planned = page.planned(job)
+    started = time.perf_counter()
+    value = planned.work(lambda *_: None)
+    seconds = time.perf_counter() - started
+    page.playground.results.put(planned.key, Result(value, seconds, at=stored.AT))
+    size = stored.write(planned.key, job, value, seconds, torch.get_num_threads())
+    return f"{seconds:.1f} s, {size:,} bytes"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,112 @@
+"""Stored results of slow measures, so that their views show something before a visitor presses the button.
+
+`python -m viz.seam.jobs.store` measures every slow measure of the default model and prompt and writes one file per
+measure. A file is used while its key, the question with its model and prompt, is the one on the page.
+"""
+
+import base64
+import dataclasses
+import functools
+import gzip
+import hashlib
+import importlib
+import json
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from viz.seam.jobs.background import Result
+
+FOLDER = Path(__file__).parents[2] / "stored"
+MODEL = "tinygpt"  # the model that the results are of
+AT = -1.0  # their time of completion: before anything that is computed here
+OURS = ("model.", "viz.")  # modules whose dataclasses a file may name
+
+
+def name_of(key: Hashable) -> str:
+    """Return the file name of a question's result: a digest of its key."""
+    return f"{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.json.gz"
+
+
+@functools.cache
+def names() -> frozenset[str]:
+    """Return the names of all stored files."""
+    return frozenset(path.name for path in FOLDER.glob("*.json.gz"))
+
+
+def stored(key: Hashable) -> Result | None:
+    """Return the stored result of a question; None without one."""
+    name = name_of(key)
+    return _read(name) if name in names() else None
+
+
+@functools.lru_cache(maxsize=64)
+def _read(name: str) -> Result:
+    content = json.loads(gzip.decompress((FOLDER / name).read_bytes()))
+    return Result(decode(content["value"]), content["seconds"], at=AT, threads=content["threads"])
+
+
+def write(key: Hashable, job: str, value: object, seconds: float, threads: int) -> int:
+    """Write a result and return the size of its file in bytes. `job`: the name of its button, for readers."""
+    content = {"job": job, "seconds": seconds, "threads": threads, "value": encode(value)}
+    data = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 9, mtime=0)
+    (FOLDER / name_of(key)).write_bytes(data)
+    return len(data)
+
+
+def encode(value: Any) -> Any:
+    """Convert a result to JSON. Containers become ["kind", ...]; raises TypeError for a type that cannot be stored."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return ["float", repr(value)]
+    if isinstance(value, np.generic):
+        return encode(value.item())
+    if isinstance(value, torch.Tensor):
+        return ["tensor", encode(value.numpy())]
+    if isinstance(value, np.ndarray):
+        return ["array", value.dtype.str, list(value.shape), base64.b64encode(np.ascontiguousarray(value)).decode()]
+    if isinstance(value, pd.DataFrame):
+        return ["frame", encode(list(value.index.names)), encode(list(value.index)), encode(value.to_dict("list"))]
+    if isinstance(value, list | tuple):
+        return [type(value).__name__, *map(encode, value)] if type(value) in (list, tuple) else _refuse(value)
+    if isinstance(value, Mapping):
+        return ["dict", *([encode(key), encode(each)] for key, each in value.items())]
+    if dataclasses.is_dataclass(value) and type(value).__module__.startswith(OURS):
+        fields = {each.name: encode(getattr(value, each.name)) for each in dataclasses.fields(value) if each.init}
+        return ["class", type(value).__module__, type(value).__qualname__, fields]
+    return _refuse(value)
+
+
+def _refuse(value: object) -> Any:
+    raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} cannot be stored")
+
+
+def decode(value: Any) -> Any:
+    """Convert JSON back to a result, the inverse of `encode`."""
+    if not isinstance(value, list):
+        return value
+    kind, *rest = value
+    if kind == "float":
+        return float(rest[0])
+    if kind == "tensor":
+        return torch.from_numpy(decode(rest[0]))
+    if kind == "array":
+        dtype, shape, data = rest
+        return np.frombuffer(base64.b64decode(data), np.dtype(dtype)).reshape(shape).copy()
+    if kind == "frame":
+        levels, index, columns = map(decode, rest)
+        made = pd.MultiIndex.from_tuples(index, names=levels) if len(levels) > 1 else pd.Index(index, name=levels[0])
+        return pd.DataFrame(columns, index=made)
+    if kind in ("list", "tuple"):
+        return (list if kind == "list" else tuple)(map(decode, rest))
+    if kind == "dict":
+        return {decode(key): decode(each) for key, each in rest}
+    module, name, fields = rest
+    if kind != "class" or not module.startswith(OURS):
+        raise TypeError(f"{module}.{name} cannot be read")
+    return getattr(importlib.import_module(module), name)(**{each: decode(of) for each, of in fields.items()})
