@@ -289,8 +289,8 @@ def lessons(own: Path | None) -> Library:
 
 
 def warm(playground: Playground, static: Path) -> None:
-    """Prepare the resources that pages will request next: scripts, styles, Plotly, lessons, and words of other
-    languages.
+    """Prepare the resources that pages will request next: scripts, styles, Plotly, lessons, and each language's words
+    and search index.
     """
     for name in (MAIN, STYLE):
         _ = scripts(static).files[name].packed  # compresses the script now and caches the result

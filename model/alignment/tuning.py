@@ -46,8 +46,8 @@ RATE = {False: 5e-4, True: 5e-3}  # {with adapters: learning rate}, chosen for T
 
 
 def default_recipe(adapted: bool) -> Recipe:
-    """Return a recipe that visibly changes TinyGPT within minutes; its length is reduced to that of the longest
-    example.
+    """Return a recipe that visibly changes TinyGPT within minutes. Its `length` is a maximum: rows are only as long as
+    the longest example.
     """
     return Recipe(steps=60, batch=16, length=512, learning_rate=RATE[adapted], warmup=5, weight_decay=0.0)
 

@@ -73,7 +73,7 @@ def _heavy_hitters(policy: Policy, scores: Tensor) -> Tensor:
     if n >= T:
         return gone
     recent = max(1, n - n // 2)  # number of latest tokens that stay
-    start = scores[..., :n, :n].softmax(-1).sum((2, 3))  # [B, G, n], all keys are visible to the first n queries
+    start = scores[..., :n, :n].softmax(-1).sum((2, 3))  # [B, G, n], nothing is evicted before query n
     mass = torch.zeros(B, G, T)  # accumulated weight of each key
     mass[..., :n] = start
     absent = torch.zeros(B, G, T, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Reading of texts with restricted attention, and the resulting change of the loss. Nothing is retrained.
+"""Reading of texts with restricted attention, and the resulting change in the loss. Nothing is retrained.
 
 The restriction applies in every layer, so later layers read streams that were themselves computed under it.
 """

@@ -68,7 +68,7 @@ class Summary:
     speed: float  # plain / speculative
     theorem: float  # speed-up predicted by theorem 3.8
     predicted: float  # speed-up predicted with the measured cost of verification
-    covered: float  # fraction of the calls with room for a proposal that got one
+    covered: float  # of the calls with room for a proposal, the fraction that got one
     needed: float  # acceptance at which it is as fast as plain decoding; infinite if no acceptance suffices
 
 

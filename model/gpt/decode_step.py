@@ -332,7 +332,9 @@ def _bfloat16(of: "weakref.ref[nn.Module]") -> dict[str, Strips]:
 
 
 def without_codes(model: nn.Module) -> nn.Module:
-    """Return the same model, with steps that read the weights themselves."""
+    """Return the model without its codes, so that decode steps read the weights themselves: a shallow copy if it has
+    codes, else the model.
+    """
     return copy.copy(model) if model in _CODES else model
 
 

@@ -47,7 +47,8 @@ def free(kind: str) -> dict[str, int]:
 def places(sizes: Sequence[int], room: Mapping[str, int]) -> list[str]:
     """Assign a device to each of several consecutive parts with these sizes in bytes, filling one device after another.
 
-    SPARE percent of each device's free memory is left unused. Parts that fit on no device are assigned to "cpu".
+    SPARE percent of each device's free memory is left unused. A device is not used again after a part did not fit;
+    once no device is left, the remaining parts are assigned to "cpu".
     """
     left = {name: space - space * SPARE // 100 for name, space in room.items()}
     names, chosen = list(left), []

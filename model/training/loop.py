@@ -111,7 +111,7 @@ def _trapezoid(step: int, recipe: Recipe) -> float:
 SCHEDULES: dict[str, Callable[[int, Recipe], float]] = {
     "cosine": _cosine,  # Loshchilov & Hutter 2017, one cycle, down to a floor
     "inverse_sqrt": _inverse_sqrt,  # Vaswani et al. 2017, 5.3, scaled to its peak
-    "trapezoid": _trapezoid,  # constant, then linear decay, whose end can be moved; Hu et al. 2024, "WSD"
+    "trapezoid": _trapezoid,  # constant, then linear decay over the last `decay` of the steps; Hu et al. 2024, "WSD"
 }
 
 

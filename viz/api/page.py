@@ -11,9 +11,8 @@ def models(playground: Playground) -> dict:
     """List the models that the other endpoints accept.
 
     Returns:
-        models: records with id, label, and loaded, which says whether it is in memory; default: the id that is used
-            if a call gives none.
-        limits: the maximum number of tokens in a prompt on this server.
+        models: records with id, label, and loaded, which says whether it is in memory; default: the id that is used if
+        a call gives none. limits: the maximum number of tokens in a prompt on this server.
     """
     rows = [
         {"id": each, "label": label, "loaded": playground.models.peek(each) is not None}
@@ -28,8 +27,7 @@ def model_info(playground: Playground, model: LanguageModel) -> dict:
 
     Returns:
         config: layers, heads, widths, norms, position encoding and all other choices of the architecture; parameters;
-            bytes;
-        vocabulary: its number of tokens; label.
+        bytes; vocabulary: its number of tokens; label.
     """
     listed = list_models()
     lines = dict(zip(listed["id"], listed["line"], strict=True))

@@ -119,7 +119,9 @@ def payload(catalogue: Catalogue, usual: Mapping[str, str], held: tuple[str, ...
 
 
 def linked_payload(waits: str, language: str) -> dict:
-    """Build the message and button for a link whose model is not loaded; empty if it is loaded."""
+    """Build the message and the two buttons, to load the model or keep the current one, for a link whose model is not
+    loaded; empty if there is none.
+    """
     if not waits:
         return {}
     catalogue, name = words(language), waits if len(waits) <= 80 else f"{waits[:79]}…"

@@ -10,6 +10,7 @@ import torch
 
 from model.api import load_model
 from model.errors import PlaygroundError
+from model.loading.sources import WEIGHTS
 from viz.page.examples import FIRST
 from viz.page.notebook import NotebookPage, page_of
 from viz.seam.jobs import stored
@@ -34,7 +35,9 @@ def store(page: NotebookPage, job: str) -> str:
     value = planned.work(lambda *_: None)
     seconds = time.perf_counter() - started
     page.playground.results.put(planned.key, Result(value, seconds, at=stored.AT))
-    size = stored.write(planned.key, job, value, seconds, torch.get_num_threads())
+    weights = stored.digest(WEIGHTS / stored.MODEL / "model.safetensors")
+    threads = torch.get_num_threads()
+    size = stored.write(planned.key, value, job=job, seconds=seconds, threads=threads, weights=weights)
     return f"{seconds:.1f} s, {size:,} bytes"
 
 

@@ -161,7 +161,9 @@ def bounded(crowd: Crowd) -> type[Bounded]:
 
 
 def crowd_of(*, public: bool, proxies: int, files: int) -> Crowd:
-    """Compute the bounds for a given number of open files. All connections of a proxy come from one address."""
+    """Compute the connection limits for a process that may open `files` files. Behind a proxy there is no limit per
+    address, because all its connections come from one.
+    """
     return Crowd(max(32, files - RESERVE), EACH if public and not proxies else None)
 
 

@@ -60,7 +60,7 @@ class Presence:
         self._less(self._unread, visit)
 
     def unread(self, owner: str) -> int:
-        """Count the answers that are waiting for the visits of an owner."""
+        """Count the unread answers of all visits of an owner."""
         with self._lock:
             return sum(many for visit, many in self._unread.items() if self._owners.get(visit, visit) == owner)
 

@@ -10,13 +10,16 @@ import torch
 
 from model.api import load_model
 from model.errors import PlaygroundError
+from model.loading.sources import WEIGHTS
 from model.tracing.divergence import PredictionDivergence
 from viz.page.examples import FIRST
 from viz.page.notebook import page_of
 from viz.seam.jobs import stored
 from viz.seam.jobs.background import Result
+from viz.views.tabs import TABS
 
-WAITING = {"turns_job"}  # what it would measure, a conversation, is not on the default page
+# What it would measure, a conversation, is not on the default page; what it trains takes minutes and is a model.
+WAITING = {"turns_job", "reward_model_start"}
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +85,20 @@ def test_every_stored_file_is_of_a_job_that_takes_long(page):
                 names.add(stored.name_of(planned.key))
                 assert result.threads > 0 and result.seconds > 0 and result.at == stored.AT, job
     assert names == stored.names() and len(names) > 15
+
+
+def test_the_stored_results_are_of_the_present_weights():
+    weights = stored.digest(WEIGHTS / stored.MODEL / "model.safetensors")
+    assert {stored.about(name)["weights"] for name in stored.names()} == {weights}
+
+
+def test_a_stored_result_says_so_until_it_is_measured_here(page):
+    assert "TinyGPT · float32 · stored result" in page.figure("past_length_figure").layout.title.text
+    planned = page.planned("past_length_job")
+    (tab,) = [tab for tab in TABS if "past_length_job" in tab.jobs]
+    job = page.payload(tab, "past_length", "past_length_job", {})
+    assert job["text"].startswith("Stored result: took ") and job["again"] == job["start"]
+    page.playground.results.put(planned.key, Result(stored.stored(planned.key).value, 12.0))
+    assert "stored" not in page.figure("past_length_figure").layout.title.text
+    job = page.payload(tab, "past_length", "past_length_job", {})
+    assert job["text"].startswith("Measured here in 12.0 s") and job["state"] == "done"

@@ -11,8 +11,21 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from tests.support.scripts import STATIC
-from viz.server.assets import MAIN, POLICY, ROUTE, STUB, STYLE, HeadMiddleware, answer, read, stylesheet, tags
-from viz.server.headers import cached
+from viz.server.assets import (
+    MAIN,
+    POLICY,
+    ROUTE,
+    STUB,
+    STYLE,
+    HeadMiddleware,
+    answer,
+    policy_of,
+    read,
+    stylesheet,
+    tags,
+)
+from viz.server.headers import cached, hashed
+from viz.work.playground import Options
 
 ASSETS = read(STATIC)
 CLIENT = TestClient(Starlette(routes=[Route(ROUTE, answer(ASSETS))]))
@@ -72,6 +85,14 @@ def test_the_head_runs_one_script_and_asks_for_no_other():
     assert re.findall(r'<script type="module" src="([^"]+)"', head) == [ASSETS.address(MAIN)]
     assert head.count(".js") == 1 and head.index(STUB) < head.index("stylesheet") < head.index(MAIN) and len(STUB) < 200
     assert not re.search(r'(?:src|href)="/', head)  # the app may live in any folder
+
+
+def test_a_browser_without_scripts_says_so_in_both_languages():
+    head = tags(read(STATIC))
+    (style,) = re.findall(r"<noscript><style>(.*?)</style></noscript>", head)
+    assert "needs JavaScript" in style and "需要 JavaScript" in style
+    page = f"<!doctype html><html><head>{head}</head><body></body></html>".encode()
+    assert hashed(style.encode()) in policy_of(page, Options())
 
 
 def test_all_styles_are_one_sheet_the_page_s_own_first():

@@ -37,10 +37,17 @@ def test_an_address_that_is_taken_or_none_of_this_machine_is_told():
             taken(host, 0)
 
 
+def test_a_network_address_is_one_of_this_computer_or_none():
+    address = serving.network_address()
+    assert not address or socket.inet_aton(address)
+
+
 @pytest.mark.parametrize(
     ("host", "url"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "localhost"), ("::1", "[::1]"), ("[::1]", "[::1]")]
 )
-def test_the_address_that_is_printed_can_be_opened(host, url):
+def test_the_addresses_that_are_printed_can_be_opened(host, url, monkeypatch):
+    monkeypatch.setattr(serving, "network_address", lambda: "192.0.2.7")
+
     async def app(scope, receive, send):
         if scope["type"] == "lifespan":
             for kind in ("startup", "shutdown"):
@@ -51,6 +58,7 @@ def test_the_address_that_is_printed_can_be_opened(host, url):
     running = RunningServer(app, place, host, Crowd(total=8))
     try:
         assert running.url == f"http://{url}:{running.port}/"
+        assert running.network_url == (f"http://192.0.2.7:{running.port}/" if host == "0.0.0.0" else "")
         socket.create_connection((url.strip("[]"), running.port), 5).close()
     finally:
         running.close()

@@ -38,6 +38,16 @@ def names() -> frozenset[str]:
     return frozenset(path.name for path in FOLDER.glob("*.json.gz"))
 
 
+def digest(path: Path) -> str:
+    """Return a short digest of a file, by which results of other weights are noticed."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def about(name: str) -> dict:
+    """Return the content of a stored file."""
+    return json.loads(gzip.decompress((FOLDER / name).read_bytes()))
+
+
 def stored(key: Hashable) -> Result | None:
     """Return the stored result of a question; None without one."""
     name = name_of(key)
@@ -46,13 +56,16 @@ def stored(key: Hashable) -> Result | None:
 
 @functools.lru_cache(maxsize=64)
 def _read(name: str) -> Result:
-    content = json.loads(gzip.decompress((FOLDER / name).read_bytes()))
+    content = about(name)
     return Result(decode(content["value"]), content["seconds"], at=AT, threads=content["threads"])
 
 
-def write(key: Hashable, job: str, value: object, seconds: float, threads: int) -> int:
-    """Write a result and return the size of its file in bytes. `job`: the name of its button, for readers."""
-    content = {"job": job, "seconds": seconds, "threads": threads, "value": encode(value)}
+def write(key: Hashable, value: object, **about: str | float) -> int:
+    """Write a result and return the size of its file in bytes.
+
+    `about`: job (the name of its button), seconds, threads, and weights (their `digest`), which a test compares.
+    """
+    content = {**about, "value": encode(value)}
     data = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 9, mtime=0)
     (FOLDER / name_of(key)).write_bytes(data)
     return len(data)
@@ -69,7 +82,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return ["tensor", encode(value.numpy())]
     if isinstance(value, np.ndarray):
-        return ["array", value.dtype.str, list(value.shape), base64.b64encode(np.ascontiguousarray(value)).decode()]
+        return ["array", value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode()]
     if isinstance(value, pd.DataFrame):
         return ["frame", encode(list(value.index.names)), encode(list(value.index)), encode(value.to_dict("list"))]
     if isinstance(value, list | tuple):

@@ -24,7 +24,7 @@ class Tokens:
     """A server's login tokens and the cookie that holds one. Tokens of other processes are verified by their
     signature.
 
-    This process rejects a token that was ended, until the token would have expired anyway.
+    This process remembers revoked tokens and rejects them until they expire.
     """
 
     def __init__(self, key: bytes, clock: Callable[[], float] = time.time) -> None:

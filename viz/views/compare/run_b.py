@@ -77,7 +77,7 @@ class Other:
 class NoRunB:
     """The reason why run B is missing: a word key of `run_b`, or an empty one and the model's error."""
 
-    word: str  # "no_model" or "no_edits"
+    word: str  # "no_model", "no_edits", or "" if the model's error is given below
     what: str = ""
     got: str = ""
     hint: str = ""

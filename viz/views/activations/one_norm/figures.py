@@ -36,7 +36,9 @@ LETTERS = {
 
 
 def shown_dimensions(x: np.ndarray) -> list[int]:
-    """Return the dimensions with the largest |x| in decreasing order, then the first of the remaining ones. x [D]"""
+    """Return the LARGEST dimensions by |x| in decreasing order, then those of the first FIRST dimensions that are not
+    among them. x [D]
+    """
     largest = [int(d) for d in np.argsort(-np.abs(x), kind="stable")[:LARGEST]]
     return largest + [d for d in range(min(FIRST, len(x))) if d not in largest]
 

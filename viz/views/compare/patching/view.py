@@ -183,9 +183,8 @@ def patch(
 
     Returns:
         effects: the change of the difference between the two logits due to each patch alone, by layer and token, or by
-        layer and head; recovered: the same as a fraction of the gap between the runs; clean, corrupted: the
-            difference in
-        each run; strongest: the heads with the largest absolute fractions when `by` is head, else null.
+        layer and head; recovered: the same as a fraction of the gap between the runs; clean, corrupted: the difference
+        in each run; strongest: the heads with the largest absolute fractions when `by` is head, else null.
     """
     if not other_prompt:
         raise InputError("An argument is missing.", "other_prompt", "Give this argument.")

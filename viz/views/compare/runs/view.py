@@ -108,9 +108,8 @@ def compare_runs(
     Returns:
         alignment: steps with their kind (same, replaced, only_a, only_b) and the position in A and in B. next: the most
         likely next tokens at the compared positions, and kl: KL(A || B) in nats, null if the vocabularies differ.
-            heads:
-        one record per head with metric_a and metric_b for each metric and, if requested, pattern: the mean absolute
-        difference of the weights; null if the models' shapes differ.
+        heads: one record per head with metric_a and metric_b for each metric and, if requested, pattern: the mean
+        absolute difference of the weights; null if the models' shapes differ.
     """
     other = _other(scene, _request(scene, other_prompt, other_model))
     return {
@@ -139,8 +138,7 @@ def compare_head(
 
     Returns:
         a, b: matrices with one row per query, null for masked keys. difference: A minus B at the tokens of A, null
-            where a
-        token has no counterpart; null as a whole if the two models' vocabularies differ.
+        where a token has no counterpart; null as a whole if the two models' vocabularies differ.
     """
     selected = on(scene, layer, head)
     other = _other(selected, _request(selected, other_prompt, other_model))

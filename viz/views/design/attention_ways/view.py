@@ -258,11 +258,9 @@ def attention_kernels(scene: Scene, layer: int = 0, costs: bool = True) -> dict:
 
     Returns:
         exact: for each way (naive, rows, chunked: online softmax in blocks, fused: PyTorch's kernel) on this layer and
-        prompt, gap: the largest absolute difference from float64, and share: the ratio of that difference to the
-            bound on
-        float32 rounding errors. costs: for each way and context length, seconds, peak: bytes of tensors (null if
-            PyTorch
-        does not report them), and scores_held: bytes of scores by formula.
+        prompt, gap: the largest absolute difference from float64, and share: the ratio of that difference to the bound
+        on float32 rounding errors. costs: for each way and context length, seconds, peak: bytes of tensors (null if
+        PyTorch does not report them), and scores_held: bytes of scores by formula.
     """
     exact: tuple[Exact, ...] = measured(VIEW, "exact", on(scene, layer, 0))
     answer = {"layer": layer, "exact": [vars(each) for each in exact]}
@@ -291,10 +289,8 @@ def online_softmax(scene: Scene, layer: int = 0, head: int = 0, position: int = 
     Returns:
         scores: the row's scores (null for a masked key); steps: for each block, start and end (its keys are start to
         end - 1), largest (its largest score), maximum (running maximum), scale (factor of the earlier sums), total
-            (running
-        sum), weights so far and output (norm of o / l); gap: largest absolute difference between the last weights and
-            the
-        softmax of the full row.
+        (running sum), weights so far and output (norm of o / l); gap: largest absolute difference between the last
+        weights and the softmax of the full row.
     """
     row: QueryRow = measured(VIEW, "row", at(on(scene, layer, head), position), block=str(block))
     steps = [

@@ -259,10 +259,9 @@ def score_by_distance(
 
     Returns:
         rows: one per bucket of distances, with from and to (tokens), pairs, median, low (10% quantile), high (90%
-            quantile)
-        and mean of the scores, weight (mean attention weight), alone (expected score from position alone; null if it
-        cannot be separated from content), sink (score of token 0). share: fraction of the variance of the scores that
-        distance alone explains; near: weight on distances 0 to 4.
+        quantile) and mean of the scores, weight (mean attention weight), alone (expected score from position alone;
+        null if it cannot be separated from content), sink (score of token 0). share: fraction of the variance of the
+        scores that distance alone explains; near: weight on distances 0 to 4.
     """
     (read,) = measured(VIEW, "main", on(scene, layer, head), first=first, axis=axis).heads
     rows = []

@@ -231,12 +231,10 @@ def shared_heads(scene: Scene, merge: Annotated[str, OneOf(("all", *MERGES))] = 
         details: Include the divergence at each position.
 
     Returns:
-        kv_heads: the possible numbers of KV heads, the model's own first; loss: loss of the model on this prompt
-            (nats per
-        token). variants: for each kv_heads and merge, cache_a_token (bytes), parameters, kl (mean KL divergence of the
-        next-token distribution, nats), agree (fraction of positions with the same top token) and loss; if details is
-            true,
-        also divergences, one per token.
+        kv_heads: the possible numbers of KV heads, the model's own first; loss: loss of the model on this prompt (nats
+        per token). variants: for each kv_heads and merge, cache_a_token (bytes), parameters, kl (mean KL divergence of
+        the next-token distribution, nats), agree (fraction of positions with the same top token) and loss; if details
+        is true, also divergences, one per token.
     """
     result: Survey = measured(VIEW, "quick_survey", scene) or measured(VIEW, "survey", scene)
     groups, variants = result.variants[0].groups, []

@@ -279,11 +279,10 @@ def mlp_costs(playground: Playground) -> dict:
     """Return widths, parameters and FLOPs of SwiGLU, GELU and ReLU MLPs of equal size, and their activation functions.
 
     Returns:
-        kinds: one record per kind with d_mlp, mlp_params (of one block), params (of the model), mlp_flops (of one
-            MLP, per
-        token) and train_flops (of the model, per token, forward and backward pass). x: the points of the functions;
+        kinds: one record per kind with d_mlp, mlp_params (of one block), params (of the model), mlp_flops (of one MLP,
+        per token) and train_flops (of the model, per token, forward and backward pass). x: the points of the functions;
         functions: name, with values and derivative at x. gate: x, and values of silu(gate) * up, one row per value of
-            up.
+        up.
     """
     scene = unprompted(playground)
     inside: Inside = measured(VIEW, "inside", scene)
@@ -315,11 +314,9 @@ def mlp_trial(
 
     Returns:
         moments: steps at which the held-out loss was measured; kinds: one record per kind with held_out (held-out
-            losses,
-        one row per seed, nats per byte), losses (training loss at each step, one row per seed) and seconds (median per
-        step); verdict: final comparison of SwiGLU with GELU: difference of the means, spread over seeds, and apart:
-            whether
-        every seed of one is better than every seed of the other.
+        losses, one row per seed, nats per byte), losses (training loss at each step, one row per seed) and seconds
+        (median per step); verdict: final comparison of SwiGLU with GELU: difference of the means, spread over seeds,
+        and apart: whether every seed of one is better than every seed of the other.
     """
     training = Settings((("start", start), ("rate", rate), ("steps", steps)))
     result: Compared = measured(VIEW, "training", unprompted(playground), training=training)

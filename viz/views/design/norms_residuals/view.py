@@ -190,8 +190,7 @@ def gradient_norms(playground: Playground, depth: Depth = 8, start: Start = "gpt
 
     Returns:
         wirings: one record per wiring with weights: gradient norms of the blocks' parameters, and stream: gradient
-            norms of
-        the blocks' inputs, both with one list over the blocks per seed; losses: one per seed (nats per byte).
+        norms of the blocks' inputs, both with one list over the blocks per seed; losses: one per seed (nats per byte).
     """
     result: Starts = measured(VIEW, "starts", unprompted(playground), depth=str(depth), start=start)
     rows = [

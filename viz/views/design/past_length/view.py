@@ -183,12 +183,9 @@ def past_trained_length(
 
     Returns:
         trained: the trained length; windows: the number of windows; ways: one record per scheme with scheme, factor,
-            inside
-        and beyond (mean loss in nats per token, delta: its difference from the first scheme, error: the standard
-            error of
-        delta, tokens; beyond is null if the windows fit), and losses and errors, one per bucket of positions. edges:
-            the
-        first position of each bucket, and the end of the last bucket.
+        inside and beyond (mean loss in nats per token, delta: its difference from the first scheme, error: the standard
+        error of delta, tokens; beyond is null if the windows fit), and losses and errors, one per bucket of positions.
+        edges: the first position of each bucket, and the end of the last bucket.
     """
     scene = unprompted(playground, model)
     length = length or lengths_of(scene)[0]

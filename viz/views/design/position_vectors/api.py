@@ -38,10 +38,9 @@ def position_vectors(
         vectors: one row per position; learned and sinusoidal: the d_model numbers added to the embedding; rope: the
         cosines of its pairs, then the sines. similarity: distance, mean cosine of two vectors at that distance, and its
         10% and 90% quantiles over the positions; null for none. wavelengths: positions per full turn of each pair;
-        kernel: mean cosine by distance; bound: the upper bound by distance of Su et al. 2021, section 3.4.3; all
-            three are
-        null for learned and none. theta, rotary: base of RoPE and number of rotated dimensions per head; null for other
-        schemes.
+        kernel: mean cosine by distance; bound: the upper bound by distance of Su et al. 2021, section 3.4.3; all three
+        are null for learned and none. theta, rotary: base of RoPE and number of rotated dimensions per head; null for
+        other schemes.
     """
     config = model.config
     name = config.positions if scheme == OWN else scheme

@@ -265,9 +265,8 @@ def rope_pairs(
     Returns:
         pairs: wavelength, norms |q| and |k|, angles before rotation (radians), and the pair's contribution before
         rotation (before) and after it (adds); rest: the contribution of the unrotated dimensions. score: the sum after
-        rotation; model_score: the model's own q.k / sqrt(d_head). shift: for each precision, the shifts, the change
-            of the
-        score (moved), and the bound on its rounding error.
+        rotation; model_score: the model's own q.k / sqrt(d_head). shift: for each precision, the shifts, the change of
+        the score (moved), and the bound on its rounding error.
     """
     selected = on(scene, layer, head)
     m, n = sorted((place(scene, query), place(scene, key)), reverse=True)

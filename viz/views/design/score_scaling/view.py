@@ -230,10 +230,8 @@ def score_scaling(
         trained and chosen: means over the rows of deviation (standard deviation of the scores within a row), entropy
         (nats), evenness (entropy as a fraction of its maximum), largest weight, jacobian (Frobenius norm of the softmax
         Jacobian) and saturated (fraction of rows with a weight above 0.99); null for a prompt of one token. weights:
-            the
-        row of weights at the position, under both scalings. random: for random vectors of each dimension, the
-            variance of
-        q.k and the same statistics without and with scaling.
+        the row of weights at the position, under both scalings. random: for random vectors of each dimension, the
+        variance of q.k and the same statistics without and with scaling.
     """
     selected = at(on(scene, layer, head), position)
     i = selected.position

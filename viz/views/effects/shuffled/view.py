@@ -166,10 +166,8 @@ def shuffled_prompt(scene: Scene, seed: Annotated[int, Within(0, MOST_SEED)] = 0
         order: the index of the original token at each position; ways: records of way (model, no_positions, no_mask),
         first_written and first_shuffled (the most likely next token with its id, text and probability), kl (from the
         original to the shuffled order, nats), gaps (the largest change of an attention weight of the last query, by
-            layer)
-        and distance (the change of its hidden state relative to its norm, after each layer). ways is empty if the
-            prompt
-        is too short.
+        layer) and distance (the change of its hidden state relative to its norm, after each layer). ways is empty if
+        the prompt is too short.
     """
     result: ShuffledOrders = measured(VIEW, "main", scene, seed=seed)
     return {"order": result.order, "ways": [_record(scene, each) for each in result.ways]}

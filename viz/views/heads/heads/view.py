@@ -245,10 +245,9 @@ def head_survey(playground: Playground, model: LanguageModel) -> dict:
 
     Returns:
         random, sentences: one record per head with the metrics of head_metrics, means over the sequences; names:
-            records of
-        layer, head, name (previous token, induction ...), score and baseline, for the heads that have a name;
-            copying: the
-        copying scores by layer and head, -1 to 1; sequences: the number of sequences of each probe set.
+        records of layer, head, name (previous token, induction ...), score and baseline, for the heads that have a
+        name; copying: the copying scores by layer and head, -1 to 1; sequences: the number of sequences of each probe
+        set.
     """
     result = measured(VIEW, "survey", unprompted(playground, model))
     names = [
@@ -270,9 +269,8 @@ def composition(playground: Playground, model: LanguageModel, layer: int, head: 
 
     Returns:
         reads: for the query, key and value (q, k, v) of this head, the heads whose output it reads most strongly;
-            feeds:
-        the heads whose query, key or value reads its output most strongly; baseline, baseline_sd: mean and standard
-        deviation of the scores of unrelated random heads.
+        feeds: the heads whose query, key or value reads its output most strongly; baseline, baseline_sd: mean and
+        standard deviation of the scores of unrelated random heads.
     """
     result = measured(VIEW, "wiring", on(unprompted(playground, model), layer, head))
     sides = {"reads": result.reads, "feeds": result.feeds}

@@ -91,8 +91,7 @@ def follow_tokens(scene: Scene, tokens: list[str]) -> dict:
 
     Returns:
         followed: for each token its id, text, and the lists logit, probability and rank (1 is the most likely), with
-            one
-        entry per position.
+        one entry per position.
     """
     if not 1 <= len(tokens) <= MOST:
         raise InputError("This number of tokens cannot be followed.", str(len(tokens)), "Give 1 to 16.")

@@ -32,8 +32,7 @@ def lens(scene: Scene, lens: Lens = "plain", positions: list[int] = (), most: Fe
     Returns:
         layers: numbers of layers passed, from 0 to all. For each of them and each position: likeliest (the most likely
         tokens), entropy (nats), kl to the final prediction (nats), and rank and probability of the final prediction's
-            top
-        token. answers: that top token for each position.
+        top token. answers: that top token for each position.
     """
     chosen = tuple(place(scene, each) for each in positions) or tuple(range(len(scene.tokens)))
     tuned = translator(scene, lens)
@@ -68,9 +67,8 @@ def lens_at(scene: Scene, position: int = -1, lens: Lens = "plain", tokens: list
 
     Returns:
         points: for each point of the residual stream, blocks: the number of layers passed (l + 0.5: between attention
-            and
-        MLP of layer l), likeliest (the most likely tokens), entropy and kl to the final prediction (nats), and rank and
-        probability of the followed tokens.
+        and MLP of layer l), likeliest (the most likely tokens), entropy and kl to the final prediction (nats), and rank
+        and probability of the followed tokens.
     """
     t = place(scene, position)
     if len(tokens) > MOST:

@@ -47,9 +47,8 @@ def logit_parts(scene: Scene, position: int = -1, token: str = "", distractor: s
 
     Returns:
         strongest: parts with kind, layer, head (null for other parts) and value in logits, by decreasing absolute
-            value.
-        heads, mlps: all values, by layer. total: the sum of all parts; logit: the model's own logit; gap: the rounding
-        error.
+        value. heads, mlps: all values, by layer. total: the sum of all parts; logit: the model's own logit; gap: the
+        rounding error.
     """
     watched = _watched(scene, position, token, distractor)
     parts = attribute(_written(scene, watched.position), scene.model.model, watched.token, watched.distractor)
@@ -80,8 +79,7 @@ def part_tokens(
 
     Returns:
         promoted, suppressed: tokens with their value in logits. sources: for a head, its contribution from each token
-            of
-        the prompt; the entries sum to its value. Null for an MLP.
+        of the prompt; the entries sum to its value. Null for an MLP.
     """
     watched = _watched(scene, position, token, distractor)
     check_head(scene.model, layer, 0 if head is None else head)

@@ -204,8 +204,7 @@ def weight_errors(
         layer; matrix; shape [out, in]; formats: records of format, bits (per weight, including scales), bytes (of all
         linear layers of the blocks), and for the selected matrix relative (relative Frobenius error), largest (largest
         absolute error) and snr (signal-to-noise ratio in decibels; null for no error). A matrix whose rows do not fit
-            the
-        blocks of a format stays float16; a format that fits no matrix is omitted.
+        the blocks of a format stays float16; a format that fits no matrix is omitted.
     """
     check_layer(layer, model.config.n_layer)
     if matrix not in kinds_of(model.model):
@@ -231,14 +230,11 @@ def quantization_formats(
 
     Returns:
         text_tokens: number of held-out tokens; formats: records of format, bits, bytes, and relative, largest and snr
-            of
-        the weights as in weight_errors; prompt and text (held-out): tokens, kl (mean divergence from the float32 model,
-        nats), agree (fraction of positions with the same top token), loss and before (mean -log p of the next token
-        after and before quantization, null for a single token); moved: mean total variation distance of the attention
-            rows
-        on the prompt; most_moved: the head with the largest distance; speed: measured tokens per second, null for a
-            format
-        that is only simulated.
+        of the weights as in weight_errors; prompt and text (held-out): tokens, kl (mean divergence from the float32
+        model, nats), agree (fraction of positions with the same top token), loss and before (mean -log p of the next
+        token after and before quantization, null for a single token); moved: mean total variation distance of the
+        attention rows on the prompt; most_moved: the head with the largest distance; speed: measured tokens per second,
+        null for a format that is only simulated.
     """
     run: FormatResults = measured(VIEW, "outputs", scene, which=which, head=head)
     return {"text_tokens": run.text, "formats": [_answer(each) for each in run.outcomes.values()]}

@@ -70,7 +70,7 @@ def _edited(seen: Seen) -> bool:
 
 
 def _numbers(seen: Seen) -> tuple[np.ndarray, bool]:
-    """Return the displayed values [L, parts], and whether they are changes of the loss.
+    """Return the displayed values [L, parts], and whether they are changes in the loss.
 
     Otherwise, they are KL divergences, which also replace the loss for a text of one token.
     """
@@ -183,11 +183,9 @@ def quantization_sweep(
 
     Returns:
         format; parts: the quantized parts, the whole layer last; rows: one record per layer with layer and, as lists
-            over
-        the parts, kl (nats), loss (change in nats; null for a single token) and agree (fraction of positions with the
-        same top token); sum: sum of the whole layers' kl; together: tokens, kl, agree, loss and before (loss in
-            float32)
-        with all layers quantized at once.
+        over the parts, kl (nats), loss (change in nats; null for a single token) and agree (fraction of positions with
+        the same top token); sum: sum of the whole layers' kl; together: tokens, kl, agree, loss and before (loss in
+        float32) with all layers quantized at once.
     """
     result: Sweep = measured(VIEW, "main", scene, one=format, by=by, on=on)
     rows = [

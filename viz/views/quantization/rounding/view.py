@@ -221,13 +221,10 @@ def round_matrix(
 
     Returns:
         name and shape [out, in] of the matrix; nbytes: its size in the quantized format; outcomes: one record per
-            method:
-        nearest, scaled (the idea of AWQ), compensated (the idea of GPTQ) and both, with the output error on the
+        method: nearest, scaled (the idea of AWQ), compensated (the idea of GPTQ) and both, with the output error on the
         calibration text (fit) and on held-out text (held_out), the error of the weights (weight), kl (nats) and agree
-            of
-        the model's next-token predictions, and seconds to quantize; powers and errors: scaling exponents and their
-            output
-        errors; power: the best exponent; fit_tokens and held_out_tokens: numbers of tokens of the two texts.
+        of the model's next-token predictions, and seconds to quantize; powers and errors: scaling exponents and their
+        output errors; power: the best exponent; fit_tokens and held_out_tokens: numbers of tokens of the two texts.
     """
     check_head(model, layer, 0)
     if matrix not in matrices_of(model.config):
