@@ -120,7 +120,7 @@ def payload(catalogue: Catalogue, usual: Mapping[str, str], held: tuple[str, ...
 
 def linked_payload(waits: str, language: str) -> dict:
     """Build the message and the two buttons, to load the model or keep the current one, for a link whose model is not
-    loaded; empty if there is none.
+    loaded; return an empty payload if it is loaded.
     """
     if not waits:
         return {}
