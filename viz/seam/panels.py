@@ -324,10 +324,17 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
             return _button(part, seen, results[part.job], auto)
         payload = part.draw(seen) if part.draw else {}
         if any(result and result.threads for result in results.values()):
-            payload |= {"source": scene.words["job.stored_source"].format(model=facts.label, dtype=facts.dtype)}
+            payload |= {"source": _stored_source(scene, needed)}
         return payload if part.steady else finished(payload, seen, scene, key)
 
     return Picture(key, make, _layers(needed))
+
+
+def _stored_source(scene: Scene, needed: list[MeasureTask]) -> str:
+    """Return the source line of a stored result, with the model if the measures depend on it."""
+    about_model = any({"run", "plain", "model"} & set(each.measure.depends) for each in needed)
+    model = [scene.model.label, scene.model.dtype] if about_model else []
+    return " · ".join([*model, scene.words["job.stored_source"]])
 
 
 def _layers(needed: list[MeasureTask]) -> int | None:
