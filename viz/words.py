@@ -67,7 +67,7 @@ def synonyms(language: str) -> dict[str, tuple[str, ...]]:
 
 @functools.cache
 def file_texts(language: str, name: str) -> dict[str, str]:
-    """Return the texts of a file that is not in a tab's folder, by key: "page", "server"."""
+    """Return the texts, by key, of a file outside the tabs' folders, such as "page" or "server"."""
     return texts_of([_FOLDER / language / f"{name}.toml"])
 
 

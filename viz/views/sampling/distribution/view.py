@@ -174,7 +174,7 @@ def _stage(seen: Seen) -> int:
 
 
 def bars(seen: Seen) -> Payload:
-    """Draw the probabilities of the top tokens before and after the selected step."""
+    """Draw the probabilities of the top tokens in the model's own distribution and after the selected step."""
     words, stages, names, stage = seen.here, seen.result, _names(seen), _stage(seen)
     tokens = shown_tokens(stages, stage, _next_token(seen))
     series = {"before": seen.words["before"]}
