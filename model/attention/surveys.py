@@ -21,8 +21,6 @@ from model.records import Tokens
 from model.tracing.head_metrics import HEAD_METRICS
 from model.tracing.head_reducer import HeadReducer
 
-SEQUENCES, LENGTH = 12, 64  # random sequences of a survey, and the tokens of each
-
 
 @dataclass(frozen=True)
 class Probe:
@@ -78,8 +76,8 @@ def random_survey(
     model: Transformer,
     *,
     pool: int,
-    sequences: int = SEQUENCES,
-    length: int = LENGTH,
+    sequences: int = 12,
+    length: int = 64,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Survey:

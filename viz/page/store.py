@@ -16,12 +16,15 @@ from viz.page.notebook import NotebookPage, page_of
 from viz.seam.jobs import stored
 from viz.seam.jobs.background import Result
 
+# Not stored: what takes less than two seconds, checks, which are of this machine, and a trained model.
+NEVER = {"sweep_job", "patching_job", "heads_survey", "checks_job", "reward_model_start"}
+
 
 def main(chosen: list[str]) -> None:
     """Measure and store; print the seconds and the bytes of each."""
     page = page_of(load_model(stored.MODEL), FIRST)
     stored.FOLDER.mkdir(exist_ok=True)
-    for job in chosen or filter(page.waits, page.jobs()):
+    for job in chosen or (each for each in page.jobs() if page.waits(each) and each not in NEVER):
         try:
             print(job, store(page, job), flush=True)
         except (PlaygroundError, TypeError) as error:

@@ -14,12 +14,12 @@ from model.loading.sources import WEIGHTS
 from model.tracing.divergence import PredictionDivergence
 from viz.page.examples import FIRST
 from viz.page.notebook import page_of
+from viz.page.store import NEVER
 from viz.seam.jobs import stored
 from viz.seam.jobs.background import Result
 from viz.views.tabs import TABS
 
-# What it would measure, a conversation, is not on the default page; what it trains takes minutes and is a model.
-WAITING = {"turns_job", "reward_model_start"}
+WAITING = {"turns_job"} | NEVER  # the first measures a conversation, which is not on the default page
 
 
 @pytest.fixture(scope="module")

@@ -157,13 +157,6 @@ def measure_patch(scene: Scene, settings: Settings, results: Mapping[str, Any], 
     return patch(clean, corrupted, target.target, settings.site, progress)
 
 
-def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the forward passes and the tokens read; each pass starts at the patched layer, so it counts as half."""
-    places = scene.model.config.n_head if settings.by == "head" else len(scene.tokens)
-    runs = scene.model.config.n_layer * places / 2
-    return runs, runs * len(scene.tokens)
-
-
 def _runs(scene: Scene, settings: Settings) -> tuple[Trace, Trace]:
     """Return run A and run B."""
     request = settings.run_b
@@ -198,7 +191,6 @@ MEASURES = (
         uses=("other", "target"),
         beside=run_b.beside,
         question=question_of,
-        cost=cost,
     ),
     OFFERED,
 )

@@ -88,14 +88,8 @@ def measure_sweep(scene: Scene, question: Settings, results: Mapping[str, Any], 
     return Swept(metric(scene.trace, target), sweep(scene.trace, question.how, target, progress))
 
 
-def cost(scene: Scene, question: Settings) -> tuple[float, float]:
-    """Estimate the forward passes, one per head, and the tokens read."""
-    runs = scene.model.config.n_layer * scene.model.config.n_head
-    return runs, runs * len(scene.tokens)
-
-
 MEASURES = (
     Measure("target", measure_target, ("plain",), _NAMES, question=question_of),
-    Measure("sweep", measure_sweep, ("run",), _NAMES, slow=True, question=sweep_question, uses=("target",), cost=cost),
+    Measure("sweep", measure_sweep, ("run",), _NAMES, slow=True, question=sweep_question, uses=("target",)),
     OFFERED,
 )

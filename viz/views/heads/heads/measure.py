@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from model.attention.circuits import composition, copying
-from model.attention.surveys import LENGTH, SENTENCES, SEQUENCES, Survey, labels, random_survey, sentence_survey
+from model.attention.surveys import SENTENCES, Survey, labels, random_survey, sentence_survey
 from model.progress import Progress
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
@@ -61,12 +61,6 @@ def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
     return Surveyed(repeated, natural, named(labels(repeated, LEAST)), copying(lm.model))
 
 
-def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the forward passes over both probe sets, and the tokens read: random sequences twice, once shuffled."""
-    runs = 2 * SEQUENCES + len(SENTENCES)
-    return runs, runs * LENGTH
-
-
 def wiring(scene: Scene, settings: Settings) -> Wiring:
     """Compute the composition scores between the main head and the others."""
     scores = composition(scene.model.model, *scene.head)
@@ -75,7 +69,7 @@ def wiring(scene: Scene, settings: Settings) -> Wiring:
 
 # PROMPT is not kept because the trace caches its metrics. WIRING is kept: it takes about a second for a large model.
 PROMPT = Measure("prompt", prompt, depends=(), settings=("source",), question=run_of, locks=False, keep=False)
-SURVEY = Measure("survey", survey, depends=("model",), slow=True, cost=cost)
+SURVEY = Measure("survey", survey, depends=("model",), slow=True)
 WIRING = Measure("wiring", wiring, depends=("model", "head"))
 
 

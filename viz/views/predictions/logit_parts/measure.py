@@ -17,7 +17,7 @@ from model.predictions.attribution import (
     components,
     promoted,
 )
-from model.predictions.gradients import Gradients, affordable, forwards, gradients
+from model.predictions.gradients import Gradients, affordable, gradients
 from model.progress import Progress
 from viz.charts.distribution import likeliest
 from viz.seam.scene import Scene
@@ -125,12 +125,6 @@ def measure_gradients(scene: Scene, settings: Settings, results: Mapping[str, An
         raise InputError(scene.words["logit_parts.no_target"])
     limit = affordable(watched.position + 1)
     return gradients(scene.trace, watched.position, watched.token, watched.distractor, limit, progress)
-
-
-def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the cost of the gradients: forward passes, and the tokens they read in all."""
-    runs = forwards(affordable(scene.position + 1))
-    return runs, runs * (scene.position + 1)
 
 
 def inside_of(sent: object, scene: Scene) -> int | None:
