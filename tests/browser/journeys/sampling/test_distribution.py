@@ -71,7 +71,7 @@ def test_steps_move_the_numbers_and_the_table_holds_every_token(open_page, lm):
     page.locator(".pg-chip").nth(at).click()
     for name, run in before.items():
         changed(page, name, run)
-    expect(part(page, "distribution_facts")).to_contain_text("which step 2 · Top-k 40 removes")
+    expect(part(page, "distribution_facts")).to_contain_text("step 2 · Top-k 40 removes it")
     # A slider moves, and what is drawn are the numbers of the model code.
     now, drawn = runs(page), bars(page)
     slider = page.get_by_role("slider", name="Temperature")
