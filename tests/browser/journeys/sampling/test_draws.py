@@ -82,6 +82,8 @@ def test_one_number_picks_one_token(open_page, lm):
 
 def test_the_cache_is_measured_on_a_narrow_dark_chinese_page(open_page, lm):
     page = open_page("?lang=zh&__theme=dark", viewport={"width": 390, "height": 844})
+    page.locator("#prompt textarea").fill("The dog sat on the mat because it was tired")  # without a stored result
+    expect(page.locator("#pg-tokens .pg-chip").nth(1)).to_have_text("·dog", timeout=SOON)
     open_tab(page, "采样")
     page.get_by_role("tab", name="KV 缓存").click()
     result = page.locator(".pg-cache-result")
