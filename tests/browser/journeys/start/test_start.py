@@ -104,7 +104,7 @@ def test_the_way_shows_what_each_part_adds_and_leads_to_its_view(open_page, lm):
     weights = run.pattern(7, 0)[9]
     shown_weights = reads.locator(".pg-way-token span").all_inner_texts()
     strongest = int(weights.argmax())
-    assert float(shown_weights[strongest].split()[0]) == pytest.approx(100 * weights[strongest], rel=0.01)
+    assert float(shown_weights[strongest].rstrip("%")) == pytest.approx(100 * weights[strongest], rel=0.01)
     # Another token is followed, and what would come after it is shown.
     reads.locator(".pg-way-token").nth(4).click()
     expect(page.locator(NEXT)).to_contain_text("after “·the” at position 4")
