@@ -81,7 +81,7 @@ def test_a_replica_on_a_gpu_reserves_its_own_and_says_what_its_machine_lacks(clu
     local = dataclasses.replace(save_tiny(tmp_path), model_id="of_a_gpu")
     options = Options(model=local.model_id, local=local, memory_mb=64, device="cuda")
     one, two = (Playground(options, cluster.Cluster(options, gpus=n)) for n in (1, 2))
-    with pytest.raises(InputError, match="fewer GPUs than a replica") as caught:
+    with pytest.raises(InputError, match="fewer GPUs than one replica") as caught:
         two.load(local.model_id)
     assert caught.value.got == "1 < 2" and not two.engine.status()
     if "cuda" in available():

@@ -261,7 +261,7 @@ def test_pairs_without_texts_are_refused(setting, pairs):
 def test_a_reward_that_never_differs_makes_no_pairs(setting):
     model, work = setting
     flat = dataclasses.replace(work, reward=lambda answers: np.ones(len(answers.texts)))
-    with pytest.raises(InputError, match="different rewards"):
+    with pytest.raises(InputError, match="the same reward"):
         by_reward(model, flat, course("dpo", pairs=4))
     broken = dataclasses.replace(work, reward=lambda answers: np.full(len(answers.texts), np.nan))
     with pytest.raises(InputError, match="finite"):
