@@ -98,7 +98,7 @@ class Comparison:
 
     @property
     def is_error(self) -> bool:
-        """Whether lower is better: the score of `regression` is a squared error."""
+        """True if a lower score is better, as for the squared error of `regression`."""
         return self.trial.task == "regression"
 
 

@@ -46,7 +46,7 @@ class Gradients:
 
     @property
     def moved(self) -> float:
-        """What the integrated gradients should add up to: f(x) - f(baseline)."""
+        """The expected sum of the integrated gradients: f(x) - f(baseline)."""
         return self.value - self.baseline
 
     @property

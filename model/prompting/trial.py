@@ -84,7 +84,7 @@ class VariantRow:
 
     @property
     def right(self) -> tuple[bool, ...]:
-        """Whether each answer is correct, one entry per question."""
+        """One entry per question: True if its answer is correct."""
         return tuple(each.right for each in self.answers)
 
     @property

@@ -79,11 +79,15 @@ class NotebookPage:
 
     def run(self, job: str, progress: Progress = silent, **settings: Mapping[str, object]) -> object:
         """Run a slow measure, named by the part that contains its button, and return the result."""
+        return self.result(job, progress, **settings).value
+
+    def result(self, job: str, progress: Progress = silent, **settings: Mapping[str, object]) -> Result:
+        """Run a slow measure and return the result with the seconds that it took."""
         planned = self.planned(job, **settings)
         started = time.perf_counter()
         value = planned.work(progress)
         result = Result(value, time.perf_counter() - started)
-        return self.playground.results.get(planned.key, lambda: result).value
+        return self.playground.results.get(planned.key, lambda: result)
 
     def planned(self, job: str, **settings: Mapping[str, object]) -> BackgroundJob:
         """Return a slow measure as a job that has not started. Raises InputError for an unknown name."""

@@ -3,8 +3,8 @@
 Measures that start automatically are left out. Names of jobs as arguments limit the work to these.
 """
 
+import dataclasses
 import sys
-import time
 
 import torch
 
@@ -14,7 +14,6 @@ from model.loading.sources import WEIGHTS
 from viz.page.examples import FIRST
 from viz.page.notebook import NotebookPage, page_of
 from viz.seam.jobs import stored
-from viz.seam.jobs.background import Result
 
 # Not stored: what takes less than two seconds, checks, which are of this machine, and a trained model.
 NEVER = {"sweep_job", "patching_job", "heads_survey", "checks_job", "reward_model_start"}
@@ -33,15 +32,13 @@ def main(chosen: list[str]) -> None:
 
 def store(page: NotebookPage, job: str) -> str:
     """Measure one job, store its result, and describe it."""
-    planned = page.planned(job)
-    started = time.perf_counter()
-    value = planned.work(lambda *_: None)
-    seconds = time.perf_counter() - started
-    page.playground.results.put(planned.key, Result(value, seconds, at=stored.AT))
+    result = dataclasses.replace(page.result(job), at=stored.AT)
+    key = page.planned(job).key
+    page.playground.results.put(key, result)  # results that build on it refer to its time
     weights = stored.digest(WEIGHTS / stored.MODEL / "model.safetensors")
     threads = torch.get_num_threads()
-    size = stored.write(planned.key, value, job=job, seconds=seconds, threads=threads, weights=weights)
-    return f"{seconds:.1f} s, {size:,} bytes"
+    size = stored.write(key, result.value, job=job, seconds=result.seconds, threads=threads, weights=weights)
+    return f"{result.seconds:.1f} s, {size:,} bytes"
 
 
 if __name__ == "__main__":

@@ -3,12 +3,8 @@
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
-import pandas as pd
 
 from model.errors import InputError, PlaygroundError
 from model.loading.sources import available
@@ -16,6 +12,7 @@ from model.progress import Progress
 from viz.numbers import number
 from viz.seam.jobs import background
 from viz.seam.jobs.at_once import starts_itself
+from viz.seam.jobs.result_size import nbytes_of
 from viz.seam.jobs.stored import MODEL, stored
 from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
@@ -206,25 +203,6 @@ def _paces(needed: list[MeasureTask]) -> dict[str, float]:
     return paces
 
 
-def nbytes_of(value: object) -> int:
-    """Return the approximate size of a result in bytes, at least the minimum counted for any result."""
-    return max(_nbytes(value), background.Result.nbytes)
-
-
-def _nbytes(value: object) -> int:
-    if isinstance(value, np.ndarray):
-        return value.nbytes
-    if isinstance(value, pd.DataFrame):
-        return int(value.memory_usage(deep=True).sum())
-    if isinstance(value, Mapping):
-        return sum(_nbytes(each) for each in value.values())
-    if isinstance(value, list | tuple):
-        return 8 * len(value) if len(value) > 64 and isinstance(value[0], int | float) else sum(map(_nbytes, value))
-    if is_dataclass(value):
-        return sum(_nbytes(getattr(value, each.name)) for each in fields(value))
-    return 8
-
-
 # --- drawing -----------------------------------------------------------------------------------------------
 
 
@@ -372,8 +350,8 @@ def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool
         return background.button(start, seen.all_words, None) | {"state": "done", "text": hint["text"]}
     shown = background.button(start, seen.all_words, result, hint.get("text", ""))
     if result and result.threads:
-        told = seen.all_words["job.stored"].format(threads=result.threads, seconds=number(result.seconds, 2))
-        shown |= {"again": start, "text": joined([told, hint.get("text", "")])}
+        taken = seen.all_words["job.stored"].format(threads=result.threads, seconds=number(result.seconds, 2))
+        shown |= {"again": start, "text": joined([taken, hint.get("text", "")])}
     elif part.again and result:
         shown |= {"again": seen.all_words["job.again"]}
     return shown | {"auto": True} if auto else shown

@@ -36,7 +36,7 @@ class Tab:
 
     @property
     def is_single(self) -> bool:
-        """Whether the tab consists of a single view."""
+        """True if the tab consists of a single view."""
         return [view.key for view in self.views] == [self.key]
 
     @property

@@ -36,7 +36,7 @@ class DistantTrace:
 
     @property
     def is_here(self) -> bool:
-        """Whether the prompt has been run in this process."""
+        """True if the prompt has been run in this process."""
         return self._made is not None
 
     @property

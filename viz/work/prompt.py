@@ -32,7 +32,7 @@ class Prompt:
 
     @property
     def answer(self) -> bool:
-        """Whether the conversation ends at a point where the model should answer."""
+        """True if the conversation ends at a point where the model should answer."""
         return bool(self.turns) and self.turns[-1] == ("assistant", "")
 
     @property

@@ -36,7 +36,7 @@ class Way:
 
     @property
     def drawn(self) -> bool:
-        """Whether the method depends on its seed."""
+        """True if the method depends on its seed."""
         return self.method == "performer" or (self.method == "linformer" and self.projection == "random")
 
 

@@ -1,7 +1,7 @@
 """Stored results of slow measures, so that their views show something before a visitor presses the button.
 
-`python -m viz.seam.jobs.store` measures every slow measure of the default model and prompt and writes one file per
-measure. A file is used while its key, the question with its model and prompt, is the one on the page.
+`python -m viz.page.store` runs the slow measures of the default model and prompt and writes one file per result. The
+name of a file is a digest of its question, with model and prompt, so it is used only for that question.
 """
 
 import base64
@@ -43,7 +43,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def about(name: str) -> dict:
+def content_of(name: str) -> dict:
     """Return the content of a stored file."""
     return json.loads(gzip.decompress((FOLDER / name).read_bytes()))
 
@@ -56,7 +56,7 @@ def stored(key: Hashable) -> Result | None:
 
 @functools.lru_cache(maxsize=64)
 def _read(name: str) -> Result:
-    content = about(name)
+    content = content_of(name)
     return Result(decode(content["value"]), content["seconds"], at=AT, threads=content["threads"])
 
 
@@ -103,23 +103,24 @@ def decode(value: Any) -> Any:
     """Convert JSON back to a result, the inverse of `encode`."""
     if not isinstance(value, list):
         return value
-    kind, *rest = value
+    kind, *items = value
     if kind == "float":
-        return float(rest[0])
+        return float(items[0])
     if kind == "tensor":
-        return torch.from_numpy(decode(rest[0]))
+        return torch.from_numpy(decode(items[0]))
     if kind == "array":
-        dtype, shape, data = rest
+        dtype, shape, data = items
         return np.frombuffer(base64.b64decode(data), np.dtype(dtype)).reshape(shape).copy()
     if kind == "frame":
-        levels, index, columns = map(decode, rest)
-        made = pd.MultiIndex.from_tuples(index, names=levels) if len(levels) > 1 else pd.Index(index, name=levels[0])
-        return pd.DataFrame(columns, index=made)
+        levels, rows, columns = map(decode, items)
+        index = pd.MultiIndex.from_tuples(rows, names=levels) if len(levels) > 1 else pd.Index(rows, name=levels[0])
+        return pd.DataFrame(columns, index=index)
     if kind in ("list", "tuple"):
-        return (list if kind == "list" else tuple)(map(decode, rest))
+        return (list if kind == "list" else tuple)(map(decode, items))
     if kind == "dict":
-        return {decode(key): decode(each) for key, each in rest}
-    module, name, fields = rest
-    if kind != "class" or not module.startswith(OURS):
+        return {decode(key): decode(each) for key, each in items}
+    module, name, fields = items
+    cls = getattr(importlib.import_module(module), name) if module.startswith(OURS) else None
+    if kind != "class" or not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise TypeError(f"{module}.{name} cannot be read")
-    return getattr(importlib.import_module(module), name)(**{each: decode(of) for each, of in fields.items()})
+    return cls(**{each: decode(of) for each, of in fields.items()})

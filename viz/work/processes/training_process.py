@@ -184,12 +184,12 @@ class LiveRun:
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended."""
+        """True if the run has ended."""
         return self.state in ENDS
 
     @property
     def left_a_model(self) -> bool:
-        """Whether the run has ended with a model; a run that only selected among texts has no model.
+        """True if the run has ended with a model; a run that only selected among texts has no model.
 
         A failed run has the model that was last saved during the run.
         """

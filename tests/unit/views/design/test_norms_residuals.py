@@ -19,6 +19,7 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
+from viz.seam.jobs.result_size import nbytes_of
 from viz.seam.view import Seen
 from viz.views.design.norms_residuals import first_steps
 from viz.views.design.norms_residuals import view as norms_residuals
@@ -268,4 +269,4 @@ def test_endpoints_give_the_numbers_of_the_view(playground):
 
 def test_results_are_small():
     result = dataclasses.replace(trained(), norms=np.zeros((5, 200, 16)))
-    assert panels.nbytes_of(result) < 1 << 20
+    assert nbytes_of(result) < 1 << 20

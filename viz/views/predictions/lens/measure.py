@@ -26,7 +26,7 @@ _MOST_COLUMNS = 64
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a model has the lens, and the quality of the lens on held-out text."""
+    """The availability of the lens for a model, and its quality on held-out text."""
 
     missing: bool
     kl: Mapping[str, float] | None = None  # mean KL to the final prediction in nats, for `plain` and `tuned`

@@ -8,7 +8,7 @@ from model.prompting.question_sets import QuestionSet, keys, question_set
 from model.prompting.trial import SCORES, AccuracyCurve, Variant, VariantRow, answered, curve
 from viz.numbers import whole
 from viz.seam.jobs import background
-from viz.seam.panels import nbytes_of
+from viz.seam.jobs.result_size import nbytes_of
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Range, Settings, Text
 
