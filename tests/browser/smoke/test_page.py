@@ -214,7 +214,7 @@ def test_long_prompt_pools_and_resolves_on_zoom(page, lm):
     assert 256 < T < 512
     type_prompt(page, prompt)
     expect(chips(page)).to_have_count(T)
-    expect(page.locator("#pg-map_plot")).to_contain_text("largest weight of 2 × 2 tokens")
+    expect(page.locator("#pg-map_plot")).to_contain_text("largest of 2 × 2 weights")
     shows(page, 5, 0)
     page.evaluate(
         "() => Plotly.relayout(document.querySelector('.pg-chart'),"

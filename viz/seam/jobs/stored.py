@@ -9,8 +9,8 @@ import dataclasses
 import functools
 import gzip
 import hashlib
-import importlib
 import json
+import sys
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def decode(value: Any) -> Any:
     if kind == "dict":
         return {decode(key): decode(each) for key, each in items}
     module, name, fields = items
-    cls = getattr(importlib.import_module(module), name) if module.startswith(OURS) else None
+    cls = getattr(sys.modules.get(module), name, None) if module.startswith(OURS) else None  # imported by its view
     if kind != "class" or not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise TypeError(f"{module}.{name} cannot be read")
     return cls(**{each: decode(of) for each, of in fields.items()})

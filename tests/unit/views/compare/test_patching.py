@@ -261,7 +261,7 @@ def test_the_run_without_edits_can_be_patched_with(playground):
 def test_a_map_of_too_many_places_is_refused(playground, monkeypatch):
     monkeypatch.setattr(measure, "MOST_PLACES", 12)
     parts = drawn(playground, "abcab", {"prompt": "axcab"}, "patching")
-    assert parts["patching_job"]["state"] == "unready" and "at most 4 tokens" in parts["patching_job"]["text"]
+    assert parts["patching_job"]["state"] == "unready" and "the limit is 4 tokens" in parts["patching_job"]["text"]
 
 
 @pytest.mark.parametrize("value", [None, 3, [], {"site": "resid_post", "into": 4, "by": "layer", "where": [2]}])

@@ -341,7 +341,7 @@ def test_weight_errors(playground):
     assert rows["int4-32"]["relative"] == weight_error(weight, *stored(weight, FORMATS["int4-32"])).relative
     assert rows["int4-32"]["bytes"] == total_bytes(model.model, FORMATS["int4-32"])[0]
     assert rows["float32"]["snr"] is None and "TQ1_0" not in rows
-    with pytest.raises(Exception, match="names"):
+    with pytest.raises(Exception, match="unknown value"):
         formats.weight_errors(playground, model, 0, "gate")
     with pytest.raises(Exception, match="layer"):
         formats.weight_errors(playground, model, 9)

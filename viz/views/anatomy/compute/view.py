@@ -54,12 +54,12 @@ def curve(seen: Seen) -> Payload:
     words, result = seen.here, seen.result
     subject, shown, x = result.subject, result.shown, result.x
     bands = [FlopsBand(key, words[key], result.groups[key]) for key in COLORS]
-    reading = "Reading(1, T)" if shown == "step" else f"prompt(T, {'T' if result.every else 1})"
+    reading = "PassSize(1, T)" if shown == "step" else f"prompt(T, {'T' if result.every else 1})"
     lines = [
         f"[by_group(operations(config, {reading})) for T in {x[:3]} + {x[-1:]}]",
         "crossing(config, 'projections'), crossing(config, 'layer')",
     ]
-    imports = ["from model.anatomy.flops import Reading, by_group, crossing, operations, prompt"]
+    imports = ["from model.anatomy.flops import PassSize, by_group, crossing, operations, prompt"]
     named = words.plain() | {"axis": words[f"axis_{shown}"]}
     return {
         "figure": work_figure(x, bands, _marks(result, words, seen.settings.tokens), shown != "lines", named),

@@ -75,7 +75,7 @@ def _python(seen: Seen, line: str) -> str:
         pairs_line = f"pairs = pairs_by_rule(lm, PROMPTS, parse_rules({chosen.rule!r}), {ask!r}).pairs"
     imports = [
         "from pathlib import Path",
-        "from model.alignment.preferences import PROMPTS, Ask, pairs_by_rule, read_pairs, split",
+        "from model.alignment.preferences import PROMPTS, PairSettings, pairs_by_rule, read_pairs, split",
         "from model.alignment.reward_model import RewardRecipe, calibration, train",
         "from model.alignment.reward_reading import change_words",
         "from model.alignment.rewards import parse_rules",
