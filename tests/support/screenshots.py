@@ -59,9 +59,6 @@ def attention_map(page) -> Box:
 def sampling(page) -> Box:
     """Show four strategies side by side, with one token of the last one explained."""
     open_view(page, "Sampling", "side_by_side", "side_by_side_texts")
-    page.get_by_label("New tokens").fill("40")
-    page.wait_for_timeout(600)
-    page.locator("#pg-side_by_side_texts [data-name=start]").click()
     page.wait_for_function(
         "() => document.querySelector('#pg-side_by_side_texts [data-part]').dataset.over", timeout=LATE
     )

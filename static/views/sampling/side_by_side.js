@@ -2,10 +2,12 @@
 // side_by_side_row.js a row, side_by_side_token.js a token, and side_by_side_tree.js everything below the rows.
 import { el, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { pageState } from "../../page/state.js";
 import { onTheme } from "../../page/theme.js";
 import { colorChoices, paintChatPrompt, runBar, runStatus } from "./side_by_side_bar.js";
 import { forked, hueOf, painter, rowView } from "./side_by_side_row.js";
 import {
+  ask,
   bits,
   branch,
   changed,
@@ -26,6 +28,8 @@ import {
   text,
 } from "./side_by_side_state.js";
 import { partsBeside } from "./side_by_side_tree.js";
+
+const PAUSE = 400; // milliseconds before the first texts start by themselves
 
 const api = {
   payload: () => state.payload,
@@ -148,7 +152,13 @@ define("race", (root) => {
     status = runStatus(),
     choices = colorChoices({ recolor: () => recolor(), update: () => update() });
   let parts = null,
+    itself = 0, // timer of the first texts, which a small model writes without a click
     due = null;
+  // Wait briefly: a link may change the settings first.
+  const begin = () => {
+    if (pageState.restoring) itself = setTimeout(begin, PAUSE);
+    else if (root.offsetParent && !state.rows.size && !going()) ask("start");
+  };
   bar.append(buttons.node, status.node);
   grid.append(rows.node, side);
   root.append(bar, status.problem, notes, choices.node, chat, grid, below);
@@ -206,5 +216,7 @@ define("race", (root) => {
     arrange();
     paint("rows");
     root.dataset.run = next.key;
+    clearTimeout(itself);
+    if (next.auto) itself = setTimeout(begin, PAUSE);
   };
 });

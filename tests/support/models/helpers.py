@@ -4,6 +4,7 @@ import asyncio
 import base64
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -177,6 +178,6 @@ def serving(lm: LanguageModel, options=None):
     """A server (viz.work.playground.Playground) whose only model is `lm`, under the id "tiny"."""
     from viz.work.playground import Options, Playground
 
-    ours = Playground(options or Options(model="tiny", max_tokens=40))
+    ours = Playground(replace(options or Options(model="tiny", max_tokens=40), examples=False))
     ours.models.get("tiny", lambda: lm)
     return ours

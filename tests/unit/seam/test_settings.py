@@ -8,7 +8,8 @@ from viz.seam.tasks import MeasureTask
 from viz.seam.view import Measure, View
 from viz.words import Words
 
-WORDS = Words({f"v.settings.{key}": key for key in ("kind", "kind_a", "kind_b", "size", "size_1")}, "v.settings")
+NAMES = {f"v.settings.{key}": key for key in ("kind", "kind_a", "kind_b", "size", "size_1")}
+WORDS = Words(NAMES | {"form.help": "What?"}, "v.settings")
 
 
 def kinds(scene):

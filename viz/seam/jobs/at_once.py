@@ -2,6 +2,7 @@
 empty.
 """
 
+from viz.seam.scene import Scene
 from viz.seam.tasks import MeasureTask
 
 MOST_SECONDS = 2.0  # maximum estimated duration of a measure that starts without a click
@@ -14,14 +15,16 @@ def starts_itself(question: MeasureTask) -> bool:
 
     Always False on a shared server, where visitors would start each other's measures.
     """
-    if question.measure.cost is None or question.scene.playground.options.public:
-        return False
-    return seconds(question) <= MOST_SECONDS
+    cost = question.measure.cost
+    return cost is not None and is_quick(question.scene, *cost(question.scene, question.resolved))
 
 
-def seconds(question: MeasureTask) -> float:
-    """Estimate a measure's time from its cost: two operations per weight and token, and a fixed time per layer."""
-    assert question.measure.cost
-    runs, tokens = question.measure.cost(question.scene, question.resolved)
-    model = question.scene.model
+def is_quick(scene: Scene, runs: float, tokens: float) -> bool:
+    """Return whether work of this cost may start without a click: it takes little time on a server of one's own."""
+    return not scene.playground.options.public and seconds(scene, runs, tokens) <= MOST_SECONDS
+
+
+def seconds(scene: Scene, runs: float, tokens: float) -> float:
+    """Estimate the time of work from its cost: two operations per weight and token, and a fixed time per layer."""
+    model = scene.model
     return runs * model.config.n_layer * PER_LAYER + 2 * model.n_params * tokens / PER_SECOND

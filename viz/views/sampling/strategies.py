@@ -22,6 +22,7 @@ from viz.work.limits import check_writing
 from viz.work.prompt import Prompt, python_of, read
 
 DEFAULT = ("greedy", "temperature", "top_k", "top_p")  # the initial cards, as keys of STRATEGIES
+NEW_TOKENS = 60  # default number of generated tokens
 MOST_NAME = 40  # maximum number of characters of a name
 MOST_TOKENS = 512  # maximum number of tokens generated per strategy
 MOST_SEED = 999_999
@@ -34,7 +35,7 @@ MOST_MEMORY = 4096  # maximum number of keys in a bounded cache
 class Common:
     """The settings that all strategies share."""
 
-    tokens: int = 60  # maximum number of generated tokens
+    tokens: int = NEW_TOKENS  # maximum number of generated tokens
     seed: int = 0
     shared: bool = True  # whether all strategies use the same random number at each step
     stop: tuple[str, ...] = ()  # strings that end the generation

@@ -51,7 +51,6 @@ def test_what_is_typed_while_a_text_is_written_is_shown_before_the_text_ends(ope
     open_tab(page, "Sampling")
     page.get_by_role("tab", name="Side by side").click()
     race, chips = page.locator("#pg-side_by_side_texts [data-part]"), page.locator("#pg-tokens .pg-chip")
-    page.locator("#pg-side_by_side_texts [data-run] [data-name=start]").click()
     page.wait_for_function("() => document.querySelector('.pg-race-row .pg-reading-token')", timeout=SOON)
     # Whether the texts can still be stopped at the moment in which the new prompt's tokens are there.
     page.evaluate("""() => {

@@ -19,7 +19,7 @@ START_AND_STOP = """() => new Promise((done) => {
         find("stop").click();
         done();
     };
-    find("start").click();
+    find("start_again").click();
     look();
 })"""
 
@@ -53,7 +53,6 @@ def chips(row):
 
 def test_four_strategies_write_and_one_token_is_changed(open_page, lm):
     page = open_race(open_page)
-    press(page, "start")
     first = over(page)
     expect(rows(page)).to_have_count(4)
     texts = written(lm.generate(PROMPT, FOUR, 60, 0), 4)
@@ -101,8 +100,9 @@ def test_four_strategies_write_and_one_token_is_changed(open_page, lm):
 def test_stopping_and_going_on_and_another_prompt(open_page, lm):
     page = open_race(open_page, viewport={"width": 390, "height": 844})
     page.get_by_label("New tokens").fill("400")
+    written_at_once = over(page)
     page.evaluate(START_AND_STOP)  # at once, perhaps before the server has begun
-    first = over(page)
+    first = over(page, written_at_once)
     count = chips(rows(page).first).count()
     expect(page.locator(".pg-race-line")).to_contain_text(f"stopped after {count} step")
     page.get_by_label("New tokens").fill("3")
@@ -124,7 +124,6 @@ def test_stopping_and_going_on_and_another_prompt(open_page, lm):
 
 def test_a_written_text_becomes_the_prompt_with_its_beginning_marked(open_page, lm):
     page = open_race(open_page)
-    press(page, "start")
     over(page)
     row = rows(page).first
     text = next(iter(written(lm.generate(PROMPT, FOUR, 60, 0), 4)))

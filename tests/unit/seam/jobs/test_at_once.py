@@ -29,8 +29,8 @@ def asked(measure, scene):
 
 
 def test_time_is_that_of_the_blocks_and_of_the_weights():
-    assert seconds(asked(measure(7, 0), scene_of(n_layer=10))) == pytest.approx(70 * PER_LAYER)
-    assert seconds(asked(measure(0, 50), scene_of(n_params=3000))) == pytest.approx(300_000 / PER_SECOND)
+    assert seconds(scene_of(n_layer=10), 7, 0) == pytest.approx(70 * PER_LAYER)
+    assert seconds(scene_of(n_params=3000), 0, 50) == pytest.approx(300_000 / PER_SECOND)
 
 
 def test_what_is_quick_starts_by_itself_and_on_a_larger_model_it_does_not():
@@ -47,7 +47,7 @@ def test_a_button_says_so(playground):
     views = [view for tab in TABS for view in tab.views if any(each.cost for each in view.measures)]
     assert len(views) >= 5
     for view in views:
-        if view.key == "turns":  # of a conversation only: see its own test
+        if view.key in ("turns", "patching"):  # of a conversation, of two runs: see their own tests
             continue
         tab = next(tab.key for tab in TABS if view in tab.views)
         names = [name for name, part in view.parts.items() if part.job and view.measure(part.job).cost]
@@ -55,4 +55,4 @@ def test_a_button_says_so(playground):
         assert names and all((parts[name]["state"], parts[name].get("auto")) == ("idle", True) for name in names), (
             view.key
         )
-    assert "auto" not in drawn(playground, "effects", "sweep")["job"]  # a measure without a cost waits for a click
+    assert "auto" not in drawn(playground, "checks", "checks")["job"]  # a measure without a cost waits for a click

@@ -10,12 +10,14 @@ from model.kernels import ready
 from model.records import RunKey
 from model.sampling.warps import WARPS
 from viz.numbers import nats, percent, size
+from viz.seam.jobs.at_once import is_quick
 from viz.seam.jobs.background import LOOK_EVERY, waiting
 from viz.seam.programs.arguments import Within
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import most_seconds, named
 from viz.seam.scene import Scene, run_id
-from viz.seam.view import Custom, Event, Payload, Seen, Stream, View, Visit
+from viz.seam.settings import Settings
+from viz.seam.view import Custom, Event, Measure, Payload, Seen, Stream, View, Visit
 from viz.views.sampling import strategies as cards
 from viz.views.sampling.side_by_side.figures import blank_figure, scales
 from viz.views.sampling.side_by_side.python_lines import lines
@@ -48,12 +50,19 @@ def texts(seen: Seen) -> Payload:
     shown = {"view": seen.words["view"], "plot": section(seen.all_words, "plot")}
     return {
         "key": key,
+        "auto": seen.results["quick"],
         "model": facts.model_id,
         "edited": bool(facts.edits),
         "scales": scales(seen.result.vocabulary),
         "blank": blank_figure(seen.here),
         "words": seen.here.plain() | shown,
     }
+
+
+def measure_quick(scene: Scene, settings: Settings) -> bool:
+    """Return whether the default strategies may start without a click: they write few tokens on a small model."""
+    rows, tokens = len(cards.DEFAULT), cards.NEW_TOKENS
+    return is_quick(scene, rows * tokens, rows * tokens)
 
 
 # --- messages to the page -------------------------------------------------------------------------
@@ -262,9 +271,9 @@ FEED = Stream(
 )
 VIEW = View(
     "side_by_side",
-    measures=(cards.OFFER,),
+    measures=(cards.OFFER, Measure("quick", measure_quick, depends=("model",), locks=False)),
     layout=("strategies", "texts"),
-    parts={"strategies": cards.PART, "texts": Custom("race", texts, of="offer", depends=("plain",))},
+    parts={"strategies": cards.PART, "texts": Custom("race", texts, of=("offer", "quick"), depends=("plain",))},
     streams=(FEED,),
     api=(Endpoint(generate, reads="plain run", long=True),),
 )
