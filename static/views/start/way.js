@@ -14,6 +14,8 @@ import { titled } from "../../parts/titled.js";
 import { player } from "./player.js";
 import { wires } from "./wires.js";
 
+const DENSE = 16; // number of layers above which the rows are as low as their text
+
 // Build a heading that opens the view of the content below it.
 function heading(text, tab, view) {
   const node = el("button", "pg-way-heading", text, { type: "button" });
@@ -118,7 +120,7 @@ function answerRow({ words, answer, stream }) {
 function blocksTable(payload) {
   const { words, blocks, stream } = payload,
     n = blocks[0].heads.length,
-    table = el("div", "pg-way-blocks");
+    table = el("div", blocks.length > DENSE ? "pg-way-blocks pg-way-dense" : "pg-way-blocks");
   table.style.setProperty("--pg-heads", n);
   table.style.setProperty("--pg-count", blocks.length);
   table.append(

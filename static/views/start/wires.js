@@ -53,19 +53,20 @@ export function wires(picture) {
       label = boxOf(picture.querySelectorAll(".pg-way-layer")[at]),
       blocks = boxOf(picture.querySelector(".pg-way-blocks")),
       narrow = tokens[0].right > blocks.left,
-      gate = { x: label.right - 14, y: label.y },
+      gate = { x: label.right - 20, y: label.y },
+      widest = narrow ? 4 : WIDEST,
       under = head.bottom + 2;
     lines = [];
     x = places[0].x;
     stops = places.map((place, n) => (n === places.length - 1 ? place.bottom - 7 : place.y));
     const reads = read.map(({ share, index }, n) =>
       grow(route(tokens[n], gate, blocks, narrow), "pg-way-wire", 1, at + 1.5, {
-        "stroke-width": round(0.75 + WIDEST * share),
+        "stroke-width": round(0.75 + widest * share),
         "stroke-opacity": round(0.2 + 0.8 * share),
         "data-index": index,
       }),
     );
-    const into = `M${round(gate.x)} ${round(gate.y)}C${round(gate.x + 8)} ${round(gate.y)} ${round(gate.x)} ${round(under)} ${round(gate.x + 16)} ${round(under)}H${round(head.x)}`,
+    const into = `M${round(gate.x)} ${round(gate.y)}C${round(gate.x + 8)} ${round(gate.y)} ${round(gate.x)} ${round(under)} ${round(gate.x + 20)} ${round(under)}H${round(head.x)}`,
       own = tokens[read.findIndex(({ index }) => index === position)],
       start = { x: blocks.left + (narrow ? 12 : 0), y: places[0].bottom + 1 };
     entry = grow(`${route(own, start, blocks, narrow)}H${round(x)}V${round(stops[0])}`, "pg-way-entry", 0, 1);

@@ -17,7 +17,6 @@ from viz.work.prompt import read
 
 TEMPERATURES = tuple(round(0.05 * n, 2) for n in range(41))  # 0, 0.05 .. 2
 TOP = 10  # number of most likely tokens shown
-MARKED = 3  # number of most likely tokens that are marked on the curve
 POINTS = 240  # maximum number of points of the curve
 MOST = 0.9  # fraction of the probability for which the tokens are counted
 
@@ -123,7 +122,7 @@ def measure_ranked(scene: Scene, settings: Settings) -> Ranked:
     shares = (shares / shares.sum())[order]
     ranks = np.unique(np.geomspace(1, len(order), POINTS).round().astype(np.int64))
     watched = [token for token in (scene.picked.target, scene.picked.distractor) if token is not None]
-    places = {int(token): n for n, token in enumerate(order[:MARKED])}
+    places = {int(token): n for n, token in enumerate(order[:TOP])}
     places |= {token: int(np.flatnonzero(order == token)[0]) for token in watched}
     marked = tuple((token, n + 1, float(shares[n]), token in watched) for token, n in places.items())
     most = 1 + int(np.searchsorted(shares.cumsum(), MOST))

@@ -21,6 +21,7 @@ from viz.views.start.start.measure import (
 from viz.words import plot_words
 
 SHOWN = 12  # maximum number of the head's key tokens that are listed
+ROUNDING = 1e-6  # a sum of biases below this is rounding: the model has no biases
 DEFAULT = TEMPERATURES.index(1.0)
 
 
@@ -138,7 +139,7 @@ def way(seen: Seen) -> Payload:
             embedding=signed(measured.embedding),
             heads=signed(float(measured.heads.sum())),
             mlps=signed(float(measured.mlps.sum())),
-            rest=signed(measured.biases),
+            rest=signed(measured.biases if abs(measured.biases) > ROUNDING else 0.0),
             logit=logit(measured.logit),
         ),
         "hues": [SIGNED[1], SIGNED[-2]],
