@@ -14,7 +14,7 @@ export function player(root, paint) {
   const node = el("div", "pg-way-player"),
     button = el("button", "pg-button pg-quiet pg-way-play", "", { type: "button" }),
     slider = el("input", "", "", { type: "range", min: 0, step: 0.01 }),
-    text = el("output", "pg-way-step");
+    text = el("span", "pg-way-step");
   node.append(button, slider, text);
   let steps = [],
     words = {},
@@ -61,7 +61,7 @@ export function player(root, paint) {
     frame = requestAnimationFrame(next);
     show();
   };
-  // While the picture plays, the space bar stops it, wherever the focus is but in a control of its own use for it.
+  // While the picture plays, the space bar stops it, unless the focus is in a control that uses the space bar itself.
   function onSpace(event) {
     if (
       event.key !== " " ||
