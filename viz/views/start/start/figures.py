@@ -33,7 +33,7 @@ def ranked_figure(
     shares = [share for *_, share in (*points, *watched)]
     low, last = math.log10(max(min(shares), LEAST)), points[-1][1]
     across = axis(words["rank"], powers(1, last) | {"range": [-0.06, math.log10(last) + 0.04]})
-    up = axis(words["share"], powers(10**low, 1, most=5) | {"range": [low - 0.2, math.log10(max(shares)) + 0.6]})
+    up = axis(words["share"], powers(10**low, 1, most=5) | {"range": [low - 0.2, math.log10(max(shares)) + 1]})
     names = [_label(*point, below=False) for point in marks if point[1] == 1]
     names += [_label(*point, below=True) for point in watched]
     more = {"hovermode": "closest", "showlegend": True, "legend": LEGEND, "annotations": names}
@@ -42,7 +42,11 @@ def ranked_figure(
 
 def _label(piece: str, rank: int, share: float, *, below: bool) -> dict[str, object]:
     """Write a token's name above its point, or below it."""
-    place = {"yanchor": "top", "yshift": -6} if below else {"xanchor": "left", "xshift": 8, "yanchor": "middle"}
+    place = (
+        {"yanchor": "top", "yshift": -6}
+        if below
+        else {"xanchor": "left", "xshift": -4, "yanchor": "bottom", "yshift": 4}
+    )
     at = {"x": math.log10(rank), "y": math.log10(max(share, LEAST))}
     return {"text": plotly_text(shorten(visible(piece), SHORT)), "showarrow": False, **at, **place}
 
