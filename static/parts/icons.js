@@ -23,9 +23,11 @@ const PATHS = {
   square: "M4.5 4.5h7v7h-7z",
   open: "M4 5.5h8L8 11z",
   shut: "M4 10.5h8L8 5z",
+  play: "M4.5 2.5L13 8l-8.5 5.5z",
+  pause: "M4 3h3v10H4zM9 3h3v10H9z",
 };
 const ROUND = { "stroke-linecap": "round", "stroke-linejoin": "round" };
-const SOLID = new Set(["square", "open", "shut"]);
+const SOLID = new Set(["square", "open", "shut", "play", "pause"]);
 
 export function icon(name) {
   const solid = SOLID.has(name),

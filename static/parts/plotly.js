@@ -1,10 +1,16 @@
 // Plotly, loaded when the first figure is drawn.
 import { el } from "../page/dom.js";
 
-let library = null;
+let library = null,
+  before = Promise.resolve();
 
-export function plotly() {
-  library ??= new Promise((resolve, reject) => {
+// Let a short animation end before the first figure is drawn: loading the library would make it stutter.
+export function plotlyAfter(ended) {
+  before = ended;
+}
+
+const load = () =>
+  new Promise((resolve, reject) => {
     const script = el("script", "", "", { src: "playground/plotly/plotly.min.js" });
     script.onload = () => resolve(window.Plotly);
     script.onerror = () => {
@@ -13,5 +19,8 @@ export function plotly() {
     };
     document.head.append(script);
   });
+
+export function plotly() {
+  library ??= before.then(load);
   return library;
 }

@@ -38,7 +38,9 @@ def open_view(page, tab: str, view: str = "", part: str = "") -> None:
 
 
 def start(page) -> Box:
-    """Show the next tokens and the model as a picture, as on an untouched page."""
+    """Show the next tokens and the model as a picture, as on an untouched page once the picture has ended."""
+    page.set_viewport_size({"width": WIDTH, "height": HEIGHT})  # the picture is as high as the window
+    page.locator("#pg-start_curve .js-plotly-plot .scatterlayer").wait_for(timeout=LATE)
     page.wait_for_timeout(700)
     return below(page, "body")
 

@@ -46,7 +46,7 @@ function tokenBars({ tokens, words, chat, room, before }) {
 function reason({ words, chat, room, u }, pick, T) {
   if (!room) return words.full;
   if (!pick.prompt) return pick.ends ? words.ends : chat ? words.chat : words.untypable;
-  return T ? fill(words.falls, { u: u.toFixed(4) }) : words.first_choice;
+  return T ? fill(words.falls, { u: u.toFixed(2), token: `“${pick.text}”` }) : words.first_choice;
 }
 
 // Build a button that generates tokens one after the other, each once the page shows the previous one. Any edit of the

@@ -164,7 +164,7 @@ def test_a_lesson_is_found_by_its_name_and_by_what_it_teaches_and_opens(open_pag
 def test_the_first_picture_is_on_the_first_screen_and_one_line_stays(open_page, width, height, frame):
     page = open_page("", ready=FIRST, viewport={"width": width, "height": height})
     assert page.locator("#pg-frame").bounding_box()["height"] <= frame
-    assert top(page, ".pg-start-bar") < 0.45 * height
+    assert top(page, ".pg-way-player") < 0.45 * height
     assert page.locator("[data-screen=start]").bounding_box()["width"] > 0.93 * width - 30  # the window is used
     open_tab(page, "Attention")
     page.locator("#pg-map_plot [data-run]").wait_for(timeout=SOON)

@@ -184,8 +184,8 @@ def test_the_report_holds_what_was_drawn(open_page, reader):
     ]
     shown = report.locator("h4").all_inner_texts()
     assert (
-        shown[:3] == ["The next token", "How the model gets there", "All heads"]
-        and shown[3].startswith("Head ")
+        shown[:4] == ["How the model gets there", "The next token", "All 8,192 tokens by rank", "All heads"]
+        and shown[4].startswith("Head ")
         and "The prompt, colored by how surprising it is" in shown
     )
     left = report.locator("section").last

@@ -102,7 +102,7 @@ def test_the_way_shows_what_each_part_adds_and_leads_to_its_view(open_page, lm):
     reads = page.locator("#pg-start_way .pg-way-tokens")
     expect(reads).to_contain_text("Head 7.0")
     weights = run.pattern(7, 0)[9]
-    shown_weights = reads.locator(".pg-way-token span").all_inner_texts()
+    shown_weights = reads.locator(".pg-way-share").all_inner_texts()
     strongest = int(weights.argmax())
     assert float(shown_weights[strongest].rstrip("%")) == pytest.approx(100 * weights[strongest], rel=0.01)
     # Another token is followed, and what would come after it is shown.

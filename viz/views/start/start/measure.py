@@ -17,6 +17,8 @@ from viz.work.prompt import read
 
 TEMPERATURES = tuple(round(0.05 * n, 2) for n in range(41))  # 0, 0.05 .. 2
 TOP = 10  # number of most likely tokens shown
+POINTS = 240  # maximum number of points of the curve
+MOST = 0.9  # fraction of the probability for which the tokens are counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,18 @@ class TokenPath:
     lengths: np.ndarray  # norm of the residual stream after the embedding and each block [L + 1]
     guesses: np.ndarray  # top token after each [L + 1]
     shares: np.ndarray  # probability of that token [L + 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """The distribution over the whole vocabulary in decreasing order, at ranks evenly spaced on a logarithmic axis."""
+
+    ranks: np.ndarray  # from 1 to the size of the vocabulary [P]
+    ids: np.ndarray  # the token at each rank [P]
+    shares: np.ndarray  # its probability, float64 [P]
+    marked: tuple[tuple[int, int, float, bool], ...]  # (token id, rank, probability, whether it is watched)
+    most: int  # number of tokens that together have at least the probability `MOST`
+    count: int  # size of the vocabulary
 
 
 def text_before(tokens: Tokens, position: int, prompt: str) -> str:
@@ -95,3 +109,21 @@ def measure_way(scene: Scene, settings: Settings) -> TokenPath:
 def measure_weights(scene: Scene, settings: Settings) -> np.ndarray:
     """Return the main head's attention weights from the position to itself and to earlier tokens. [position + 1]"""
     return scene.trace.pattern(*scene.picked.heads[-1])[scene.position, : scene.position + 1]
+
+
+def measure_ranked(scene: Scene, settings: Settings) -> Ranked:
+    """Rank the whole vocabulary by its probability at the position; mark the first tokens and the watched ones.
+
+    Equal logits are ranked by the smaller id.
+    """
+    logits = scene.trace.logits_at(scene.position)[: scene.model.tokenizer.vocab_size].astype(np.float64)
+    order = np.argsort(-logits, kind="stable")
+    shares = np.exp(logits - logits.max())
+    shares = (shares / shares.sum())[order]
+    ranks = np.unique(np.geomspace(1, len(order), POINTS).round().astype(np.int64))
+    watched = [token for token in (scene.picked.target, scene.picked.distractor) if token is not None]
+    places = {int(token): n for n, token in enumerate(order[:TOP])}
+    places |= {token: int(np.flatnonzero(order == token)[0]) for token in watched}
+    marked = tuple((token, n + 1, float(shares[n]), token in watched) for token, n in places.items())
+    most = 1 + int(np.searchsorted(shares.cumsum(), MOST))
+    return Ranked(ranks, order[ranks - 1], shares[ranks - 1], marked, min(most, len(order)), len(order))

@@ -4,14 +4,24 @@ import numpy as np
 
 from model.activations.norm_walk import norms_of
 from viz.labels import quoted, visible
-from viz.numbers import logit, number, percent, signed
+from viz.numbers import logit, number, percent, signed, whole
 from viz.seam.python_lines import script
-from viz.seam.view import Custom, Measure, Payload, Seen, View
+from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
 from viz.theme import SIGNED
-from viz.views.start.start.measure import TEMPERATURES, TokenPath, measure_next, measure_way, measure_weights
+from viz.views.start.start.figures import ranked_figure
+from viz.views.start.start.measure import (
+    TEMPERATURES,
+    Ranked,
+    TokenPath,
+    measure_next,
+    measure_ranked,
+    measure_way,
+    measure_weights,
+)
 from viz.words import plot_words
 
 SHOWN = 12  # maximum number of the head's key tokens that are listed
+ROUNDING = 1e-6  # a sum of biases below this is rounding: the model has no biases
 DEFAULT = TEMPERATURES.index(1.0)
 
 
@@ -67,13 +77,16 @@ def following(seen: Seen) -> Payload:
 
 
 def way(seen: Seen) -> Payload:
-    """Build the picture of the model, which follows one token through all blocks and shows one head in detail."""
+    """Build the picture of the model, which follows one token through all blocks and shows one head in detail.
+
+    "steps" tells what each step of the moving picture shows: the tokens, the embedding, every block, the answer.
+    """
     words, facts = seen.here, seen.facts
     measured: TokenPath = seen.result
     weights: np.ndarray = seen.results["weights"]
     layer, head = facts.head
     norms = norms_of(facts.config)
-    read = sorted(np.argsort(-weights, kind="stable")[:SHOWN].tolist())
+    read = _read(weights, facts.position)
     unlisted, remaining = len(weights) - len(read), float(weights.sum() - weights[read].sum())
     at, answer = facts.position, quoted(facts.piece(measured.token))
     top = max(float(np.abs(measured.heads).max()), float(np.abs(measured.mlps).max()), 1e-9)
@@ -93,9 +106,21 @@ def way(seen: Seen) -> Payload:
         ],
         "left": words["left"].format(n=unlisted, share=percent(remaining)) if unlisted else "",
         "position": at,
-        "embedding": words["embedding_value"].format(
-            length=number(float(measured.lengths[0])), logit=signed(measured.embedding), answer=answer
-        ),
+        "embedding": words["embedding_value"].format(logit=signed(measured.embedding), answer=answer),
+        "stream": [
+            {
+                "guess": visible(facts.piece(int(guess))),
+                "share": float(share),
+                "percent": percent(float(share)),
+                "size": float(length / measured.lengths.max()),
+                "text": words["stream_embedding" if not n else "stream_layer"].format(
+                    layer=n - 1, length=number(float(length))
+                ),
+            }
+            for n, (guess, share, length) in enumerate(
+                zip(measured.guesses, measured.shares, measured.lengths, strict=True)
+            )
+        ],
         "blocks": [
             {
                 "layer": index,
@@ -104,19 +129,17 @@ def way(seen: Seen) -> Payload:
                     _added(words["head_adds"], value, top, answer, layer=index, head=n) for n, value in enumerate(row)
                 ],
                 "mlp": _added(words["mlp_adds"], measured.mlps[index], top, answer, layer=index),
-                "guess": visible(facts.piece(int(measured.guesses[index + 1]))),
-                "share": float(measured.shares[index + 1]),
-                "percent": percent(float(measured.shares[index + 1])),
-                "length": number(float(measured.lengths[index + 1])),
             }
             for index, row in enumerate(measured.heads)
         ],
+        "answer": visible(facts.piece(measured.token)),
+        "steps": _steps(seen),
         "sum": words["sum"].format(
             answer=answer,
             embedding=signed(measured.embedding),
             heads=signed(float(measured.heads.sum())),
             mlps=signed(float(measured.mlps.sum())),
-            rest=signed(measured.biases),
+            rest=signed(measured.biases if abs(measured.biases) > ROUNDING else 0.0),
             logit=logit(measured.logit),
         ),
         "hues": [SIGNED[1], SIGNED[-2]],
@@ -135,22 +158,81 @@ def way(seen: Seen) -> Payload:
     }
 
 
+def _read(weights: np.ndarray, position: int) -> list[int]:
+    """Return the positions with the largest weights, among them always `position`, in increasing order."""
+    order = [position, *(at for at in np.argsort(-weights, kind="stable").tolist() if at != position)]
+    return sorted(order[:SHOWN])
+
+
+def _steps(seen: Seen) -> list[str]:
+    """Tell what each step of the moving picture shows."""
+    words, facts, path = seen.here, seen.facts, seen.result
+    guesses = [
+        {"guess": quoted(facts.piece(int(guess))), "percent": percent(float(share))}
+        for guess, share in zip(path.guesses, path.shares, strict=True)
+    ]
+    return [
+        words["step_tokens"].format(token=quoted(facts.pieces[facts.position]), position=facts.position),
+        words["step_embedding"].format(token=quoted(facts.pieces[facts.position]), **guesses[0]),
+        *(
+            words["step_layer"].format(layer=n, heads=signed(float(heads.sum())), mlp=signed(float(mlp)), **guess)
+            for n, (heads, mlp, guess) in enumerate(zip(path.heads, path.mlps, guesses[1:], strict=True))
+        ),
+        words["step_answer"].format(answer=quoted(facts.piece(path.token)), percent=guesses[-1]["percent"]),
+    ]
+
+
 def _added(template: str, value: float, top: float, answer: str, **place: int) -> dict:
     """Describe one component's contribution to the logit: its value, its magnitude relative to `top`, and its text."""
     text = template.format(value=signed(float(value)), answer=answer, **place)
     return {"value": float(value), "strength": float(value) / top, "text": text}
 
 
+def curve(seen: Seen) -> Payload:
+    """Draw the probability of every token of the vocabulary by rank, with the first and the watched tokens marked."""
+    words, facts = seen.here, seen.facts
+    measured: Ranked = seen.result
+    points = [
+        (facts.piece(token), rank, share)
+        for token, rank, share in zip(
+            measured.ids.tolist(), measured.ranks.tolist(), measured.shares.tolist(), strict=True
+        )
+    ]
+    marks, watched = (
+        [(facts.piece(token), rank, share) for token, rank, share, chosen in measured.marked if chosen == wanted]
+        for wanted in (False, True)
+    )
+    at, count = facts.position, whole(measured.count)
+    return {
+        "title": words["title"].format(n=count),
+        "note": words["note"].format(most=whole(measured.most), n=count),
+        "figure": ranked_figure(points, marks, watched, words.plain()),
+        "file": f"vocabulary-{at}",
+        "columns": [words["series"], words["token"], words["rank"], words["share"]],
+        "python": script(
+            facts,
+            [
+                f"logits = run.logits_at({at})[: lm.tokenizer.vocab_size].astype(np.float64)",
+                "p = np.exp(logits - logits.max())",
+                "np.sort(p / p.sum())[::-1]  # the probability at each rank",
+            ],
+            ["import numpy as np"],
+        ),
+    }
+
+
 VIEW = View(
     "start",
-    layout=(("next", "way"),),
+    layout=(("way", ("next", "curve")),),
     parts={
         "next": Custom("startnext", following, "next", depends=("token",), kept=True),
         "way": Custom("startway", way, ("way", "weights"), depends=("token", "head")),
+        "curve": Figure(curve, "ranked", depends=("token",)),
     },
     measures=(
         Measure("next", measure_next, ("run", "token", "prompt")),
         Measure("way", measure_way, ("run", "token")),
+        Measure("ranked", measure_ranked, ("run", "token", "watched")),
         Measure("weights", measure_weights, ("run", "token", "head")),
     ),
 )
