@@ -70,7 +70,7 @@ def _rank(lm: LanguageModel, text: str, found: KindOfPrompt, logits: np.ndarray)
 
 
 def _able(lm: LanguageModel, kind: str) -> tuple[AbleModel, ...]:
-    """Return the built-in models that are able to do a kind, except this one; for a question, also in a conversation."""
+    """Return the other built-in models that are able to do a kind; for a question, also those in a conversation."""
     others = [AbleModel(model, results()[model][kind]) for model in able_models(kind) if model != lm.id]
     talking = able_models(CONVERSATION) if kind == "question" else ()
     return (*others, *(AbleModel(model, results()[model][CONVERSATION], True) for model in talking))

@@ -53,7 +53,14 @@ def prompts() -> tuple[KindCase, ...]:
 
 
 def _givers() -> list[KindCase]:
-    pairs = [("Mary", "John"), ("Tom", "Lily"), ("Anna", "Peter"), ("Sarah", "James"), ("Alice", "Bob"), ("Emma", "Paul")]
+    pairs = [
+        ("Mary", "John"),
+        ("Tom", "Lily"),
+        ("Anna", "Peter"),
+        ("Sarah", "James"),
+        ("Alice", "Bob"),
+        ("Emma", "Paul"),
+    ]
     frames = (
         "When {a} and {b} went to the store, {b} gave a drink to",
         "After {a} and {b} went to the park, {b} gave a ball to",

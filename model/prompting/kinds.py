@@ -59,8 +59,9 @@ def _few_shot(text: str) -> KindOfPrompt | None:
 
 
 _CODE = re.compile(
-    r"^[ \t]*(def \w+\(|class \w+.*[:{]$|import \w+|from [\w.]+ import |#include\b|function \w*\(|(const|let|var) \w+ ?=|"
-    r"(public|private|static) \w+|(if|for|while|with|elif) .*:$|(if|for|while) ?\(|return\b.*[;(+*/]|\w+ = [\w\[({\"'])",
+    r"^[ \t]*(def \w+\(|class \w+.*[:{]$|import \w+|from [\w.]+ import |#include\b|function \w*\(|(const|let|var) \w+ ?="
+    r"|(public|private|static) \w+|(if|for|while|with|elif) .*:$|(if|for|while) ?\(|return\b.*[;(+*/]"
+    r"|\w+ = [\w\[({\"'])",
     re.MULTILINE,
 )
 _RETURN = re.compile(r"def \w+\((\w+), (\w+)\):\s+return (\w+) (?:[+\-*/%]|\*\*)$")
@@ -78,7 +79,8 @@ def _code(text: str) -> KindOfPrompt | None:
 
 
 _SUM = re.compile(
-    r"(?<![\d.,/])(-?\d{1,6})\s*([+\-−–*x×·/÷]|plus|minus|times|divided by)\s*(\d{1,6})\s*(?:=|is|equals|is equal to|makes|\?)$"
+    r"(?<![\d.,/])(-?\d{1,6})\s*([+\-−–*x×·/÷]|plus|minus|times|divided by)\s*(\d{1,6})"
+    r"\s*(?:=|is|equals|is equal to|makes|\?)$"
 )
 _OPERATIONS = {"+": "+", "plus": "+", "-": "-", "−": "-", "–": "-", "minus": "-", "/": "/", "÷": "/", "divided by": "/"}
 

@@ -2,7 +2,7 @@
 
 from model.loading.sources import BUILT_IN, available
 from model.prompting.findings import AbleModel, Shortfall, shortfall
-from viz.labels import quoted
+from viz.labels import visible
 from viz.numbers import size
 from viz.seam.scene import Scene
 from viz.words import Catalogue
@@ -33,7 +33,7 @@ def _reason(found: Shortfall, scene: Scene) -> str:
     words, label = scene.words, scene.model.label
     if found.rank is not None:
         key = "absent" if found.rank > FIRST else "rank"
-        return words[f"shortfall.{key}"].format(answer=quoted(found.answer), model=label, n=FIRST, rank=found.rank)
+        return words[f"shortfall.{key}"].format(answer=visible(found.answer), model=label, n=FIRST, rank=found.rank)
     right, of = (found.result.right, found.result.of) if found.result else (0, 0)
     return words["shortfall.result"].format(model=label, right=right, of=of)
 

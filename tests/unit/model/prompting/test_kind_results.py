@@ -1,5 +1,8 @@
 """The stored results of the built-in models on the known kinds of prompts."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from model.api import load_model
@@ -96,3 +99,22 @@ def test_the_command_writes_the_file(tmp_path, monkeypatch):
         assert results() == {"tinygpt": {"fact": KindResult(1, 2)}}
     finally:
         results.cache_clear()
+
+
+def test_the_table_of_the_documentation():
+    rows = (Path(__file__).parents[4] / "docs" / "models.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in row.split("|")[2:4]] for row in rows if re.search(r"\| \d+ / \d+ \|", row)]
+    order = (
+        "indirect_object",
+        "repeated",
+        "fact",
+        "question",
+        CONVERSATION,
+        "arithmetic",
+        "code",
+        "few_shot",
+        "chinese",
+    )
+    said = {model: [found.get(kind) for kind in order] for model, found in results().items()}
+    for at, model in enumerate(("tinygpt", "smollm2-135m")):
+        assert [row[at] for row in cells] == [f"{each.right} / {each.of}" if each else "–" for each in said[model]]
