@@ -59,9 +59,9 @@ def _few_shot(text: str) -> KindOfPrompt | None:
 
 
 _CODE = re.compile(
-    r"^[ \t]*(def \w+\(|class \w+.*[:{]$|import \w+|from [\w.]+ import |#include\b|function \w*\(|(const|let|var) \w+ ?="
-    r"|(public|private|static) \w+|(if|for|while|with|elif) .*:$|(if|for|while) ?\(|return\b.*[;(+*/]"
-    r"|\w+ = [\w\[({\"'])",
+    r"^[ \t]*(def \w+\(|class \w+.*[:{]$|import \w+|from [\w.]+ import |#include\b|function \w*\("
+    r"|(const|let|var) \w+ ?=|(public|private|static) \w+|(if|for|while|with|elif) .*:$"
+    r"|(if|for|while) ?\(|return\b.*[;(+*/]|\w+ = [\w\[({\"'])",
     re.MULTILINE,
 )
 _RETURN = re.compile(r"def \w+\((\w+), (\w+)\):\s+return (\w+) (?:[+\-*/%]|\*\*)$")

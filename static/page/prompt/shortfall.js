@@ -1,6 +1,8 @@
 // One quiet line below the prompt: what the model does not do with a prompt of a known kind, the measured reason, and a
 // button that opens the prompt on a model that does.
 //
+// Also a part of views that show another model than the page's.
+//
 // payload: {} or { kind, reason, able, open, model, chat, prompt }; `model`: "" for the model on the page.
 import { talk } from "../chat/chat.js";
 import { el, showBlock } from "../dom.js";
@@ -19,12 +21,14 @@ async function openIt({ model, chat, prompt }) {
 define("shortfall", (root) => {
   root.setAttribute("role", "status");
   return (payload) => {
-    showBlock(root, Boolean(payload.reason));
-    if (!payload.reason) return root.replaceChildren();
+    const said = Boolean(payload.reason);
+    if (root.closest("[data-screen]")) root.hidden = !said; // a part of a view
+    else showBlock(root, said);
+    if (!said) return root.replaceChildren();
     root.replaceChildren(el("strong", "", payload.kind), el("span", "", payload.reason));
     if (!payload.open) return;
     const way = el("button", "pg-button", payload.open, { type: "button" });
     way.onclick = () => openIt(payload);
-    root.append(el("span", "", payload.able), way);
+    root.append(...(payload.able ? [el("span", "", payload.able)] : []), way);
   };
 });
