@@ -39,7 +39,7 @@ def recognize(text: str) -> KindOfPrompt | None:
 
 
 def _chinese(text: str) -> KindOfPrompt | None:
-    """Recognize a text of which most letters are Chinese characters."""
+    """Recognize a text that consists mostly of Chinese characters."""
     letters = [letter for letter in text if letter.isalpha()]
     chinese = sum("\u3400" <= letter <= "\u9fff" for letter in letters)
     # Japanese mixes them with kana.
@@ -129,7 +129,7 @@ _GIVES = re.compile(rf"\b({_NAME}) (?:[a-z]+ ){{1,8}}to$")
 
 
 def _indirect_object(text: str) -> KindOfPrompt | None:
-    """Recognize two people of whom one gives something "to" the other, who is named only once: the answer.
+    """Recognize two people, one giving something "to" the other; the answer is the one who is named only once.
 
     Wang et al. 2022, "Interpretability in the wild".
     """

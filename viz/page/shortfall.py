@@ -47,7 +47,7 @@ def _way(able: AbleModel, scene: Scene) -> dict:
     text = words[f"shortfall.{key}"].format(model=label)
     return {
         "able": words["shortfall.able_chat" if able.chat else "shortfall.able"].format(**result),
-        "open": text + _download(able.id, words),
+        "open": _with_download(text, able.id, words),
         "model": "" if same else able.id,
         "chat": able.chat,
         "prompt": scene.prompt.text,
@@ -58,9 +58,9 @@ def _label(model_id: str) -> str:
     return next(each.label for each in BUILT_IN if each.id == model_id)
 
 
-def _download(model_id: str, words: Catalogue) -> str:
-    """Return the size of the download in parentheses, or "" if the weights are here."""
+def _with_download(text: str, model_id: str, words: Catalogue) -> str:
+    """Add the size of the download to the button's text if the weights are not here."""
     if model_id in available():
-        return ""
+        return text
     total = next(each.download_bytes for each in BUILT_IN if each.id == model_id)
-    return words["shortfall.download"].format(size=size(total))
+    return words["shortfall.download"].format(open=text, size=size(total))

@@ -22,13 +22,15 @@ define("shortfall", (root) => {
   root.setAttribute("role", "status");
   return (payload) => {
     const said = Boolean(payload.reason);
-    if (root.closest("[data-screen]")) root.hidden = !said; // a part of a view
+    if (root.closest("[data-screen]"))
+      root.hidden = !said; // a part of a view
     else showBlock(root, said);
     if (!said) return root.replaceChildren();
-    root.replaceChildren(el("strong", "", payload.kind), el("span", "", payload.reason));
-    if (!payload.open) return;
-    const way = el("button", "pg-button", payload.open, { type: "button" });
+    const { kind, reason, able, open } = payload;
+    root.replaceChildren(...(kind ? [el("strong", "", kind)] : []), el("span", "", reason));
+    if (!open) return;
+    const way = el("button", "pg-button", open, { type: "button" });
     way.onclick = () => openIt(payload);
-    root.append(...(payload.able ? [el("span", "", payload.able)] : []), way);
+    root.append(...(able ? [el("span", "", able)] : []), way);
   };
 });

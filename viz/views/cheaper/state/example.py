@@ -36,10 +36,10 @@ def example_prompt(scene: Scene, model: LanguageModel) -> Prompt:
 @functools.lru_cache(maxsize=64)
 def _shortened(model: LanguageModel, text: str, most: int) -> str:
     """Return the longest beginning of a text, of whole characters, with at most `most` tokens."""
-    tokens = model.encode(text)
-    while len(tokens) > most:
-        text = text.encode()[: int(tokens.spans[most - 1, 1])].decode("utf-8", "ignore")
-        tokens, most = model.encode(text), most - 1
+    tokens, kept = model.encode(text), most
+    while len(tokens) > most and kept:  # tokenized alone, a beginning may have more tokens
+        text = text.encode()[: int(tokens.spans[kept - 1, 1])].decode("utf-8", "ignore")
+        tokens, kept = model.encode(text), kept - 1
     return text
 
 

@@ -66,8 +66,8 @@ def share_figure(
 ) -> go.Figure:
     """Draw the token's fraction of the state from position `source` on: in total, and as quartiles over the channels.
 
-    total [T], share [T, I]. A click on a token selects that of the prompt at its entry of `places` [T]. `words`: "token",
-    "share", "whole", "channel", "even".
+    total [T], share [T, I]. A click on a token selects that of the prompt at its entry of `places` [T]. `words`:
+    "token", "share", "whole", "channel", "even".
     """
     x, names, data = list(range(source, len(pieces))), token_names(pieces)[source:], _chosen(places)[source:]
     low, middle, high = quartiles(share[source:])

@@ -108,7 +108,7 @@ def example(seen: Seen) -> Payload:
         return {}
     words, values = seen.here, {"model": seen.facts.label, "example": shown.example}
     return {
-        "kind": shown.example,
+        "kind": "",
         "reason": words["reason"].format(**values),
         "able": "",
         "open": words["open"].format(**values),
