@@ -57,7 +57,6 @@ class ShownState:
     prompt: str  # the text, if it is the bundled model
     example: str = ""  # label of the bundled model; "" for the loaded one
     dtype: str = ""  # type of its matrix products
-    seconds: float = 0.0  # duration of its run
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
@@ -95,7 +94,7 @@ def measure(scene: Scene, settings: Settings) -> ShownState | None:
         return ShownState(state, run.tokens, tuple(range(len(run.tokens))), "")
     model = scene.playground.opened(TINYMAMBA)
     places = same_places(run.tokens, scene)
-    return ShownState(state, run.tokens, places, settings.prompt, model.label, model.dtype, run.seconds)
+    return ShownState(state, run.tokens, places, settings.prompt, model.label, model.dtype)
 
 
 # --- parts ---
@@ -137,8 +136,8 @@ def _sourced(payload: Payload, seen: Seen) -> Payload:
         return payload
     layout = payload["figure"].layout
     layout.meta = dict(layout.meta or {}) | {"places": False}
-    values = {"model": shown.example, "dtype": shown.dtype, "ms": round(shown.seconds * 1000)}
-    return payload | {"source": seen.all_words["pattern.source"].format(**values)}
+    source = seen.words["example.source"].format(model=shown.example, dtype=shown.dtype)
+    return payload | {"source": source}
 
 
 def _token(seen: Seen) -> str:
