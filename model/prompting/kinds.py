@@ -60,7 +60,8 @@ def _few_shot(text: str) -> KindOfPrompt | None:
 
 _CODE = re.compile(
     r"^[ \t]*(def \w+\(|class \w+.*[:{]$|import \w+|from [\w.]+ import |#include\b|function \w*\("
-    r"|(const|let|var) \w+ ?=|(public|private|static) \w+|(if|for|while|with|elif) .*:$"
+    r"|(const|let|var) \w+ ?=|(public|private|static) \w+|(if|while|elif) .*[=<>(].*:$"
+    r"|for \w+ in .*:$|with .* as \w+:$"
     r"|(if|for|while) ?\(|return\b.*[;(+*/]|\w+ = [\w\[({\"'])",
     re.MULTILINE,
 )

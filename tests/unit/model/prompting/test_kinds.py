@@ -49,6 +49,7 @@ def test_recognized(text, kind, answer):
         "When Mary and John went to the store, Peter gave a drink to",
         "When Mary and John met Mary, John gave a drink to",  # named twice, so she is no answer
         "On 12.5 + 3 =",
+        "for example:\nif you like it:\nwith love:",
         "東京は日本の",  # Japanese
         "a: b\nc:",  # one example only
         "Really?",
