@@ -24,6 +24,7 @@ class Shortfall:
 
     kind: str
     answer: str  # the expected continuation; "" if it is unknown
+    token: str  # the text of the answer's first token, without spaces around it; "" without a rank
     rank: int | None  # rank of the answer's first token, at least 2; None: the result is the reason
     result: KindResult | None  # of this model on prompts of the kind; None for a model that is not built in
     able: tuple[AbleModel, ...]  # the best first
@@ -53,20 +54,23 @@ def shortfall(lm: LanguageModel, text: str, logits: np.ndarray) -> Shortfall | N
     if found is None:
         return None
     result = results().get(lm.id, {}).get(found.kind)
-    rank = _rank(lm, text, found, logits[: lm.tokenizer.vocab_size])
+    token = _token(lm, text, found)
+    rank = None if token is None else rank_of(logits[: lm.tokenizer.vocab_size], token)
     if rank == 1 and found.kind != "arithmetic":
         return None
     if rank in (None, 1) and (result is None or result.able):
         return None
-    return Shortfall(found.kind, found.answer, None if rank == 1 else rank, result, _able(lm, found.kind))
+    rank = None if rank == 1 else rank
+    piece = "" if token is None or rank is None else lm.tokenizer.piece(token).strip()
+    return Shortfall(found.kind, found.answer, piece, rank, result, _able(lm, found.kind))
 
 
-def _rank(lm: LanguageModel, text: str, found: KindOfPrompt, logits: np.ndarray) -> int | None:
-    """Return the rank of the answer's first token, or None without an answer or if an earlier token is only a space."""
+def _token(lm: LanguageModel, text: str, found: KindOfPrompt) -> int | None:
+    """Return the first token of the answer, or None without an answer or if that token is only a space."""
     if not found.answer or found.kind == "question":  # an answer to a question may begin with any word
         return None
     token = first_token(lm, text, found.answer)
-    return rank_of(logits, token) if lm.tokenizer.piece(token).strip() else None
+    return token if lm.tokenizer.piece(token).strip() else None
 
 
 def _able(lm: LanguageModel, kind: str) -> tuple[AbleModel, ...]:

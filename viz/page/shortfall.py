@@ -32,8 +32,10 @@ def _reason(found: Shortfall, scene: Scene) -> str:
     """Say why: by the rank of the expected token, or else by the model's result on prompts of this kind."""
     words, label = scene.words, scene.model.label
     if found.rank is not None:
+        whole = "answer" if found.token == found.answer else "beginning"
+        answer = words[f"shortfall.{whole}"].format(answer=visible(found.answer), token=visible(found.token))
         key = "absent" if found.rank > FIRST else "rank"
-        return words[f"shortfall.{key}"].format(answer=visible(found.answer), model=label, n=FIRST, rank=found.rank)
+        return words[f"shortfall.{key}"].format(answer=answer, model=label, n=FIRST, rank=found.rank)
     right, of = (found.result.right, found.result.of) if found.result else (0, 0)
     return words["shortfall.result"].format(model=label, right=right, of=of)
 

@@ -37,8 +37,20 @@ def test_the_reason_is_the_rank_in_this_run(lm, monkeypatch):
 
 
 def test_a_token_beyond_the_first_50_is_absent(lm):
-    line = said("The Eiffel Tower is in the city of", lm)
-    assert line["reason"] == "“Paris” is not among the first 50 next tokens of TinyGPT."
+    text = "The Eiffel Tower is in the city of"
+    pieces = [lm.tokenizer.piece(token).strip() for token in lm.tokenizer.encode(" Paris").ids.tolist()]
+    assert pieces == ["Paris"]
+    assert said(text, lm)["reason"] == "“Paris” is not among the first 50 next tokens of TinyGPT."
+
+
+def test_the_rank_of_a_beginning_is_said_to_be_that(lm):
+    """The rank is that of one token; TinyGPT writes 42 with two."""
+    text = "17 + 25 ="
+    (token, _) = lm.tokenizer.encode(" 42").ids.tolist()
+    logits = lm.trace(text).logits_at(-1)
+    rank = 1 + int((logits > logits[token]).sum())
+    beginning = f"“{lm.tokenizer.piece(token).strip()}”, the beginning of “42”,"
+    assert said(text, lm)["reason"] == f"{beginning} is only number {rank} of the next tokens of TinyGPT."
 
 
 def test_without_an_able_model_only_the_reason(lm):
