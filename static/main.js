@@ -8,6 +8,7 @@ import "./page/server/notice.js";
 import "./page/wire/events.js";
 import "./page/prompt/examples.js";
 import "./page/prompt/tokens.js";
+import "./page/prompt/shortfall.js";
 import "./page/chat/chat.js";
 import "./page/chat/chat_tokens.js";
 import "./page/chat/chat_answer.js";

@@ -58,12 +58,23 @@ BUILT_IN: tuple[BuiltIn, ...] = (
         8_192,
         True,
     ),
+    BuiltIn(
+        "tinymamba",
+        "TinyMamba",
+        "A very small model with two Mamba layers and one of attention, trained by this project; loads at once.",
+        0,
+        149_696,
+        256,
+        False,
+    ),
 )
+BUNDLED = ("tinygpt", "tinymamba")  # the weights of these are part of the repository
 
 
 def available() -> tuple[str, ...]:
     """Return the ids of the built-in models whose weights are already on this computer."""
-    present = {"tinygpt": (WEIGHTS / "tinygpt" / "model.safetensors").is_file(), "smollm2-135m": is_cached(SMOLLM2)}
+    present = {name: (WEIGHTS / name / "model.safetensors").is_file() for name in BUNDLED}
+    present["smollm2-135m"] = is_cached(SMOLLM2)
     return tuple(model.id for model in BUILT_IN if present[model.id])
 
 
@@ -77,11 +88,11 @@ def resolve(
     or a repository has no safetensors.
     """
     labels = {model.id: model.label for model in BUILT_IN}
-    if model_id == "tinygpt":
-        folder = WEIGHTS / "tinygpt"
+    if model_id in BUNDLED:
+        folder = WEIGHTS / model_id
         if not folder.is_dir():
             hint = "Restore the folder model/weights from the repository."
-            raise CheckpointError("The bundled model is missing.", "model/weights/tinygpt", hint)
+            raise CheckpointError("The bundled model is missing.", f"model/weights/{model_id}", hint)
         return Resolved("folder", folder, model_id, labels[model_id])
     if model_id == "smollm2-135m":
         return Resolved("gguf", smollm2_path(progress, offline=offline), model_id, labels[model_id])

@@ -9,6 +9,7 @@ from model.public import one_of, public
 from model.text.tokenizer import Tokenizer, from_folder, from_gguf
 
 BYTES, CHARACTERS = "bytes", "characters"  # names of the two tokenizations without a vocabulary
+COMPARED = ("tinygpt", "smollm2-135m")  # the built-in models whose vocabularies are compared
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def counted(tokens: Cut) -> Counted:
     return Counted(n, len(text) / n, len(text.decode("utf-8", "replace")) / n, single / len(text))
 
 
-@public(name=one_of(("tinygpt", "smollm2-135m")))
+@public(name=one_of(COMPARED))
 @functools.lru_cache(maxsize=4)
 def built_in(name: str) -> Tokenizer:
     """Return the tokenizer of a built-in model on this computer. No weights are read, and nothing is downloaded."""
@@ -70,5 +71,5 @@ def built_in(name: str) -> Tokenizer:
 
 
 def local_vocabularies() -> tuple[str, ...]:
-    """Return the ids of the built-in models with a vocabulary on this computer."""
-    return available()
+    """Return the ids of the compared built-in models with a vocabulary on this computer."""
+    return tuple(name for name in available() if name in COMPARED)

@@ -22,6 +22,7 @@ const ASKING = new Set([
   "selection",
   "address",
   "linked",
+  "shortfall",
   "glossary",
   "controls",
   "job",

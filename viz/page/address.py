@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from model.api import LanguageModel
 from model.errors import PlaygroundError
+from model.loading.sources import BUNDLED
 from model.records import RunKey
 from model.text.surrogates import whole
 from viz.seam.scene import run_id
@@ -15,8 +16,6 @@ from viz.seam.selection import WATCHED, Selection, picked
 from viz.words import Catalogue, section, words
 from viz.work.playground import MAX_CHARACTERS, MOST_NAME, Playground
 from viz.work.prompt import fitted, prompt_of
-
-BUNDLED = "tinygpt"
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def is_available(playground: Playground, model_id: str) -> bool:
     trained here.
     """
     local = playground.options.local
-    ours = (BUNDLED, playground.options.model, *([local.model_id] if local else []))
+    ours = (*BUNDLED, playground.options.model, *([local.model_id] if local else []))
     present = playground.models.peek(model_id) is not None or playground.workshop.find(model_id) is not None
     return model_id in ours or present
 

@@ -42,6 +42,7 @@ def build(playground: Playground) -> gr.Blocks:
         part("answer", None, value={})
         part("notice", first["notice"])
         part("linked", {})
+        part("shortfall", first.get("shortfall"))
         part("address", first["address"], value={})
         with gr.Tabs():
             for tab in TABS:

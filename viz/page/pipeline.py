@@ -13,7 +13,7 @@ from model.gpt.edits import EDITS, Edit
 from model.tracing.trace import Trace
 from viz.characters import frames, token_chips
 from viz.labels import quoted
-from viz.page import address, chat, examples, frame, guide, head_names
+from viz.page import address, chat, examples, frame, guide, head_names, shortfall
 from viz.page.ahead import Ahead, Closed, nothing
 from viz.page.examples import FIRST
 from viz.seam.notices import broken, notice
@@ -132,7 +132,7 @@ class PageRequest:
 
 
 # The parts of the page's head, followed by those of each tab.
-HEAD = ("nav", "header", "notice", "guide", "address", "examples", "chat", "tokens", "selection")
+HEAD = ("nav", "header", "notice", "guide", "address", "examples", "chat", "tokens", "shortfall", "selection")
 PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
 HELD = ("chat", *(name for tab in TABS for name in (*tab.asks, *tab.keeps)))  # the parts whose values a link holds
 
@@ -237,6 +237,7 @@ def _pictures(
             (prompt_id(scene), scene.prompt, request.prompt), lambda: tokens_payload(scene, request.prompt)
         ),
         "chat": _chat(playground, scene.model, request),
+        "shortfall": Picture((prompt_id(scene), scene.prompt), lambda: shortfall.payload(scene)),
     } | tab.draw(scene, request.values)
     for name, picture in pictures.items():
         # A job's part is redrawn when any job ends, even one with different settings.

@@ -233,10 +233,9 @@ def test_patching_every_layer_and_position(page, lm):
 
 def test_another_model(page):
     page.get_by_role("tab", name="Another model").click()
-    if "smollm2-135m" not in available():
-        expect(page.locator("#pg-runs_alignment .pg-problem")).to_contain_text("There is no other model")
-        return
     expect(page.locator("#pg-runs_alignment")).to_contain_text("different vocabularies", timeout=2 * SOON)
+    if "smollm2-135m" not in available():
+        return  # the other one is TinyMamba
     expect(page.locator("#pg-runs_difference [data-part]")).to_be_hidden()
     expect(page.locator("#pg-runs_heads .pg-problem")).to_contain_text("no counterparts")
     expect(page.locator("#pg-runs_next table")).to_have_count(2)

@@ -8,14 +8,14 @@ from model.loading import sources
 
 
 def test_the_list_of_built_in_models():
-    assert [model.id for model in sources.BUILT_IN] == ["tinygpt", "smollm2-135m"]
+    assert [model.id for model in sources.BUILT_IN] == ["tinygpt", "smollm2-135m", "tinymamba"]
     assert all(model.label and model.line.endswith(".") for model in sources.BUILT_IN)
     assert sources.BUILT_IN[1].download_bytes == SMOLLM2.wheel_bytes == 92_871_040
 
 
 @pytest.mark.parametrize("model_id", ["", "gpt2", "TINYGPT", "smollm2-135m ", "/etc", "..", "x.gguf", "\0", "a" * 9999])
 def test_an_unknown_id_lists_the_known_ones(model_id):
-    with pytest.raises(InputError, match="tinygpt, smollm2-135m, hub:OWNER/NAME") as caught:
+    with pytest.raises(InputError, match="tinygpt, smollm2-135m, tinymamba, hub:OWNER/NAME") as caught:
         sources.resolve(model_id)
     assert len(str(caught.value)) < 300
 

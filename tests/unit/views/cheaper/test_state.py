@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from model.api import load_model
 from model.attention.state_space import decay_tokens, state_space
 from model.errors import InputError
 from tests.support.models.helpers import assert_close, byte_tokenizer
@@ -12,6 +13,8 @@ from viz.api.registry import call
 from viz.numbers import percent
 from viz.views.cheaper.state.figures import ROWS, decay_figure, grouped, quartiles
 from viz.views.cheaper.state.view import VIEW
+from viz.work.limits import Allowed
+from viz.work.playground import Options
 
 PARTS = ("share", "kept", "decay", "delta", "written", "read")
 PROMPT = "abcabd <b>ab"
@@ -91,14 +94,63 @@ def test_one_token_and_the_last_token(playground):
     assert "is the last token" in drawn(playground, tokens=[len(PROMPT) - 1])["share"]["note"]
 
 
+@pytest.fixture(scope="module")
+def without(tokenizer):
+    return playground_of(tokenizer)
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_model_without_a_state_space_says_what_to_do(tokenizer, language):
-    parts = drawn(playground_of(tokenizer), language=language)
-    assert not parts["form"]["controls"]
+def test_a_model_without_a_state_space_is_shown_beside_a_bundled_one(without, language):
+    parts = drawn(without, {"layer": "2"}, tokens=[7], language=language)
+    no_holes(parts)
+    lm = load_model("tinymamba", offline=True)
+    run = lm.trace(PROMPT)
+    source = next(at for at, (start, end) in enumerate(run.tokens.spans) if start <= 7 < end)
+    found = state_space(run, 2, source)
+    assert_close(array(traces(parts["share"])[3]["y"]), found.whole[source:], 1e-5)
+    assert_close(array(traces(parts["written"])[0]["customdata"]), found.B.T, 1e-6)
+    # A click selects the token of the loaded model, which has one token per byte.
+    chosen = [each["tokens"][0] for each in traces(parts["delta"])[0]["customdata"]]
+    assert chosen == run.tokens.spans[:, 0].tolist()
+    example = parts["example"]
+    assert example["model"] == "tinymamba" and "TinyMamba" in example["open"] and "Tiny " in example["reason"]
+    for name in PARTS:
+        assert (
+            parts[name]["source"].startswith("TinyMamba · float32")
+            and "load_model('tinymamba')" in parts[name]["python"]
+        )
+    assert [key for key, *_ in parts["form"]["controls"][0]["options"]] == ["0", "2"]
+
+
+def test_the_python_lines_of_the_bundled_model(without):
+    lm, parts = load_model("tinymamba", offline=True), drawn(without)
+    value = run_lines(parts["written"]["python"].replace("load_model('tinymamba')", "lm"), lm)[1][-1]
+    assert_close(value, state_space(lm.trace(PROMPT), 0, 0).B, 1e-6)
+
+
+def test_a_model_with_a_state_space_is_shown_itself(playground):
+    assert set(drawn(playground)["example"]) <= {"scene", "run", "source", "file"}
+
+
+def test_a_long_prompt_is_shortened_to_the_context_of_the_bundled_model(tokenizer):
+    parts = drawn(playground_of(tokenizer, options=Options(max_tokens=300)), prompt="xq" * 140)
+    no_holes(parts)
+    assert len(array(traces(parts["delta"])[0]["y"])) == 256
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_server_that_does_not_offer_the_bundled_model_says_what_to_do(tokenizer, language):
+    parts = drawn(playground_of(tokenizer, options=Options(allowed=Allowed(models=("tiny",)))), language=language)
+    assert not parts["form"]["controls"] and "reason" not in parts["example"]
     for name in PARTS:
         empty = parts[name]["empty"]
         assert empty["text"] and "Mamba" in empty["hint"] and ("softmax" in empty["hint"]) == (name == "share")
     assert len({parts[name]["empty"]["text"] for name in PARTS}) == len(PARTS)
+
+
+def test_a_program_is_not_given_another_model(without):
+    with pytest.raises(InputError, match="not a state-space layer"):
+        call(without, VIEW.api[0], {"prompt": PROMPT, "layer": 0})
 
 
 def test_for_programs(playground):

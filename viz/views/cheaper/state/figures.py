@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from viz.charts.axes import BLUE, LEGEND, ORANGE, axis, count_axis, figure, ticks, token_axis, token_names
-from viz.charts.lines import band, bars, guide, line, stacked, token_data
+from viz.charts.lines import band, bars, guide, line, stacked
 from viz.charts.shades import colored, shade_of
 from viz.labels import plotly_text, tick_text
 from viz.numbers import number, tens
@@ -57,13 +57,19 @@ def quartiles(values: np.ndarray) -> np.ndarray:
 
 
 def share_figure(
-    total: np.ndarray, share: np.ndarray, source: int, pieces: Sequence[str], words: Mapping[str, str]
+    total: np.ndarray,
+    share: np.ndarray,
+    source: int,
+    pieces: Sequence[str],
+    words: Mapping[str, str],
+    places: Sequence[int],
 ) -> go.Figure:
     """Draw the token's fraction of the state from position `source` on: in total, and as quartiles over the channels.
 
-    total [T], share [T, I]. `words`: "token", "share", "whole", "channel", "even".
+    total [T], share [T, I]. A click on a token selects that of the prompt at its entry of `places` [T]. `words`:
+    "token", "share", "whole", "channel", "even".
     """
-    x, names, data = list(range(source, len(pieces))), token_names(pieces)[source:], token_data(len(pieces))[source:]
+    x, names, data = list(range(source, len(pieces))), token_names(pieces)[source:], _chosen(places)[source:]
     low, middle, high = quartiles(share[source:])
     hover = f"{plotly_text(words['token'])}: %{{text}}<br>{plotly_text(words['share'])}: %{{y:.2%}}"
     more = {"customdata": data}
@@ -96,12 +102,16 @@ def kept_figure(kept: np.ndarray, pieces: Sequence[str], words: Mapping[str, str
 
 
 def delta_figure(
-    delta: np.ndarray, pieces: Sequence[str], words: Mapping[str, str], relative: bool = False
+    delta: np.ndarray,
+    pieces: Sequence[str],
+    words: Mapping[str, str],
+    relative: bool,
+    places: Sequence[int],
 ) -> go.Figure:
     """Draw the mean step size along the prompt and, below it, that of all channels, the largest on top.
 
-    delta [T, I]. If `relative`, the relative difference of a step from its channel's mean is drawn. `words`: "token",
-    "channels", "delta", "mean", "relative".
+    delta [T, I]. If `relative`, the relative difference of a step from its channel's mean is drawn. A click on a mean
+    selects the token at its entry of `places` [T]. `words`: "token", "channels", "delta", "mean", "relative".
     """
     rows = grouped(delta / delta.mean(0) - 1 if relative else delta, delta.mean(0))
     z, colors, shades = colored(rows.values, shade_of(rows.values, signed=relative))
@@ -110,7 +120,7 @@ def delta_figure(
     heat = _heat(z, pieces, value_line, words, _spans(rows)).update(customdata=rows.values.astype(np.float32))
     heat.update(meta={"exact": True})
     hover = f"{plotly_text(words['token'])}: %{{x}}<br>{plotly_text(words['delta'])}: %{{y:.4g}}"
-    more = {"customdata": token_data(len(pieces)), "showlegend": False}
+    more = {"customdata": _chosen(places), "showlegend": False}
     mean = line(words["mean"], token_names(pieces), delta.mean(-1), BLUE, hover=hover, more=more)
     y_axes = {
         "mean": axis(words["mean"], {"rangemode": "tozero", "nticks": 4}),
@@ -164,6 +174,11 @@ def numbers_figure(values: np.ndarray, pieces: Sequence[str], words: Mapping[str
 
 
 # --- shared helpers ---
+
+
+def _chosen(places: Sequence[int]) -> list[dict]:
+    """Build the custom data with which a click on each point selects the token at its place."""
+    return [{"tokens": [place]} for place in places]
 
 
 def _spans(rows: Channels) -> list[str]:
