@@ -15,7 +15,8 @@ SIZE = Choice("size", ("small", "large"), help=lambda words, option: f"{words['w
 COLOR = Choice("color", ("blue", "red"))
 WORDS = {f"t.settings.{key}": key for key in ("size", "size_small", "size_large", "color", "color_blue", "color_red")}
 WORDS |= {f"{view}.{key}": key for view in ("all", "one", "two") for key in ("view", "about")}
-WORDS |= {"t.settings.why": "because", "page.view": "View", "form.help": "What?", "howto.title": "How", "tab.t_question": "What?"}
+WORDS |= {"t.settings.why": "because", "page.view": "View", "howto.title": "How", "tab.t_question": "What?"}
+WORDS |= {"form.help": "What these settings mean"}
 
 
 def lengths(scene, asked: Settings) -> int:
