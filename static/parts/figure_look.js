@@ -61,16 +61,17 @@ export function marks({ layout }, root, tokens) {
   const tails = Object.keys(layout)
     .filter((name) => /^xaxis/.test(name))
     .map((name) => name.slice(5));
+  const maps = tails.filter((tail) => `yaxis${tail}` in layout); // not a strip beside a map, which shares its axis
   if (layout.meta.heads)
-    return tails.flatMap((tail) =>
+    return maps.flatMap((tail) =>
       selection.heads.map(([layer, head]) => ({
         type: "rect",
         xref: `x${tail}`,
         yref: `y${tail}`,
-        x0: layer - 0.5,
-        x1: layer + 0.5,
-        y0: head - 0.5,
-        y1: head + 0.5,
+        x0: head - 0.5,
+        x1: head + 0.5,
+        y0: layer - 0.5,
+        y1: layer + 0.5,
         line,
       })),
     );

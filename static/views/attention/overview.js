@@ -18,18 +18,18 @@ async function inflate(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Layers run horizontally, heads vertically. The row of layers wraps into bands, which makes the cells larger.
+// Layers run down, heads across. The column of layers wraps into bands side by side, which makes the cells larger.
 export function byPlace({ layers, heads, group }, width, height) {
   let best = null;
   const gaps = group > 1 ? (heads / group - 1) * GROUP_GAP : 0;
   for (let bands = 1; bands <= layers; bands++) {
-    const columns = Math.ceil(layers / bands);
-    const across = (width - LABEL) / columns - GAP;
-    const down = (height / bands - LABEL - gaps) / heads - GAP;
+    const rows = Math.ceil(layers / bands);
+    const across = (width / bands - LABEL - gaps) / heads - GAP;
+    const down = (height - LABEL) / rows - GAP;
     const cell = Math.floor(Math.min(across, down, 88));
-    if (!best || cell > best.cell) best = { columns, cell, bands };
+    if (!best || cell > best.cell) best = { rows, cell, bands };
   }
-  const { columns, bands } = best,
+  const { rows, bands } = best,
     cell = Math.max(best.cell, 9),
     step = cell + GAP;
   const band = LABEL + heads * step + gaps;
@@ -37,12 +37,8 @@ export function byPlace({ layers, heads, group }, width, height) {
     const layer = Math.floor(at / heads),
       head = at % heads;
     return {
-      x: LABEL + (layer % columns) * step,
-      y:
-        Math.floor(layer / columns) * band +
-        LABEL +
-        head * step +
-        (group > 1 ? Math.floor(head / group) * GROUP_GAP : 0),
+      x: Math.floor(layer / rows) * band + LABEL + head * step + (group > 1 ? Math.floor(head / group) * GROUP_GAP : 0),
+      y: LABEL + (layer % rows) * step,
     };
   };
   const walk = (at) => {
@@ -50,13 +46,13 @@ export function byPlace({ layers, heads, group }, width, height) {
       head = at % heads;
     const to = (l, h) => (l >= 0 && l < layers && h >= 0 && h < heads ? l * heads + h : null);
     return {
-      ArrowRight: to(layer + 1, head),
-      ArrowLeft: to(layer - 1, head),
-      ArrowDown: to(layer, head + 1),
-      ArrowUp: to(layer, head - 1),
+      ArrowRight: to(layer, head + 1),
+      ArrowLeft: to(layer, head - 1),
+      ArrowDown: to(layer + 1, head),
+      ArrowUp: to(layer - 1, head),
     };
   };
-  return { cell, place, walk, columns, axes: true, width: LABEL + columns * step, height: bands * band };
+  return { cell, place, walk, rows, axes: true, width: bands * band, height: LABEL + rows * step };
 }
 
 // Lay out the filtered heads one after the other, with a name below each.
@@ -152,18 +148,18 @@ function labelAxes(ctx, { layers, heads, group }, plan, line) {
   const every = Math.ceil(16 / plan.cell);
   for (let layer = 0; layer < layers; layer += every) {
     const { x, y } = plan.place(layer * heads);
-    ctx.fillText(layer, x + plan.cell / 2, y - LABEL / 2);
+    ctx.fillText(layer, x - LABEL / 2 - 1, y + plan.cell / 2);
   }
-  for (let layer = 0; layer < layers; layer += plan.columns)
+  for (let layer = 0; layer < layers; layer += plan.rows)
     for (let head = 0; head < heads; head += every) {
-      ctx.fillText(head, LABEL / 2 - 1, plan.place(layer * heads + head).y + plan.cell / 2);
+      ctx.fillText(head, plan.place(layer * heads + head).x + plan.cell / 2, LABEL / 2);
     }
   if (group < 2) return;
   ctx.strokeStyle = line;
   ctx.lineWidth = 1;
   for (let at = 0; at < layers * heads; at += group) {
     const { x, y } = plan.place(at);
-    ctx.strokeRect(x - 0.5, y - 0.5, plan.cell + 1, group * (plan.cell + GAP) - GAP + 1);
+    ctx.strokeRect(x - 0.5, y - 0.5, group * (plan.cell + GAP) - GAP + 1, plan.cell + 1);
   }
 }
 

@@ -246,7 +246,7 @@ def test_another_token_another_position(page, lm):
 
 
 def drawn_map(page):
-    """The numbers of the map, [heads, layers]."""
+    """The numbers of the map, [layers, heads]."""
     page.locator("#pg-sweep_map .js-plotly-plot").wait_for(timeout=SOON)
     return np.array(
         page.evaluate(
@@ -276,7 +276,7 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     expect(page.locator("#pg-sweep_job")).to_contain_text(watched, timeout=SOON)
     page.locator("#pg-sweep_job button").click()
     effects = sweep(lm.trace(COREFERENCE), "mean", Target("difference", -1, token, other))
-    assert drawn_map(page) == pytest.approx(-effects.T, abs=10 * ROUNDING)
+    assert drawn_map(page) == pytest.approx(-effects, abs=10 * ROUNDING)
     expect(page.locator("#pg-sweep_map h2")).to_have_text(
         "Effect on logit(“·and”) − logit(“·of”) at position 9: original minus ablated, "
         "each head replaced with its mean in turn"
@@ -294,7 +294,7 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     place = page.evaluate(
         """() => { const plot = document.querySelector('#pg-sweep_map .pg-chart'); plot.scrollIntoView();
                    const l = plot._fullLayout, r = plot.getBoundingClientRect();
-                   return [r.left + l.xaxis._offset + l.xaxis.l2p(3), r.top + l.yaxis._offset + l.yaxis.l2p(5)]; }"""
+                   return [r.left + l.xaxis._offset + l.xaxis.l2p(5), r.top + l.yaxis._offset + l.yaxis.l2p(3)]; }"""
     )
     page.mouse.move(place[0] - 2, place[1])
     page.mouse.move(*place)

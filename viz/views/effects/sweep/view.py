@@ -74,7 +74,7 @@ def effect_map(seen: Seen) -> Payload:
         "note": joined(notes),
         "source": _source(seen),
         "file": f"effects-{kind}-{how}",
-        "columns": [labels.head, labels.layer, f"{labels.value} ({unit})"],
+        "columns": [labels.layer, labels.head, f"{labels.value} ({unit})"],
         "python": _lines(seen, target),
         "ranked": strongest(shown, signed if signed_effects else nats),
         "signed": signed_effects,
