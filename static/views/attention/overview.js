@@ -2,6 +2,8 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { crossedOut } from "../../page/selection/off.js";
+import { ranking } from "../../page/selection/ranking.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
 import { isDark, onTheme } from "../../page/theme.js";
@@ -177,6 +179,7 @@ function headReadout({ words, metric_names: names, metrics, heads }, at) {
     }),
   ];
 }
+const indexIn = (layers, heads, layer, head) => (layer < layers && head < heads ? layer * heads + head : null);
 const placeOf = (heads, at) => [Math.floor(at / heads), at % heads];
 
 // Build one button per head over the picture. `now()`: { payload, plan }; describe(at) and rest() are called when the
@@ -208,18 +211,28 @@ function headButtons(now, { describe, rest }) {
     node.children[to].tabIndex = 0;
     node.children[to].focus();
   });
+  // Put one head in the Tab order: the main head, or else the first one.
+  const reach = (order) => {
+    if (!order.length || node.contains(document.activeElement)) return;
+    const main = now().main(),
+      first = order.includes(main) ? main : order[0];
+    for (const button of node.querySelectorAll('[tabindex="0"]')) button.tabIndex = -1;
+    node.children[first].tabIndex = 0;
+  };
   return {
     node,
+    reach,
     build({ layers, heads, words }) {
       node.replaceChildren(
         ...Array.from({ length: layers * heads }, (_, index) => {
           const [layer, head] = placeOf(heads, index);
-          return el("button", "pg-head", "", {
+          const button = el("button", "pg-head", "", {
             type: "button",
             "data-index": index,
             "aria-label": fill(words.button, { layer, head }),
-            tabindex: index ? -1 : 0,
+            tabindex: -1,
           });
+          return crossedOut(button, layer, head);
         }),
       );
     },
@@ -233,20 +246,16 @@ function headButtons(now, { describe, rest }) {
           cell = `${plan.cell}px`;
         Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: cell, height: cell });
       }
-      const reachable = node.querySelector('[tabindex="0"]:not([hidden])');
-      if (!reachable && order.length) node.children[order[0]].tabIndex = 0;
+      reach(order);
     },
-    // Frame the selected heads; returns the index of the main head, or null if the model lacks it.
     mark({ layers, heads }) {
       for (const button of node.querySelectorAll("[aria-pressed=true]")) button.setAttribute("aria-pressed", "false");
-      const index = ([layer, head]) => (layer < layers && head < heads ? layer * heads + head : null);
+      const index = ([layer, head]) => indexIn(layers, heads, layer, head);
       selection.heads.forEach((pair, i) => {
         const button = node.children[index(pair) ?? -1];
         button?.setAttribute("aria-pressed", "true");
         button?.style.setProperty("--pg-hue", pageState.hues?.[i % 8] ?? "");
       });
-      const last = selection.heads.at(-1);
-      return last ? index(last) : null;
     },
   };
 }
@@ -263,23 +272,33 @@ define("heads", (root, props, ask) => {
   let payload = null,
     codes = null,
     plan = null,
+    drawn = [], // the heads of the picture, in order
     ticket = 0;
   const describe = (at) => readout.replaceChildren(...headReadout(payload, at)),
-    mark = () => {
-      const at = payload ? buttons.mark(payload) : null;
-      if (at !== null) describe(at);
+    main = () => {
+      const last = selection.heads.at(-1);
+      return payload && last ? indexIn(payload.layers, payload.heads, ...last) : null;
     },
-    buttons = headButtons(() => ({ payload, plan }), { describe, rest: mark });
+    mark = () => {
+      if (!payload) return;
+      buttons.mark(payload);
+      buttons.reach(drawn);
+      if (main() !== null) describe(main());
+    },
+    buttons = headButtons(() => ({ payload, plan, main }), { describe, rest: mark });
   board.append(canvas, buttons.node);
   root.append(title, about);
   const filter = picker(root, props, ask, () => lay());
-  root.append(board, readout, group, told, foot);
+  const ranks = ranking(board, () => lay());
+  root.append(ranks.node, board, readout, group, told, foot);
 
   const lay = () => {
     if (!codes || !root.clientWidth) return;
     const narrow = root.clientWidth < 480,
       height = narrow ? 520 : Math.max(620, Math.min(0.72 * innerHeight, 900)),
-      order = filter.list();
+      order = filter.plain() ? filter.list() : ranks.of(filter.list(), JSON.stringify(filter.asked()));
+    ranks.node.hidden ||= filter.plain();
+    drawn = order;
     plan = filter.plain() ? byPlace(payload, root.clientWidth, height) : inOrder(order, root.clientWidth, height);
     paintHeads(canvas, payload, codes, plan, order);
     buttons.lay(plan, order);
