@@ -2,7 +2,7 @@
 // button that made it, too.
 //
 // payload: { words, change: { text, help } or null }
-import { cross } from "../../parts/icons.js";
+import { cross, icon } from "../../parts/icons.js";
 import { el, fill, showBlock } from "../dom.js";
 import { define } from "../mount.js";
 import { popup } from "../popup.js";
@@ -10,6 +10,7 @@ import { pageState } from "../state.js";
 import { canUndo, undo } from "./history.js";
 import { editsText, onEdits, onSelect, select, selection } from "./selection.js";
 
+const MOST_CHIPS = 3; // more edits are folded into a list
 let change = null, // the change of the present edits, null while it is computed
   latest = { edits: "[]", change: null },
   acted = null; // the button that was used last
@@ -49,7 +50,7 @@ function together(edits, words) {
 
 define("edited", (root) => {
   const label = el("span", "pg-label"),
-    one = el("span", "pg-selected pg-edit"),
+    chips = el("span", "pg-edits-chips"),
     several = el("button", "pg-button pg-edit pg-edits-open", "", { type: "button", "aria-haspopup": "dialog" }),
     list = el("ul", "pg-edits-list", "", { popover: "auto" }),
     told = el("span", "pg-change", "", { role: "status" }),
@@ -57,8 +58,8 @@ define("edited", (root) => {
     remove = el("button", "pg-button pg-quiet", "", { type: "button" }),
     everywhere = el("span", "pg-muted pg-edits-everywhere");
   root.setAttribute("role", "group");
-  root.append(label, one, several, list, told, back, remove, everywhere);
-  popup(several, list, { width: 280 });
+  root.append(label, chips, list, told, back, remove, everywhere);
+  popup(several, list, { width: 280, opened: () => list.querySelector("button")?.focus() });
   back.onclick = undo;
   remove.onclick = () => select({ edits: [] });
   let words = null,
@@ -66,9 +67,9 @@ define("edited", (root) => {
     place = "";
 
   const drop = (edit) => () => select({ edits: selection.edits.filter((other) => other !== edit) });
-  const item = (edit, tag) => {
+  const item = (edit, tag, look = "") => {
     const name = pageState.editName?.(edit) ?? edit.kind,
-      node = el(tag, "", name);
+      node = el(tag, look, name);
     node.append(cross(`${words.remove}: ${name}`, drop(edit)));
     return node;
   };
@@ -77,15 +78,14 @@ define("edited", (root) => {
     const { edits } = selection,
       n = edits.length;
     showBlock(root, n > 0 || left);
-    one.hidden = n !== 1;
-    several.hidden = n < 2;
     remove.hidden = everywhere.hidden = n === 0;
     back.hidden = !canUndo();
-    if (n === 1) one.replaceChildren(...item(edits[0], "span").childNodes);
-    if (n > 1) {
-      several.textContent = together(edits, words);
+    const folds = n > MOST_CHIPS;
+    if (folds) {
+      several.replaceChildren(together(edits, words), " ", icon("open"));
       list.replaceChildren(...edits.map((edit) => item(edit, "li")));
     } else if (list.matches(":popover-open")) list.hidePopover();
+    chips.replaceChildren(...(folds ? [several] : edits.map((edit) => item(edit, "span", "pg-selected pg-edit"))));
     told.textContent = n ? (change?.text ?? "") : words.removed;
     told.title = change?.help ?? "";
   };

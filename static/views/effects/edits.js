@@ -2,7 +2,6 @@
 import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { changeBeside } from "../../page/selection/edited.js";
-import { canUndo, undo } from "../../page/selection/history.js";
 import { onSelect, pickHead, select, selection } from "../../page/selection/selection.js";
 import { nameWatched, ROLES, tokenText } from "../../page/selection/watched.js";
 import { pageState } from "../../page/state.js";
@@ -86,21 +85,15 @@ define("edits", (root) => {
     if (known && tokenText(token) === String(token)) nameWatched(...known);
     select({ edits: next });
   };
-  // Buttons are not replaced, so that the focus is not lost.
-  const actions = {
-    apply: button("", apply, "pg-primary"),
-    undo: button("", undo),
-    remove_all: button("", () => select({ edits: [] })),
-  };
-  buttons.append(...Object.values(actions), changeBeside(actions.apply));
+  // The button is not replaced, so that the focus is not lost.
+  const go = button("", apply, "pg-primary");
+  buttons.append(go, changeBeside(go));
   const paint = () => {
     if (!desk.payload) return;
     const { next, problem, note } = newEdits();
     status.textContent = problem ?? note ?? "";
     status.classList.toggle("pg-effect-problem", Boolean(problem));
-    actions.apply.disabled = !next;
-    actions.undo.disabled = !canUndo();
-    actions.remove_all.disabled = !selection.edits.length;
+    go.disabled = !next;
     active.replaceChildren(...activeEdits(desk.payload));
     heads.hidden = kindOf(desk).of !== "heads" || (desk.form.kind === "block_edge" && desk.form.everywhere);
   };
@@ -133,7 +126,7 @@ define("edits", (root) => {
     }
     title.textContent = words.title;
     about.textContent = words.replaces;
-    for (const [name, node] of Object.entries(actions)) node.textContent = words[name];
+    go.textContent = words.apply;
     fields.draw();
     headChips(desk, heads);
     paint();

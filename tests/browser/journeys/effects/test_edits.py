@@ -69,8 +69,8 @@ def apply(page):
 
 
 def chips(page):
-    """The edits in the strip above the tabs."""
-    return page.locator("#pg-selection .pg-edit")
+    """The edits in the line above the tabs; more than three are one button."""
+    return page.locator("#pg-edited .pg-edit")
 
 
 def shown(page):
@@ -108,7 +108,7 @@ def test_a_head_that_is_off_is_off_on_every_tab_until_it_is_removed(page, lm):
     apply(page)
     changed(page, run)
     expect(chips(page)).to_have_text([re.compile(rf"head {layer}\.{number} off")])
-    expect(page.locator("#pg-selection")).to_contain_text("Every tab shows the edited run.")
+    expect(page.locator("#pg-edited")).to_contain_text("Every tab shows the edited run.")
     expect(page.locator(".pg-effect-active li")).to_have_count(1)
     edited = plain.edit(Edit("zero", layer, number))
     assert_rows(page, plain, edited)
@@ -184,11 +184,11 @@ def test_several_heads_one_edit_each_and_undo(page, lm):
     assert_rows(page, plain, plain.edit(Edit("scale", *first, -1.5), Edit("scale", 7, 2, -1.5)))
     field(page, "kind").select_option("first_token")
     apply(page)
-    expect(chips(page)).to_have_count(4)  # where a head looks is another matter than what it writes
+    expect(chips(page)).to_have_text(["4 edits "])  # where a head looks is another matter than what it writes
     page.get_by_role("button", name="Undo").click()
     page.get_by_role("button", name="Undo").click()
     expect(chips(page)).to_have_text([re.compile("off"), re.compile("off")])
-    page.get_by_role("button", name="Remove all").click()
+    page.get_by_role("button", name="Remove edits").click()
     expect(chips(page)).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
     expect(chips(page)).to_have_count(2)
