@@ -13,7 +13,8 @@ import { editsText, onEdits, onSelect, select, selection } from "./selection.js"
 const MOST_CHIPS = 3; // more edits are folded into a list
 let change = null, // the change of the present edits, null while it is computed
   latest = { edits: "[]", change: null },
-  acted = null; // the button that was used last
+  acting = null, // the button that is being clicked
+  acted = null; // the button that made the latest change
 const shown = new Set(); // functions that show the change beside a button
 
 // Return the element beside a button that shows the change after a click on the button.
@@ -22,7 +23,10 @@ export function changeBeside(button) {
   button.addEventListener(
     "click",
     () => {
-      acted = button;
+      acting = button;
+      setTimeout(() => {
+        acting = null;
+      });
     },
     true,
   );
@@ -37,6 +41,7 @@ const showChange = () => {
   for (const show of shown) show();
 };
 onEdits((now) => {
+  acted = acting;
   change = now === latest.edits ? latest.change : null;
   showChange();
 });

@@ -2,7 +2,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { crossedOut } from "../../page/selection/off.js";
+import { crossedOut, offButton } from "../../page/selection/off.js";
 import { ranking } from "../../page/selection/ranking.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
@@ -12,7 +12,8 @@ import { picker } from "./overview_picker.js";
 
 const GAP = 2,
   GROUP_GAP = 4,
-  LABEL = 18;
+  LABEL = 18,
+  FIRST = 4; // number of heads that the button beside a sorted grid switches off
 
 async function inflate(base64) {
   const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
@@ -289,8 +290,15 @@ define("heads", (root, props, ask) => {
   board.append(canvas, buttons.node);
   root.append(title, about);
   const filter = picker(root, props, ask, () => lay());
-  const ranks = ranking(board, () => lay());
-  root.append(ranks.node, board, readout, group, told, foot);
+  const ranks = ranking(board, () => lay()),
+    off = offButton(
+      () => (payload && !filter.plain() ? drawn.slice(0, FIRST) : []).map((at) => placeOf(payload.heads, at)),
+      {
+        off: "first_off",
+        on: "first_on",
+      },
+    );
+  root.append(off.root, ranks.node, board, readout, group, told, foot);
 
   const lay = () => {
     if (!codes || !root.clientWidth) return;
@@ -299,6 +307,8 @@ define("heads", (root, props, ask) => {
       order = filter.plain() ? filter.list() : ranks.of(filter.list(), JSON.stringify(filter.asked()));
     ranks.node.hidden ||= filter.plain();
     drawn = order;
+    off.root.hidden = filter.plain();
+    off.show();
     plan = filter.plain() ? byPlace(payload, root.clientWidth, height) : inOrder(order, root.clientWidth, height);
     paintHeads(canvas, payload, codes, plan, order);
     buttons.lay(plan, order);
