@@ -6,8 +6,7 @@ import { onEdits } from "./selection.js";
 const promptRun = () => document.querySelector('[data-part="tokens"]')?.dataset.run; // independent of edits
 
 // Return { node, of }: `node` is the line with the button, to be placed above the list `list`; of(latest, asked) returns
-// the ranking to show: the latest, or the earlier one that answers the same question `asked`. `again()` draws the list
-// anew.
+// the ranking to show: the latest, or the earlier one that answers the same question `asked`. `again()` redraws the list.
 export function ranking(list, again) {
   const node = el("p", "pg-ranked-before", "", { role: "status" }),
     said = el("span"),
