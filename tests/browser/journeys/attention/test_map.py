@@ -222,3 +222,11 @@ def test_edits_that_no_longer_fit_are_dropped(page):
     expect(page.locator("#pg-header")).to_contain_text("2 tokens")
     expect(page.locator("#pg-edited")).not_to_contain_text("blocked")
     expect(page.locator("#pg-map_plot .pg-source")).not_to_contain_text("edited run")
+
+
+def test_the_tab_key_enters_the_grid_at_the_selected_head(page):
+    head(page, 6, 2).click()
+    title(page, "Head 6.2")
+    page.locator("#prompt textarea").focus()
+    page.evaluate("playground.select({ heads: [[3, 5]] })")
+    expect(page.locator("#pg-overview_heads .pg-head[tabindex='0']")).to_have_attribute("aria-label", "Head 3.5")

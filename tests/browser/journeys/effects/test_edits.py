@@ -361,3 +361,21 @@ def test_one_token_has_no_link_to_block(page):
     show(page, "sweep")
     page.locator("#pg-sweep_form [data-name=kind] select").select_option("loss")
     expect(page.locator("#pg-sweep_job")).to_contain_text("at least two tokens", timeout=SOON)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_twelve_edits_fit_in_one_line_and_are_listed_on_a_click(page, width):
+    usual = page.viewport_size
+    page.set_viewport_size({"width": width, "height": 800})
+    edits = [{"kind": "zero", "layer": layer, "head": head} for layer in range(4) for head in range(3)]
+    page.evaluate("edits => playground.select({ edits })", edits)
+    line = page.locator("#pg-edited")
+    expect(line.locator(".pg-change")).to_contain_text("→", timeout=SOON)
+    for text in ("12 heads off", "Undo", "Remove edits", "Every tab shows the edited run."):
+        box = line.get_by_text(text).bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width
+    line.get_by_role("button", name="12 heads off").click()
+    expect(page.locator(".pg-edits-list li").filter(visible=True)).to_have_count(12)
+    page.get_by_role("button", name="Remove: head 3.2 off").filter(visible=True).first.click()
+    expect(line).to_contain_text("11 heads off")
+    page.set_viewport_size(usual)
