@@ -13,6 +13,7 @@ import "./page/chat/chat.js";
 import "./page/chat/chat_tokens.js";
 import "./page/chat/chat_answer.js";
 import "./page/selection/picked.js";
+import "./page/selection/edited.js";
 import "./parts/form.js";
 import "./parts/job.js";
 import "./parts/figure.js";

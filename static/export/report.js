@@ -20,6 +20,7 @@ const ASKING = new Set([
   "guide",
   "tokens",
   "selection",
+  "edited",
   "address",
   "linked",
   "shortfall",

@@ -25,7 +25,7 @@ function pickPoint({ points: [point], event }, { block, window: seen, heads }, o
   const cell = point.pointIndex ?? point.pointNumber,
     data = point.customdata;
   if (data?.part !== undefined) return on.part?.(data.part);
-  if (heads && Array.isArray(cell)) return pickHead(cell[1], cell[0], adding(event));
+  if (heads && Array.isArray(cell)) return pickHead(cell[0], cell[1], adding(event));
   if (data?.head) return pickHead(...data.head, adding(event));
   if (data?.tokens) return select({ tokens: data.tokens });
   if (seen && Array.isArray(cell)) on.pick?.(seen[0] + cell[0] * block, seen[2] + cell[1] * block, block);

@@ -1,4 +1,5 @@
 // The page's adjustments of a figure's layout: theme, narrow screens, and frames around selected items.
+import { headsOff } from "../page/selection/off.js";
 import { selection } from "../page/selection/selection.js";
 import { isDark } from "../page/theme.js";
 
@@ -55,25 +56,42 @@ export function thinned(layout, width) {
   }
 }
 
-// Frame the rows and columns of the selected tokens or, in a map of layers x heads, the selected heads.
+// Cross out the cell of a head that is off, in a map of layers x heads.
+const crossShape = (tail, layer, head, line) => {
+  const [left, right, top, bottom] = [head - 0.4, head + 0.4, layer - 0.4, layer + 0.4],
+    path = `M${left},${top}L${right},${bottom}M${left},${bottom}L${right},${top}`;
+  return { type: "path", xref: `x${tail}`, yref: `y${tail}`, path, line };
+};
+
+// Frame the rows and columns of the selected tokens or, in a map of layers x heads, the selected heads, and cross out the
+// heads that are off.
 export function marks({ layout }, root, tokens) {
   const line = { color: getComputedStyle(root).getPropertyValue("--pg-accent").trim(), width: 1.5 };
   const tails = Object.keys(layout)
     .filter((name) => /^xaxis/.test(name))
     .map((name) => name.slice(5));
+  const text = getComputedStyle(root).getPropertyValue("--pg-text").trim(),
+    ground = getComputedStyle(root).getPropertyValue("--pg-panel").trim();
+  const maps = tails.filter((tail) => `yaxis${tail}` in layout); // not a strip beside a map, which shares its axis
   if (layout.meta.heads)
-    return tails.flatMap((tail) =>
-      selection.heads.map(([layer, head]) => ({
+    return maps.flatMap((tail) => [
+      ...headsOff().flatMap(([layer, head]) =>
+        [
+          [ground, 3.5],
+          [text, 1.5],
+        ].map(([color, width]) => crossShape(tail, layer, head, { color, width })),
+      ),
+      ...selection.heads.map(([layer, head]) => ({
         type: "rect",
         xref: `x${tail}`,
         yref: `y${tail}`,
-        x0: layer - 0.5,
-        x1: layer + 0.5,
-        y0: head - 0.5,
-        y1: head + 0.5,
+        x0: head - 0.5,
+        x1: head + 0.5,
+        y0: layer - 0.5,
+        y1: layer + 0.5,
         line,
       })),
-    );
+    ]);
   if (layout.meta.places)
     return selection.tokens.map(
       (

@@ -73,4 +73,4 @@ SITES = {"zero": "z", "mean": "z", "scale": "z", "uniform": "pattern", "block_ed
     ([{"kind": "block_edge", "query": 2, "key": 1}], [[0, 1]], [{"kind": "block_edge", "query": 2, "key": 1}, ZERO]),
 ])  # fmt: skip
 def test_heads_that_are_switched_off_lose_other_edits_of_their_output_only(call, edits, heads, next_):
-    assert call("page/selection/head_list.js", "module.switchedOff", edits, heads, SITES) == next_
+    assert call("page/selection/off.js", "module.switchedOff", edits, heads, SITES) == next_

@@ -68,14 +68,14 @@ def test_the_buttons_of_the_target_and_the_distractor_are_pressed_and_stay_in_si
 # --- all heads ---
 
 
-def test_layers_run_across_and_heads_down(call):
+def test_layers_run_down_and_heads_across(call):
     code = """(shape, ...size) => {
         const plan = module.byPlace(shape, ...size), name = (at) => [Math.floor(at / shape.heads), at % shape.heads];
         const places = Array.from({ length: shape.layers * shape.heads }, (_, at) => plan.place(at));
-        return { places, down: name(plan.walk(4).ArrowDown) };
+        return { places, down: name(plan.walk(1).ArrowDown) };
     }"""
     found = call("views/attention/overview.js", code, {"layers": 2, "heads": 3, "group": 1}, 600, 300)
     x, y = (np.array([place[axis] for place in found["places"]]).reshape(2, 3) for axis in "xy")
-    assert (np.diff(x, axis=0) > 0).all() and (np.diff(x, axis=1) == 0).all()  # [layer, head]
-    assert (np.diff(y, axis=1) > 0).all() and (np.diff(y, axis=0) == 0).all()
-    assert found["down"] == [1, 2]  # from head 1.1
+    assert (np.diff(y, axis=0) > 0).all() and (np.diff(y, axis=1) == 0).all()  # [layer, head]
+    assert (np.diff(x, axis=1) > 0).all() and (np.diff(x, axis=0) == 0).all()
+    assert found["down"] == [1, 1]  # from head 0.1

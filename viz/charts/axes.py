@@ -71,6 +71,11 @@ def count_axis(title: str, count: int, more: Mapping[str, Any] | None = None) ->
     return axis(title, {**shown, **(more or {})})
 
 
+def layer_axis(title: str, count: int, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Build the vertical axis of a grid of layers: layer 0 on top. Every such grid uses it, so that all run alike."""
+    return count_axis(title, count, {**(more or {}), "autorange": "reversed"})
+
+
 def token_names(pieces: Sequence[str]) -> list[str]:
     """Return the position and text of every token, as hovers show them."""
     return [axis_name(i, piece) for i, piece in enumerate(pieces)]

@@ -38,6 +38,7 @@ def build(playground: Playground) -> gr.Blocks:
             part("header", first["header"])
             part("tokens", first.get("tokens"))
             part("selection", first["selection"], value={"heads": first["selection"].get("heads", [])})
+            part("edited", first["edited"])
         part("guide", first["guide"])
         part("answer", None, value={})
         part("notice", first["notice"])

@@ -39,10 +39,10 @@ def _lines(layer: int, head: int, token: int) -> Place:
     return {"tab": "attention", "heads": [[layer, head]], "tokens": [token], "values": view}
 
 
-def _induction(layer: int, head: int) -> Place:
-    """Build the state that shows a head's attention map, with the heads sorted by induction."""
+def _induction(layer: int, head: int, target: int) -> Place:
+    """Build the state that shows a head's map, the heads sorted by induction, and the token they copy as target."""
     values = {"attention_view": {"view": "map"}, "overview_heads": {"order": "induction"}}
-    return {"tab": "attention", "heads": [[layer, head]], "values": values}
+    return {"tab": "attention", "heads": [[layer, head]], "target": target, "values": values}
 
 
 _FOLLOWED: Place = {
@@ -52,7 +52,7 @@ _FOLLOWED: Place = {
 PLACES: Mapping[str, Mapping[str, Place]] = {
     "tinygpt": {
         "coreference": _lines(7, 5, 7),
-        "repeated": _induction(7, 7),
+        "repeated": _induction(7, 7, 1181),
         "copied": _FOLLOWED,
         "name": {
             "tab": "effects",
@@ -67,7 +67,7 @@ PLACES: Mapping[str, Mapping[str, Place]] = {
     },
     "smollm2-135m": {
         "coreference": _lines(13, 8, 7),
-        "repeated": _induction(17, 5),
+        "repeated": _induction(17, 5, 2893),
         "indirect_object": {  # compares Mary with John
             "tab": "predictions",
             "target": 5099,

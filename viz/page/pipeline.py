@@ -23,6 +23,7 @@ from viz.seam.selection import picked as selected
 from viz.seam.tab import Tab
 from viz.seam.view import Picture
 from viz.theme import HUES
+from viz.views.effects.edits.change import watched_change
 from viz.views.tabs import TABS
 from viz.words import Catalogue, section, some, words
 from viz.work.engine import Busy
@@ -74,6 +75,11 @@ def tokens_payload(scene: Scene, box: str) -> dict:
     chips = [chip | more for chip, more in zip(chips, chat.of_tokens(scene), strict=True)]
     named = texts | chat.token_words(scene) | some(scene.words, "characters", "join", "join_help")
     return {"tokens": chips, "frames": frames(pieces), "words": named, "note": note, "run": prompt_id(scene)} | shown
+
+
+def edited_payload(catalogue: Catalogue, scene: Scene | None) -> dict:
+    """Build the line of edits: its words, and the watched probability before and after them."""
+    return {"words": section(catalogue, "edited"), "change": watched_change(scene) if scene else None}
 
 
 def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = "", model: Named = None) -> dict:
@@ -132,7 +138,19 @@ class PageRequest:
 
 
 # The parts of the page's head, followed by those of each tab.
-HEAD = ("nav", "header", "notice", "guide", "address", "examples", "chat", "tokens", "shortfall", "selection")
+HEAD = (
+    "nav",
+    "header",
+    "notice",
+    "guide",
+    "address",
+    "examples",
+    "chat",
+    "tokens",
+    "shortfall",
+    "selection",
+    "edited",
+)
 PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
 HELD = ("chat", *(name for tab in TABS for name in (*tab.asks, *tab.keeps)))  # the parts whose values a link holds
 
@@ -156,6 +174,7 @@ def payloads(
         parts |= {
             "header": header_payload(catalogue, None),
             "selection": selection_payload(catalogue, None),
+            "edited": edited_payload(catalogue, None),
         }
         parts["guide"] = guide.payload(catalogue)
         parts["nav"] = frame.payload(playground, catalogue, request.language)
@@ -238,6 +257,7 @@ def _pictures(
         ),
         "chat": _chat(playground, scene.model, request),
         "shortfall": Picture((prompt_id(scene), scene.prompt), lambda: shortfall.payload(scene)),
+        "edited": _edited(scene),
     } | tab.draw(scene, request.values)
     for name, picture in pictures.items():
         # A job's part is redrawn when any job ends, even one with different settings.
@@ -250,6 +270,12 @@ def _pictures(
                 parts[name], key = _problem(error, language), ""
             drawn = drawn | {name: key}
     return parts, {"run": scene.run, "language": language, "drawn": drawn | {f"tab {tab.key}": ""}}
+
+
+def _edited(scene: Scene) -> Picture:
+    """Build the picture of the line of edits."""
+    key = (scene.run, scene.position, scene.picked.target) if scene.picked.edits else ()
+    return Picture(key, lambda: edited_payload(scene.words, scene))
 
 
 def _chat(playground: Playground, model: LanguageModel, request: PageRequest) -> Picture:

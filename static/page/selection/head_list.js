@@ -1,12 +1,12 @@
-// Controls shared by all lists of heads: names from a probe run, and buttons to select or ablate all heads of a list.
+// Controls shared by all lists of heads: names from a probe run, the mark of heads that are off, and buttons to select or
+// ablate all heads of a list.
 import { el, fill } from "../dom.js";
 import { onDrawn } from "../mount.js";
 import { pageState } from "../state.js";
-import { onSelect, select, selection } from "./selection.js";
+import { offButton, offMark } from "./off.js";
+import { onSelect, select } from "./selection.js";
 
-const MOST_PICKED = 8, // maximum number of selected heads, each with its own hue
-  MOST_EDITS = 64;
-const same = ([a, b], [c, d]) => a === c && b === d;
+const MOST_PICKED = 8; // maximum number of selected heads, each with its own hue
 
 // --- names ---
 
@@ -22,10 +22,12 @@ const fillNames = (node) => {
   node.hidden = !names.length;
 };
 
-// Return the name that a probe run gave to a head, if any.
+// Return what a list tells about a head: the mark of one that is off, and the name that a probe run gave to it, if any.
 export function headNames(layer, head) {
-  const node = el("span", "pg-head-names", "", { "data-head-names": `${layer}.${head}` });
-  fillNames(node);
+  const node = el("span", "pg-head-told"),
+    names = el("span", "pg-head-names", "", { "data-head-names": `${layer}.${head}` });
+  fillNames(names);
+  node.append(offMark(layer, head), names);
   return node;
 }
 
@@ -38,22 +40,13 @@ onDrawn((root, payload) => {
 
 // --- all heads of a list ---
 
-// Ablate each of these heads, replacing other edits of their outputs.
-export function switchedOff(edits, heads, sites) {
-  const here = ({ kind, layer, head }) => sites[kind] === "z" && heads.some((each) => same(each, [layer, head]));
-  return [...edits.filter((edit) => !here(edit)), ...heads.map(([layer, head]) => ({ kind: "zero", layer, head }))];
-}
-const isOff = ([layer, head]) =>
-  selection.edits.some((edit) => edit.kind === "zero" && same([edit.layer, edit.head], [layer, head]));
-
 // Build two buttons for the heads of a list; show(heads) sets the list.
 export function headActions() {
   const root = el("div", "pg-head-actions"),
-    pick = el("button", "pg-button pg-quiet", "", { type: "button" }),
-    off = el("button", "pg-button pg-quiet", "", { type: "button" });
-  root.append(pick, off);
+    pick = el("button", "pg-button pg-quiet", "", { type: "button" });
   let heads = [];
-  const allOff = () => heads.length > 0 && heads.every(isOff);
+  const off = offButton(() => heads, { off: "heads_off", on: "heads_on" });
+  root.append(pick, off.root);
   const paint = () => {
     const words = pageState.words,
       n = heads.length;
@@ -61,20 +54,9 @@ export function headActions() {
     if (root.hidden) return;
     const some = n > MOST_PICKED ? words.pick_some : words.pick_all;
     pick.textContent = fill(some, { n, most: MOST_PICKED });
-    off.textContent = fill(allOff() ? words.heads_on : words.heads_off, { n });
-    const next = allOff() ? [] : switchedOff(selection.edits, heads, pageState.editSites ?? {});
-    off.disabled = next.length > MOST_EDITS;
-    off.title = off.disabled ? fill(words.heads_many, { most: MOST_EDITS }) : words.heads_off_help;
+    off.show();
   };
   pick.onclick = () => select({ heads: heads.slice(0, MOST_PICKED).reverse() }); // the last head is the main one
-  off.onclick = () =>
-    select({
-      edits: allOff()
-        ? selection.edits.filter(
-            (edit) => edit.kind !== "zero" || !heads.some((each) => same(each, [edit.layer, edit.head])),
-          )
-        : switchedOff(selection.edits, heads, pageState.editSites ?? {}),
-    });
   onSelect(paint);
   return {
     root,

@@ -1,10 +1,11 @@
-// The strip that lists the selected heads, tokens and edits, each with a remove button.
+// The strip that lists the selected heads and tokens, each with a remove button; the edits have their own line.
 
 import { cross } from "../../parts/icons.js";
 import { el, fill } from "../dom.js";
 import { define } from "../mount.js";
 import { pageState } from "../state.js";
 import { headNames } from "./head_list.js";
+import { offButton } from "./off.js";
 import { adds, alwaysAdd, onSelect, select, selection } from "./selection.js";
 import { nameWatched, ROLES, tokenText, watch, watchedText } from "./watched.js";
 
@@ -16,21 +17,9 @@ const named = (kinds, edit) =>
     token: tokenText(edit.token),
   });
 
-// Group equal edits of several heads, since one chip per head would fill the page.
-function grouped(edits) {
-  const groups = new Map();
-  for (const edit of edits) {
-    const key =
-      edit.head === undefined || edit.key !== undefined ? JSON.stringify(edit) : `${edit.kind} ${edit.factor}`;
-    groups.set(key, [...(groups.get(key) ?? []), edit]);
-  }
-  return [...groups.values()].flatMap((alike) => (alike.length > 2 ? [alike] : alike.map((edit) => [edit])));
-}
-
 define("selection", (root, props, ask) => {
   let words = null,
     kinds = {},
-    many = {},
     hues = [];
   let sent = "",
     said = ""; // message about what the server had to drop
@@ -43,6 +32,7 @@ define("selection", (root, props, ask) => {
     distractor: selection.distractor,
     of: selection.of,
   });
+  const off = offButton(() => selection.heads, { off: "head_off", on: "head_on", beside: false });
   const item = (text, drop, hue) => {
     const chip = el("span", hue ? "pg-selected pg-selected-hued" : "pg-selected", text);
     if (hue) chip.style.setProperty("--pg-hue", hue);
@@ -51,7 +41,7 @@ define("selection", (root, props, ask) => {
   };
   const paint = () => {
     if (!words) return;
-    const { heads, tokens, edits } = selection,
+    const { heads, tokens } = selection,
       watched = ROLES.filter((role) => selection[role] !== null);
     const several = heads.length > 1;
     const items = [
@@ -62,20 +52,13 @@ define("selection", (root, props, ask) => {
         chip.firstChild.after(headNames(layer, head));
         return chip;
       }),
+      off.root,
       ...tokens.map((at) =>
         item(`${words.token} ${pageState.tokens?.[at]?.text ?? ""} (${at})`, () =>
           select({ tokens: tokens.filter((token) => token !== at) }),
         ),
       ),
       ...watched.map((role) => item(`${words[role]} ${watchedText(role)}`, () => watch(role, null))),
-      ...grouped(edits).map((alike) => {
-        const text =
-          alike.length > 1 ? fill(many[alike[0].kind], { ...alike[0], n: alike.length }) : named(kinds, alike[0]);
-        const chip = item(text, () => select({ edits: edits.filter((edit) => !alike.includes(edit)) }));
-        if (alike.length > 1) chip.title = alike.map(({ layer, head }) => `${layer}.${head}`).join(" · ");
-        chip.classList.add("pg-edit");
-        return chip;
-      }),
     ];
     const list = items.length ? items : [el("span", "pg-muted", words.none)];
     const clear = el("button", "pg-button pg-quiet", words.clear, { type: "button" });
@@ -88,11 +71,6 @@ define("selection", (root, props, ask) => {
       root.querySelector(".pg-add").focus();
     };
     root.replaceChildren(el("span", "pg-label", words.label), ...list, add, clear);
-    if (edits.length) {
-      const remove = el("button", "pg-button pg-quiet", words.remove_edits, { type: "button" });
-      remove.onclick = () => select({ edits: [] });
-      root.append(remove, el("span", "pg-muted", words.edited));
-    }
     if (said) root.append(el("span", "pg-selection-said", said, { role: "status" }));
   };
   onSelect(() => {
@@ -105,9 +83,10 @@ define("selection", (root, props, ask) => {
     ask("select");
   });
   return (payload) => {
-    ({ words, kinds, many, hues } = payload);
+    ({ words, kinds, hues } = payload);
     pageState.hues = hues;
     pageState.editSites = payload.sites;
+    pageState.editMany = payload.many;
     pageState.editName = (edit) => named(kinds, edit);
     if (payload.heads) {
       pageState.firstHeads ??= payload.heads;

@@ -15,6 +15,18 @@ export function select(change) {
   for (const listener of listeners) listener(selection);
 }
 
+export const editsText = () => JSON.stringify(selection.edits);
+// Register a listener that is called after each change of the edits: listener(now, before), both as text.
+export function onEdits(listener) {
+  let last = editsText();
+  onSelect(() => {
+    const now = editsText(),
+      before = last;
+    last = now;
+    if (now !== before) listener(now, before);
+  });
+}
+
 // Toggle a head in the selection; without `add`, it becomes the only one. There are hues for at most eight heads.
 export function pickHead(layer, head, add) {
   const others = selection.heads.filter((each) => each[0] !== layer || each[1] !== head);

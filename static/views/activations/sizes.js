@@ -18,8 +18,8 @@ define("gridmap", (root, props, ask) => {
     field = el("label", "pg-gridrow-field"),
     rows = el("select");
   const label = el("span", "pg-muted"),
-    before = iconButton("down", "", () => look(row - 1, {})),
-    after = iconButton("up", "", () => look(row + 1, {}));
+    before = iconButton("up", "", () => look(row - 1, {})),
+    after = iconButton("down", "", () => look(row + 1, {}));
   field.append(label, rows);
   bar.append(field, before, after);
   root.append(chart, bar);
@@ -61,7 +61,7 @@ define("gridmap", (root, props, ask) => {
     payload = next;
     row = next.row;
     label.textContent = next.labels.looked_at;
-    rows.replaceChildren(...next.names.map((name, n) => new Option(name, n)).reverse()); // the last layer is on top
+    rows.replaceChildren(...next.names.map((name, n) => new Option(name, n)));
     before.setAttribute("aria-label", next.labels.row_before);
     after.setAttribute("aria-label", next.labels.row_after);
     before.title = next.labels.row_before;

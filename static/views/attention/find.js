@@ -6,6 +6,7 @@ import { exporting } from "../../export/menu.js";
 import { alongColumn, alongRow, el, fill, hint, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { headActions, headNames } from "../../page/selection/head_list.js";
+import { ranking } from "../../page/selection/ranking.js";
 import { adding, onSelect, pickHead, selection, toggled } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
 
@@ -149,8 +150,20 @@ define("find", (root, props, send) => {
     list = el("ol", "pg-find-list"),
     even = el("p", "pg-about"),
     foot = el("div"),
-    actions = headActions();
-  root.append(title, told, rows.from.root, rows.to.root, ...measures.nodes, refused, sentence, actions.root, list);
+    actions = headActions(),
+    ranks = ranking(list, () => draw(payload));
+  root.append(
+    title,
+    told,
+    rows.from.root,
+    rows.to.root,
+    ...measures.nodes,
+    refused,
+    sentence,
+    actions.root,
+    ranks.node,
+    list,
+  );
   root.append(even, foot);
   let payload = null,
     texts = "",
@@ -192,7 +205,9 @@ define("find", (root, props, send) => {
 
   const draw = (next) => {
     if (waits(next)) return;
-    const { words: w, refused: problem, lines } = next;
+    const { words: w, refused: problem } = next,
+      ranked = ranks.of(next, `${keyOf(next)} ${next.words.title}`),
+      { lines } = ranked;
     payload = next;
     mine = null;
     if (pageState.restoring)
@@ -204,16 +219,16 @@ define("find", (root, props, send) => {
     measures.show(payload);
     refused.hidden = !problem;
     refused.replaceChildren(...(problem ? [el("strong", "", problem.text), el("span", "", problem.hint)] : []));
-    sentence.textContent = payload.sentence;
+    sentence.textContent = ranked.sentence;
     list.setAttribute("aria-label", w.list);
     actions.show(lines.map(({ head }) => head));
-    list.replaceChildren(...lines.map((line, index) => foundHead(line, index, payload)));
-    even.textContent = evenSentence(payload);
+    list.replaceChildren(...lines.map((line, index) => foundHead(line, index, ranked)));
+    even.textContent = evenSentence(ranked);
     foot.replaceChildren(
       exporting(root, {
         file: "found-heads",
         title: w.title,
-        note: payload.sentence,
+        note: ranked.sentence,
         names: ["layer", "head", "name", w.measure],
         lines: lines.map(({ head, name, value: number }) => [...head, name, number]),
       }),

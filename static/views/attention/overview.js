@@ -2,6 +2,8 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { crossedOut, offButton } from "../../page/selection/off.js";
+import { ranking } from "../../page/selection/ranking.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
 import { isDark, onTheme } from "../../page/theme.js";
@@ -10,7 +12,8 @@ import { picker } from "./overview_picker.js";
 
 const GAP = 2,
   GROUP_GAP = 4,
-  LABEL = 18;
+  LABEL = 18,
+  FIRST = 4; // number of heads that the button beside a sorted grid switches off
 
 async function inflate(base64) {
   const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
@@ -18,18 +21,18 @@ async function inflate(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Layers run horizontally, heads vertically. The row of layers wraps into bands, which makes the cells larger.
+// Layers run down, heads across. The column of layers wraps into bands side by side, which makes the cells larger.
 export function byPlace({ layers, heads, group }, width, height) {
   let best = null;
   const gaps = group > 1 ? (heads / group - 1) * GROUP_GAP : 0;
   for (let bands = 1; bands <= layers; bands++) {
-    const columns = Math.ceil(layers / bands);
-    const across = (width - LABEL) / columns - GAP;
-    const down = (height / bands - LABEL - gaps) / heads - GAP;
+    const rows = Math.ceil(layers / bands);
+    const across = (width / bands - LABEL - gaps) / heads - GAP;
+    const down = (height - LABEL) / rows - GAP;
     const cell = Math.floor(Math.min(across, down, 88));
-    if (!best || cell > best.cell) best = { columns, cell, bands };
+    if (!best || cell > best.cell) best = { rows, cell, bands };
   }
-  const { columns, bands } = best,
+  const { rows, bands } = best,
     cell = Math.max(best.cell, 9),
     step = cell + GAP;
   const band = LABEL + heads * step + gaps;
@@ -37,12 +40,8 @@ export function byPlace({ layers, heads, group }, width, height) {
     const layer = Math.floor(at / heads),
       head = at % heads;
     return {
-      x: LABEL + (layer % columns) * step,
-      y:
-        Math.floor(layer / columns) * band +
-        LABEL +
-        head * step +
-        (group > 1 ? Math.floor(head / group) * GROUP_GAP : 0),
+      x: Math.floor(layer / rows) * band + LABEL + head * step + (group > 1 ? Math.floor(head / group) * GROUP_GAP : 0),
+      y: LABEL + (layer % rows) * step,
     };
   };
   const walk = (at) => {
@@ -50,13 +49,13 @@ export function byPlace({ layers, heads, group }, width, height) {
       head = at % heads;
     const to = (l, h) => (l >= 0 && l < layers && h >= 0 && h < heads ? l * heads + h : null);
     return {
-      ArrowRight: to(layer + 1, head),
-      ArrowLeft: to(layer - 1, head),
-      ArrowDown: to(layer, head + 1),
-      ArrowUp: to(layer, head - 1),
+      ArrowRight: to(layer, head + 1),
+      ArrowLeft: to(layer, head - 1),
+      ArrowDown: to(layer + 1, head),
+      ArrowUp: to(layer - 1, head),
     };
   };
-  return { cell, place, walk, columns, axes: true, width: LABEL + columns * step, height: bands * band };
+  return { cell, place, walk, rows, axes: true, width: bands * band, height: LABEL + rows * step };
 }
 
 // Lay out the filtered heads one after the other, with a name below each.
@@ -152,18 +151,18 @@ function labelAxes(ctx, { layers, heads, group }, plan, line) {
   const every = Math.ceil(16 / plan.cell);
   for (let layer = 0; layer < layers; layer += every) {
     const { x, y } = plan.place(layer * heads);
-    ctx.fillText(layer, x + plan.cell / 2, y - LABEL / 2);
+    ctx.fillText(layer, x - LABEL / 2 - 1, y + plan.cell / 2);
   }
-  for (let layer = 0; layer < layers; layer += plan.columns)
+  for (let layer = 0; layer < layers; layer += plan.rows)
     for (let head = 0; head < heads; head += every) {
-      ctx.fillText(head, LABEL / 2 - 1, plan.place(layer * heads + head).y + plan.cell / 2);
+      ctx.fillText(head, plan.place(layer * heads + head).x + plan.cell / 2, LABEL / 2);
     }
   if (group < 2) return;
   ctx.strokeStyle = line;
   ctx.lineWidth = 1;
   for (let at = 0; at < layers * heads; at += group) {
     const { x, y } = plan.place(at);
-    ctx.strokeRect(x - 0.5, y - 0.5, plan.cell + 1, group * (plan.cell + GAP) - GAP + 1);
+    ctx.strokeRect(x - 0.5, y - 0.5, group * (plan.cell + GAP) - GAP + 1, plan.cell + 1);
   }
 }
 
@@ -181,6 +180,7 @@ function headReadout({ words, metric_names: names, metrics, heads }, at) {
     }),
   ];
 }
+const indexIn = (layers, heads, layer, head) => (layer < layers && head < heads ? layer * heads + head : null);
 const placeOf = (heads, at) => [Math.floor(at / heads), at % heads];
 
 // Build one button per head over the picture. `now()`: { payload, plan }; describe(at) and rest() are called when the
@@ -212,18 +212,28 @@ function headButtons(now, { describe, rest }) {
     node.children[to].tabIndex = 0;
     node.children[to].focus();
   });
+  // Put one head in the Tab order: the main head, or else the first one.
+  const reach = (order) => {
+    if (!order.length || node.contains(document.activeElement)) return;
+    const main = now().main(),
+      first = order.includes(main) ? main : order[0];
+    for (const button of node.querySelectorAll('[tabindex="0"]')) button.tabIndex = -1;
+    node.children[first].tabIndex = 0;
+  };
   return {
     node,
+    reach,
     build({ layers, heads, words }) {
       node.replaceChildren(
         ...Array.from({ length: layers * heads }, (_, index) => {
           const [layer, head] = placeOf(heads, index);
-          return el("button", "pg-head", "", {
+          const button = el("button", "pg-head", "", {
             type: "button",
             "data-index": index,
             "aria-label": fill(words.button, { layer, head }),
-            tabindex: index ? -1 : 0,
+            tabindex: -1,
           });
+          return crossedOut(button, layer, head);
         }),
       );
     },
@@ -237,20 +247,16 @@ function headButtons(now, { describe, rest }) {
           cell = `${plan.cell}px`;
         Object.assign(button.style, { left: `${x}px`, top: `${y}px`, width: cell, height: cell });
       }
-      const reachable = node.querySelector('[tabindex="0"]:not([hidden])');
-      if (!reachable && order.length) node.children[order[0]].tabIndex = 0;
+      reach(order);
     },
-    // Frame the selected heads; returns the index of the main head, or null if the model lacks it.
     mark({ layers, heads }) {
       for (const button of node.querySelectorAll("[aria-pressed=true]")) button.setAttribute("aria-pressed", "false");
-      const index = ([layer, head]) => (layer < layers && head < heads ? layer * heads + head : null);
+      const index = ([layer, head]) => indexIn(layers, heads, layer, head);
       selection.heads.forEach((pair, i) => {
         const button = node.children[index(pair) ?? -1];
         button?.setAttribute("aria-pressed", "true");
         button?.style.setProperty("--pg-hue", pageState.hues?.[i % 8] ?? "");
       });
-      const last = selection.heads.at(-1);
-      return last ? index(last) : null;
     },
   };
 }
@@ -267,23 +273,42 @@ define("heads", (root, props, ask) => {
   let payload = null,
     codes = null,
     plan = null,
+    drawn = [], // the heads of the picture, in order
     ticket = 0;
   const describe = (at) => readout.replaceChildren(...headReadout(payload, at)),
-    mark = () => {
-      const at = payload ? buttons.mark(payload) : null;
-      if (at !== null) describe(at);
+    main = () => {
+      const last = selection.heads.at(-1);
+      return payload && last ? indexIn(payload.layers, payload.heads, ...last) : null;
     },
-    buttons = headButtons(() => ({ payload, plan }), { describe, rest: mark });
+    mark = () => {
+      if (!payload) return;
+      buttons.mark(payload);
+      buttons.reach(drawn);
+      if (main() !== null) describe(main());
+    },
+    buttons = headButtons(() => ({ payload, plan, main }), { describe, rest: mark });
   board.append(canvas, buttons.node);
   root.append(title, about);
   const filter = picker(root, props, ask, () => lay());
-  root.append(board, readout, group, told, foot);
+  const ranks = ranking(board, () => lay()),
+    off = offButton(
+      () => (payload && !filter.plain() ? drawn.slice(0, FIRST) : []).map((at) => placeOf(payload.heads, at)),
+      {
+        off: "first_off",
+        on: "first_on",
+      },
+    );
+  root.append(off.root, ranks.node, board, readout, group, told, foot);
 
   const lay = () => {
     if (!codes || !root.clientWidth) return;
     const narrow = root.clientWidth < 480,
       height = narrow ? 520 : Math.max(620, Math.min(0.72 * innerHeight, 900)),
-      order = filter.list();
+      order = filter.plain() ? filter.list() : ranks.of(filter.list(), JSON.stringify(filter.asked()));
+    ranks.node.hidden ||= filter.plain();
+    drawn = order;
+    off.root.hidden = filter.plain();
+    off.show();
     plan = filter.plain() ? byPlace(payload, root.clientWidth, height) : inOrder(order, root.clientWidth, height);
     paintHeads(canvas, payload, codes, plan, order);
     buttons.lay(plan, order);

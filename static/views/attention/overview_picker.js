@@ -72,6 +72,7 @@ export function picker(root, props, ask, changed) {
   least.onchange = keep;
   return {
     list,
+    asked: () => [payload.metric_names[metric()]?.key, layer.value, least.value, payload.words.by_metric],
     plain: () => metric() === null && layer.value === "",
     fill(next, rebuild) {
       payload = next;

@@ -1,6 +1,7 @@
-// The edits of the run: a form for a new edit, the list of current edits, and undo.
+// The edits of the run: a form for a new edit, and the list of current edits.
 import { el, fill, hint } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { changeBeside } from "../../page/selection/edited.js";
 import { onSelect, pickHead, select, selection } from "../../page/selection/selection.js";
 import { nameWatched, ROLES, tokenText } from "../../page/selection/watched.js";
 import { pageState } from "../../page/state.js";
@@ -61,36 +62,11 @@ function activeEdits({ words }) {
   return [el("span", "pg-label", words.active), edits.length ? list : el("span", "pg-muted", words.none)];
 }
 
-// Keep the history of the edits: take() records a change, back() undoes the last one.
-function editHistory() {
-  let last = "[]",
-    before = [];
-  return {
-    empty: () => !before.length,
-    take() {
-      const now = JSON.stringify(selection.edits);
-      if (now === last) return;
-      before.push(last);
-      last = now;
-    },
-    back() {
-      if (!before.length) return;
-      last = before.pop(); // the undo itself is not recorded
-      select({ edits: JSON.parse(last) });
-    },
-    forget() {
-      before = [];
-      last = JSON.stringify(selection.edits);
-    },
-  };
-}
-
 define("edits", (root) => {
   const desk = {
       payload: null,
       form: { kind: null, factor: 2, everywhere: false, block: 0, neuron: 0, value: 1, token: null },
     },
-    history = editHistory(),
     about = el("p", "pg-about"),
     heads = el("div", "pg-effect-heads"),
     status = el("p", "pg-effect-told", "", { role: "status" }),
@@ -109,28 +85,21 @@ define("edits", (root) => {
     if (known && tokenText(token) === String(token)) nameWatched(...known);
     select({ edits: next });
   };
-  // Buttons are not replaced, so that the focus is not lost.
-  const actions = {
-    apply: button("", apply, "pg-primary"),
-    undo: button("", history.back),
-    remove_all: button("", () => select({ edits: [] })),
-  };
-  buttons.append(...Object.values(actions));
+  // The button is not replaced, so that the focus is not lost.
+  const go = button("", apply, "pg-primary");
+  buttons.append(go, changeBeside(go));
   const paint = () => {
     if (!desk.payload) return;
     const { next, problem, note } = newEdits();
     status.textContent = problem ?? note ?? "";
     status.classList.toggle("pg-effect-problem", Boolean(problem));
-    actions.apply.disabled = !next;
-    actions.undo.disabled = history.empty();
-    actions.remove_all.disabled = !selection.edits.length;
+    go.disabled = !next;
     active.replaceChildren(...activeEdits(desk.payload));
     heads.hidden = kindOf(desk).of !== "heads" || (desk.form.kind === "block_edge" && desk.form.everywhere);
   };
   let seen = "",
     watching = "";
   onSelect(() => {
-    history.take();
     if (!desk.payload) return;
     const watched = JSON.stringify(ROLES.map((role) => selection[role]));
     if (watched !== watching) {
@@ -152,14 +121,12 @@ define("edits", (root) => {
     desk.payload = payload;
     const { words, kinds } = payload;
     if (!still) {
-      // Edits of another prompt or model cannot be undone here.
       const fresh = { pair: null, layer: 0, head: 0, block: 0, neuron: 0, token: null };
       desk.form = { ...desk.form, kind: desk.form.kind ?? kinds[0].key, ...fresh };
-      history.forget();
     }
     title.textContent = words.title;
     about.textContent = words.replaces;
-    for (const [name, node] of Object.entries(actions)) node.textContent = words[name];
+    go.textContent = words.apply;
     fields.draw();
     headChips(desk, heads);
     paint();

@@ -1,6 +1,7 @@
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { headActions, headNames } from "../../page/selection/head_list.js";
+import { ranking } from "../../page/selection/ranking.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { mountPlot } from "../../parts/figure.js";
 import { button, same } from "./widgets.js";
@@ -12,9 +13,17 @@ define("effectmap", (root) => {
   const title = el("h3"),
     about = el("p", "pg-about"),
     list = el("div", "pg-effect-list", "", { role: "group" }),
-    actions = headActions();
-  side.append(title, about, actions.root, list);
-  root.append(plot, side);
+    waiting = el("p", "pg-problem pg-quiet-box"),
+    actions = headActions(),
+    ranks = ranking(side, () => again());
+  side.append(title, about, actions.root, ranks.node, list);
+  root.append(waiting, plot, side);
+  let latest = null;
+  // Draw the effects on the edited run, or start their sweep.
+  const again = () => {
+    if (latest?.absent) document.querySelector("#pg-sweep_job button")?.click();
+    else show(latest);
+  };
   const draw = mountPlot(plot, {});
   const paint = () => {
     for (const item of list.children)
@@ -54,8 +63,13 @@ define("effectmap", (root) => {
     node.append(name, lane, el("span", "pg-effect-number", text));
     return node;
   };
-  return (payload) => {
+  const show = (next) => {
+    latest = next;
+    const payload = next.asked === undefined ? next : ranks.of(next, next.asked);
     root.classList.toggle("pg-absent", Boolean(payload.absent));
+    plot.hidden = side.hidden = Boolean(payload.absent);
+    waiting.hidden = !payload.absent || !payload.waiting;
+    waiting.textContent = payload.waiting ?? "";
     if (payload.absent) {
       delete plot.dataset.run;
       return;
@@ -69,4 +83,5 @@ define("effectmap", (root) => {
     list.replaceChildren(...payload.ranked.map((each, index) => item(each, index, payload, top)));
     paint();
   };
+  return show;
 });

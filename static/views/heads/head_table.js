@@ -6,6 +6,8 @@
 import { alongColumn, el, fill, hint, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { headActions } from "../../page/selection/head_list.js";
+import { crossedOut } from "../../page/selection/off.js";
+import { ranking } from "../../page/selection/ranking.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
 import { decoded } from "../../parts/figure_numbers.js";
@@ -144,6 +146,7 @@ function headRows({ payload, values, spread }) {
       "data-index": i,
       "aria-label": fill(words.button, { layer, head }),
     });
+    crossedOut(button, layer, head);
     const number = (column, c) => {
       const at = i * columns.length + c;
       return numberCell(values.data[at], spread ? spread.data[at] : NaN, column);
@@ -214,7 +217,8 @@ define("headtable", (root) => {
     count = el("span", "pg-muted", "", { "aria-live": "polite" }),
     actions = headActions(),
     filter = headFilter(() => arrange()),
-    show = titled(root, bar, box);
+    ranks = ranking(box, () => arrange()),
+    show = titled(root, bar, ranks.node, box);
   box.append(grid);
   let now = null,
     rows = [],
@@ -224,11 +228,12 @@ define("headtable", (root) => {
   const arrange = () => {
     const { payload } = now,
       keys = rows.map((_, at) => rankOf(now, at, sort.by)),
-      order = sorted(
+      latest = sorted(
         [...rows.keys()].filter((at) => fits(payload, at, filter.chosen)),
         keys,
         sort.down,
-      );
+      ),
+      order = ranks.of(latest, JSON.stringify([payload.words.title, rows.length, sort, filter.chosen]));
     body.replaceChildren(...order.map((at) => rows[at]));
     markSorted(head.querySelectorAll("th"), (cell) => +cell.dataset.by === sort.by, sort.down, "none");
     count.textContent = fill(payload.words.shown, { shown: order.length, all: rows.length });

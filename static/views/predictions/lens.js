@@ -107,8 +107,8 @@ function arrays({ payload, P, K, k, shares, entropy, kl }) {
   };
 }
 
-// Convert a cell number, counted from the last block down, to [row of the payload, column].
-const placeOf = (now, index) => [now.K - 1 - Math.floor(index / now.P), index % now.P];
+// Convert a cell number, counted from the embedding down, to [row of the payload, column].
+const placeOf = (now, index) => [Math.floor(index / now.P), index % now.P];
 
 // Describe one cell: its most likely tokens, and three numbers.
 function readoutOf(now, index) {
@@ -150,16 +150,15 @@ function lensGrid({ payload, P, K, at }) {
       label = fill(words.cell, values);
     const button = el("button", same ? "pg-lens-same" : "", text, {
       type: "button",
-      "data-index": (K - 1 - row) * P + column,
+      "data-index": row * P + column,
       "aria-label": same ? `${label}, ${words.mark}` : label,
       tabindex: -1,
     });
     if (text.length > SHORT) button.title = text; // a cell may be too narrow for it
     return button;
   };
-  const line = (_, n) => {
-    const row = K - 1 - n,
-      layer = layers[row],
+  const line = (_, row) => {
+    const layer = layers[row],
       end = layer === 0 ? words.embedding : row === K - 1 ? words.output : "";
     const name = { text: String(layer), inside: end ? el("small", "", end) : [] };
     return [name, ...Array.from({ length: P }, (_, column) => cellOf(row, column))];
@@ -246,20 +245,21 @@ define("lenstable", (root) => {
   const tell = (index) => readout.replaceChildren(...readoutOf(now, index));
   const here = () => {
     const column = now.payload.positions.indexOf(looked(now.payload.last));
-    return column < 0 ? null : (pinned ?? 0) * now.P + column;
+    return column < 0 ? null : (pinned ?? now.K - 1) * now.P + column;
   };
   // Frame the column of the selected position; it contains the only cell in the Tab order.
   const mark = () => {
     if (!now) return;
     const index = here(),
+      first = (now.K - 1) * now.P, // the first token's prediction
       column = index === null ? -1 : index % now.P;
     heads.forEach((head, at) => head.classList.toggle("pg-lens-looked", at === column));
     buttons.forEach((button, at) => {
       button.parentNode.classList.toggle("pg-lens-looked", at % now.P === column);
       button.setAttribute("aria-pressed", at === index);
-      if (!box.contains(document.activeElement)) button.tabIndex = at === (index ?? 0) ? 0 : -1;
+      if (!box.contains(document.activeElement)) button.tabIndex = at === (index ?? first) ? 0 : -1;
     });
-    tell(index ?? 0);
+    tell(index ?? first);
   };
   // Scroll the selected cell into view within the box, without moving the page.
   const show = () => {
@@ -311,7 +311,7 @@ define("lenstable", (root) => {
     mark();
     if (scrolled) [box.scrollLeft, box.scrollTop] = scrolled;
     else {
-      box.scrollTop = 0;
+      box.scrollTop = box.scrollHeight; // at the last layers, where the prediction is made
       show();
     }
     frame(payload, { names: () => lines(now)[0], lines: () => lines(now).slice(1), arrays: () => arrays(now) });

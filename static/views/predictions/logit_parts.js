@@ -2,6 +2,7 @@
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { headActions, headNames } from "../../page/selection/head_list.js";
+import { ranking } from "../../page/selection/ranking.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
 import { mountPlot } from "../../parts/figure.js";
@@ -33,8 +34,17 @@ define("wrotemap", (root, props, ask) => {
   const field = el("label", "pg-control"),
     label = el("span", "pg-control-label"),
     inside = el("select");
+  const sides = ["up", "down"].map((name) => {
+    const [heading, about, actions] = [el("h3"), el("p", "pg-about"), headActions()],
+      group = el("div", "pg-effect-list", "", { role: "group" }),
+      box = el("section");
+    box.append(heading, about, actions.root, group);
+    lists.append(box);
+    return { name, heading, about, actions, group };
+  });
+  const ranks = ranking(lists, () => take(payload));
   field.append(label, inside);
-  side.append(field, lists);
+  side.append(field, ranks.node, lists);
   root.append(plot, side);
   let payload = null,
     mlp = null;
@@ -102,7 +112,8 @@ define("wrotemap", (root, props, ask) => {
   const take = (next) => {
     payload = next;
     mlp = payload.mlp;
-    const { words, ranked } = payload,
+    const { words } = payload,
+      ranked = ranks.of(payload.ranked, payload.title),
       top = Math.max(...[...ranked.up, ...ranked.down].map(({ value }) => Math.abs(value)), 0) || 1;
     draw(payload);
     label.textContent = words.inside;
@@ -111,19 +122,16 @@ define("wrotemap", (root, props, ask) => {
       ...Array.from({ length: payload.layers }, (_, layer) => new Option(fill(words.inside_mlp, { layer }), layer)),
     );
     const held = lists.contains(document.activeElement) ? document.activeElement.dataset.of : null; // the row with the keyboard focus
-    lists.replaceChildren(
-      ...["up", "down"].map((name) => {
-        const group = el("div", "pg-effect-list", "", { role: "group", "aria-label": words[name] });
-        group.append(
-          ...(ranked[name].length ? ranked[name].map((row) => item(row, top)) : [el("p", "pg-muted", words.nothing)]),
-        );
-        const box = el("section");
-        const actions = headActions();
-        actions.show(ranked[name].filter(({ kind }) => kind === "head").map(({ layer, head }) => [layer, head]));
-        box.append(el("h3", "", words[name]), el("p", "pg-about", words[`${name}_about`]), actions.root, group);
-        return box;
-      }),
-    );
+    for (const { name, heading, about, actions, group } of sides) {
+      const rows = ranked[name];
+      heading.textContent = words[name];
+      about.textContent = words[`${name}_about`];
+      group.setAttribute("aria-label", words[name]);
+      group.replaceChildren(
+        ...(rows.length ? rows.map((row) => item(row, top)) : [el("p", "pg-muted", words.nothing)]),
+      );
+      actions.show(rows.filter(({ kind }) => kind === "head").map(({ layer, head }) => [layer, head]));
+    }
     lists.querySelectorAll("button.pg-wrote-item").forEach((button, index) => {
       button.dataset.index = index;
       button.tabIndex = index ? -1 : 0;

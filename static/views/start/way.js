@@ -9,6 +9,7 @@ import { enter, state } from "../../page/address/address.js";
 import { go } from "../../page/address/places.js";
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { crossedOut } from "../../page/selection/off.js";
 import { pickHead, pickToken } from "../../page/selection/selection.js";
 import { titled } from "../../parts/titled.js";
 import { player } from "./player.js";
@@ -99,7 +100,7 @@ function blockRow({ layer, norm, heads, mlp }, { words, head, hues, stream }) {
         node = partCell(part, "pg-way-head", hues, () => pickHead(layer, n, false));
       node.setAttribute("aria-pressed", here);
       if (here) node.tabIndex = 0;
-      return node;
+      return crossedOut(node, layer, n);
     }),
   );
   const title = fill(words.norms, { layer }),

@@ -39,7 +39,7 @@ function bestHead({ snapshots }) {
   );
   return place;
 }
-const headAt = (run, i) => [i % run.layers, Math.floor(i / run.layers)]; // layers x heads, as in all maps
+const headAt = (run, i) => [Math.floor(i / run.heads), i % run.heads]; // a row per layer, as in all maps
 
 // Build the maps of all heads as buttons; a click calls choose(head). Returns { node, build(run), paint(run, snapshot,
 // chosen) }.
@@ -53,7 +53,7 @@ function headBoard({ words, ramps }, choose) {
   return {
     node,
     build(run) {
-      across = run.layers;
+      across = run.heads;
       node.style.setProperty("--columns", across);
       node.replaceChildren(
         ...Array.from({ length: run.layers * run.heads }, (_, i) => {

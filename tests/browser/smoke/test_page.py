@@ -150,10 +150,10 @@ def test_keyboard_walks_and_opens_heads(page):
     page.get_by_role("button", name="Head 0.0", exact=True).focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
-    expect(page.get_by_role("button", name="Head 2.1", exact=True)).to_be_focused()
-    expect(page.locator(".pg-readout")).to_contain_text("Head 2.1")
+    expect(page.get_by_role("button", name="Head 1.2", exact=True)).to_be_focused()
+    expect(page.locator(".pg-readout")).to_contain_text("Head 1.2")
     page.keyboard.press("Enter")
-    shows(page, 2, 1)
+    shows(page, 1, 2)
     page.keyboard.press("/")
     expect(page.locator("#prompt textarea")).to_be_focused()
 

@@ -138,6 +138,7 @@ def one_head_and_one_token_that_looks_at_the_cat(scene: Scene, view: View, setti
 def the_head_that_comes_first_in_the_order(scene: Scene, view: View, settings: Settings):
     (order,) = PLACES[scene.model.id]["repeated"]["values"]["overview_heads"].values()
     assert scene.trace.head_metrics()[order].idxmax() == scene.head
+    assert scene.model.tokenizer.piece(scene.picked.target) == " behind"
 
 
 @sees("tinygpt", "copied")

@@ -62,6 +62,18 @@ def test_every_view_is_drawn_for_every_wiring(playgrounds, tab, view, variant):
 
 
 @pytest.mark.parametrize(("tab", "view"), VIEWS)
+def test_every_grid_of_layers_has_layer_0_on_top(playgrounds, tab, view):
+    parts, _ = drawn(playgrounds["gpt2"], tab, view)
+    for figure in [go.Figure(part["figure"]) for part in parts.values() if part.get("figure")]:
+        if not any(trace.type == "heatmap" for trace in figure.data):
+            continue
+        assert not [axis for axis in figure.select_xaxes() if "layer" in (axis.title.text or "")]
+        for axis in figure.select_yaxes():
+            upward = axis.autorange != "reversed" and not (axis.range and axis.range[0] > axis.range[1])
+            assert "layer" not in (axis.title.text or "") or not upward
+
+
+@pytest.mark.parametrize(("tab", "view"), VIEWS)
 def test_every_view_draws_an_edited_run_and_one_token(playgrounds, tab, view):
     parts, notice = drawn(playgrounds["gpt2"], tab, view, edits=[EDIT])
     assert not notice and not [name for name, part in parts.items() if "problem" in part]

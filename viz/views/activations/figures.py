@@ -52,7 +52,7 @@ def layer_line(title: str, names: Sequence[str], layers: Sequence[int]) -> AxisL
 
 
 def grid_figure(grid: Grid) -> go.Figure:
-    """Draw a heat map with the first row at the bottom and exact numbers on hover, whatever the color scale.
+    """Draw a heat map with the first row on top and exact numbers on hover, whatever the color scale.
 
     `layout.meta.window` lets the page turn a click into a cell. Rows are numbered from -R, and columns other than
     tokens from below that, so that neither collides with token positions.
@@ -78,7 +78,7 @@ def grid_figure(grid: Grid) -> go.Figure:
     layout = frame_layout(meta) | {
         "coloraxis": bar,
         "xaxis": _names(grid.columns, {"tickangle": -60, "range": [-0.5, C - 0.5]}),  # the dots would widen it
-        "yaxis": _names(grid.rows, {"range": [-0.5, R - 0.5]}),
+        "yaxis": _names(grid.rows, {"range": [R - 0.5, -0.5]}),
     }
     layout["coloraxis"]["colorbar"]["title"] = {"text": plotly_text(grid.value), "side": "right"}
     return go.Figure([heat, _dots(grid)] if grid.marked else [heat], layout)

@@ -58,7 +58,7 @@ def test_a_click_in_the_map_picks_its_token_and_its_row(open_page, stream):
     expect(page.locator("#pg-selection")).to_contain_text("·on (3)")
     expect(page.locator("#pg-sizes_map .shapelayer path")).to_have_count(2)  # its column and its row
     assert (rows[5], rows[6]) == (("norm2", 2), ("norm1", 3))
-    page.locator("#pg-sizes_map").get_by_role("button", name="Row above").click()
+    page.locator("#pg-sizes_map").get_by_role("button", name="Row below").click()
     expect(page.locator("#pg-sizes_row h2")).to_have_text("By token: RMS, layer 3 · before attention", timeout=SOON)
     expect(page.locator("#pg-sizes_map .pg-gridrow option:checked")).to_have_text("layer 3 · before attention")
     page.locator("#pg-sizes_form select").select_option("update")

@@ -218,7 +218,7 @@ def test_the_head_that_looks_from_it_to_cat_is_found(page, lm):
     drawn = page.evaluate(
         "Array.from(document.querySelector('#pg-find_map .pg-chart')._fullData[0].z, r => Array.from(r))"
     )
-    assert np.array(drawn) == pytest.approx(values.T, abs=ROUNDING)
+    assert np.array(drawn) == pytest.approx(values, abs=ROUNDING)
 
 
 def test_rows_follow_the_selection_and_new_prompts(open_page):

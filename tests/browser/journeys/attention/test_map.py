@@ -204,7 +204,7 @@ def test_an_edit_is_seen_in_every_number_and_can_be_taken_back(page, lm):
     title(page, "Head 7.3")
     plain = drawn(page)[0]
     page.evaluate("playground.select({edits: [{kind: 'zero', layer: 5, head: 0}]})")
-    strip = page.locator("#pg-selection")
+    strip = page.locator("#pg-edited")
     expect(strip).to_contain_text("head 5.0 off")
     expect(page.locator("#pg-map_plot .pg-source")).to_contain_text("edited run")
     from model.gpt.edits import Edit
@@ -217,8 +217,16 @@ def test_an_edit_is_seen_in_every_number_and_can_be_taken_back(page, lm):
 
 def test_edits_that_no_longer_fit_are_dropped(page):
     page.evaluate("playground.select({edits: [{kind: 'block_edge', query: 9, key: 2}]})")
-    expect(page.locator("#pg-selection")).to_contain_text("edge 9 → 2 blocked")
+    expect(page.locator("#pg-edited")).to_contain_text("edge 9 → 2 blocked")
     page.locator("#prompt textarea").fill("The cat")
     expect(page.locator("#pg-header")).to_contain_text("2 tokens")
-    expect(page.locator("#pg-selection")).not_to_contain_text("blocked")
+    expect(page.locator("#pg-edited")).not_to_contain_text("blocked")
     expect(page.locator("#pg-map_plot .pg-source")).not_to_contain_text("edited run")
+
+
+def test_the_tab_key_enters_the_grid_at_the_selected_head(page):
+    head(page, 6, 2).click()
+    title(page, "Head 6.2")
+    page.locator("#prompt textarea").focus()
+    page.evaluate("playground.select({ heads: [[3, 5]] })")
+    expect(page.locator("#pg-overview_heads .pg-head[tabindex='0']")).to_have_attribute("aria-label", "Head 3.5")

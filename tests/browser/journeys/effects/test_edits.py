@@ -69,8 +69,8 @@ def apply(page):
 
 
 def chips(page):
-    """The edits in the strip above the tabs."""
-    return page.locator("#pg-selection .pg-edit")
+    """The edits in the line above the tabs; more than three are one button."""
+    return page.locator("#pg-edited .pg-edit")
 
 
 def shown(page):
@@ -108,7 +108,7 @@ def test_a_head_that_is_off_is_off_on_every_tab_until_it_is_removed(page, lm):
     apply(page)
     changed(page, run)
     expect(chips(page)).to_have_text([re.compile(rf"head {layer}\.{number} off")])
-    expect(page.locator("#pg-selection")).to_contain_text("Every tab shows the edited run.")
+    expect(page.locator("#pg-edited")).to_contain_text("Every tab shows the edited run.")
     expect(page.locator(".pg-effect-active li")).to_have_count(1)
     edited = plain.edit(Edit("zero", layer, number))
     assert_rows(page, plain, edited)
@@ -184,11 +184,11 @@ def test_several_heads_one_edit_each_and_undo(page, lm):
     assert_rows(page, plain, plain.edit(Edit("scale", *first, -1.5), Edit("scale", 7, 2, -1.5)))
     field(page, "kind").select_option("first_token")
     apply(page)
-    expect(chips(page)).to_have_count(4)  # where a head looks is another matter than what it writes
+    expect(chips(page)).to_have_text(["4 edits "])  # where a head looks is another matter than what it writes
     page.get_by_role("button", name="Undo").click()
     page.get_by_role("button", name="Undo").click()
     expect(chips(page)).to_have_text([re.compile("off"), re.compile("off")])
-    page.get_by_role("button", name="Remove all").click()
+    page.get_by_role("button", name="Remove edits").click()
     expect(chips(page)).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
     expect(chips(page)).to_have_count(2)
@@ -246,7 +246,7 @@ def test_another_token_another_position(page, lm):
 
 
 def drawn_map(page):
-    """The numbers of the map, [heads, layers]."""
+    """The numbers of the map, [layers, heads]."""
     page.locator("#pg-sweep_map .js-plotly-plot").wait_for(timeout=SOON)
     return np.array(
         page.evaluate(
@@ -276,7 +276,7 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     expect(page.locator("#pg-sweep_job")).to_contain_text(watched, timeout=SOON)
     page.locator("#pg-sweep_job button").click()
     effects = sweep(lm.trace(COREFERENCE), "mean", Target("difference", -1, token, other))
-    assert drawn_map(page) == pytest.approx(-effects.T, abs=10 * ROUNDING)
+    assert drawn_map(page) == pytest.approx(-effects, abs=10 * ROUNDING)
     expect(page.locator("#pg-sweep_map h2")).to_have_text(
         "Effect on logit(“·and”) − logit(“·of”) at position 9: original minus ablated, "
         "each head replaced with its mean in turn"
@@ -294,7 +294,7 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     place = page.evaluate(
         """() => { const plot = document.querySelector('#pg-sweep_map .pg-chart'); plot.scrollIntoView();
                    const l = plot._fullLayout, r = plot.getBoundingClientRect();
-                   return [r.left + l.xaxis._offset + l.xaxis.l2p(3), r.top + l.yaxis._offset + l.yaxis.l2p(5)]; }"""
+                   return [r.left + l.xaxis._offset + l.xaxis.l2p(5), r.top + l.yaxis._offset + l.yaxis.l2p(3)]; }"""
     )
     page.mouse.move(place[0] - 2, place[1])
     page.mouse.move(*place)
@@ -361,3 +361,21 @@ def test_one_token_has_no_link_to_block(page):
     show(page, "sweep")
     page.locator("#pg-sweep_form [data-name=kind] select").select_option("loss")
     expect(page.locator("#pg-sweep_job")).to_contain_text("at least two tokens", timeout=SOON)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_twelve_edits_fit_in_one_line_and_are_listed_on_a_click(page, width):
+    usual = page.viewport_size
+    page.set_viewport_size({"width": width, "height": 800})
+    edits = [{"kind": "zero", "layer": layer, "head": head} for layer in range(4) for head in range(3)]
+    page.evaluate("edits => playground.select({ edits })", edits)
+    line = page.locator("#pg-edited")
+    expect(line.locator(".pg-change")).to_contain_text("→", timeout=SOON)
+    for text in ("12 heads off", "Undo", "Remove edits", "Every tab shows the edited run."):
+        box = line.get_by_text(text).bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width
+    line.get_by_role("button", name="12 heads off").click()
+    expect(page.locator(".pg-edits-list li").filter(visible=True)).to_have_count(12)
+    page.get_by_role("button", name="Remove: head 3.2 off").filter(visible=True).first.click()
+    expect(line).to_contain_text("11 heads off")
+    page.set_viewport_size(usual)

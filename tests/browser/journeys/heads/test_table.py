@@ -275,14 +275,14 @@ def test_a_click_on_a_map_picks_the_head_of_the_cell(page):
         """() => { const node = document.querySelector('#pg-heads_composition .pg-chart');
              const { xaxis2, yaxis2 } = node._fullLayout;
              const box = node.getBoundingClientRect();
-             return [box.left + xaxis2._offset + xaxis2.l2p(1), box.top + yaxis2._offset + yaxis2.l2p(5)]; }"""
+             return [box.left + xaxis2._offset + xaxis2.l2p(5), box.top + yaxis2._offset + yaxis2.l2p(1)]; }"""
     )
     page.mouse.move(x, y)
     page.mouse.click(x, y)
     expect(page.locator(CHIPS)).to_have_text(["head 1.5"])
     expect(page.locator("#pg-heads_composition h2")).to_contain_text("head 1.5", timeout=SOON)
     shapes = "() => document.querySelector('#pg-heads_composition .pg-chart').layout.shapes.map(s => [s.x0, s.y0])"
-    page.wait_for_function(f"() => JSON.stringify(({shapes})()) === '[[0.5,4.5],[0.5,4.5],[0.5,4.5]]'", timeout=SOON)
+    page.wait_for_function(f"() => JSON.stringify(({shapes})()) === '[[4.5,0.5],[4.5,0.5],[4.5,0.5]]'", timeout=SOON)
 
 
 def test_on_a_phone_the_table_scrolls_and_the_maps_stand_below_one_another(open_page):

@@ -35,9 +35,9 @@ def lines(page):
     )
 
 
-def cell(page, layer, position, top=8):
-    """The table's button; the last layer is on top."""
-    return part(page, "table").locator("tbody tr").nth(top - layer).locator("button").nth(position)
+def cell(page, layer, position):
+    """The table's button; layer 0, the embedding, is on top."""
+    return part(page, "table").locator("tbody tr").nth(layer).locator("button").nth(position)
 
 
 def test_the_table_has_the_lenss_numbers_and_its_cells_lead_to_the_curves(open_page, lm):
@@ -45,7 +45,7 @@ def test_the_table_has_the_lenss_numbers_and_its_cells_lead_to_the_curves(open_p
     trace = lm.trace(CAT)
     reading, table = read_layers(trace, range(10)), part(page, "table")
     expect(table.locator("tbody tr")).to_have_count(9)
-    expect(table.locator("tbody th").first).to_have_text("8output")
+    expect(table.locator("tbody th").last).to_have_text("8output")
     expect(table.locator("thead th").nth(4)).to_have_text("·on→ ·the")
     expect(table.locator(".pg-about")).to_contain_text("All 10 positions are shown.")
     same = table.locator(".pg-lens-same")
@@ -72,7 +72,7 @@ def test_the_table_has_the_lenss_numbers_and_its_cells_lead_to_the_curves(open_p
     expect(part(page, "check")).to_contain_text("at position 3 differ by at most 0.")
     # The keyboard walks the cells and picks with Enter.
     page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
     expect(cell(page, 4, 2)).to_be_focused()
     expect(readout).to_contain_text("Layers passed: 4 · position 2 “·sat”")
     page.keyboard.press("Enter")

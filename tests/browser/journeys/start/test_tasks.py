@@ -1,9 +1,12 @@
 """What people come for, in few clicks: each task is walked from the first page, and its clicks are counted."""
 
+import re
+
 import numpy as np
 import pytest
 
 from model.gpt.edits import Edit
+from model.loading.sources import available
 from tests.browser.conftest import FIRST
 from tests.support.visitor import SOON, expect
 from viz.page.examples import EXAMPLES
@@ -82,7 +85,7 @@ def proof(hand: Hand, lm, example: str, token: str) -> list[Edit]:
     off = page.get_by_role("button", name="Switch these").filter(visible=True).first
     expect(off).to_be_visible(timeout=SOON)
     hand.click(off)
-    expect(page.locator("#pg-selection .pg-edit").first).to_be_visible(timeout=SOON)
+    expect(page.locator("#pg-edited .pg-edit").first).to_be_visible(timeout=SOON)
     hand.place("Start")
     assert switched_off(page, lm, EXAMPLES["tinygpt"][example], token, before) < before / 2
     return edits_of(page)
@@ -102,6 +105,57 @@ def test_the_induction_heads_and_the_proof(open_page, lm):
     weights = [float(run.pattern(edit.layer, edit.head)[-1][after]) for edit in found]
     assert weights[0] > 0.5 and sum(weight > 0.5 for weight in weights) >= len(weights) / 2
     assert hand.clicks <= 5
+
+
+def change(page) -> tuple[float, float]:
+    """The watched probability before and after the edits, in percent, as the line of edits shows it."""
+    line = page.locator("#pg-edited .pg-change")
+    expect(line).to_contain_text("→", timeout=SOON)
+    before, after = re.findall(r"([\d.]+)%", line.inner_text())
+    return float(before), float(after)
+
+
+def test_the_heads_with_the_most_induction_and_the_proof_in_four_clicks(open_page, lm):
+    hand = Hand(open_page("", ready=FIRST))
+    hand.show("repeated")
+    grid = hand.page.locator("#pg-overview_heads")
+    hand.click(grid.get_by_role("button", name="Switch the first 4 off"))
+    before, after = change(hand.page)
+    edits = edits_of(hand.page)
+    run, token = lm.trace(EXAMPLES["tinygpt"]["repeated"]), lm.encode(" behind").ids.tolist()[-1]
+    strongest = run.head_metrics()["induction"].nlargest(4).index
+    assert {(edit.layer, edit.head) for edit in edits} == set(strongest)
+    for shown, each in ((before, run), (after, run.edit(*edits))):
+        logits = each.logits_at(-1).astype(float)
+        assert shown == pytest.approx(100 * np.exp(logits[token] - np.logaddexp.reduce(logits)), abs=0.06)
+    assert after < before / 5 and hand.clicks <= 4
+    expect(grid.locator(".pg-change")).to_have_text(hand.page.locator("#pg-edited .pg-change").inner_text())
+    expect(grid.locator(".pg-ranked-before")).to_be_visible()
+    expect(grid.locator(".pg-head.pg-off").filter(visible=True)).to_have_count(4)
+    expect(grid.get_by_role("button", name=re.compile("^Head 7.7, .*switched off"))).to_be_visible()
+
+
+@pytest.mark.skipif("smollm2-135m" not in available(), reason="needs SmolLM2")
+def test_the_name_movers_of_smollm2_and_the_proof_in_six_clicks(open_page):
+    hand = Hand(open_page("", ready=FIRST))
+    page = hand.page
+    hand.click(page.locator("#model input"))
+    hand.click(page.get_by_role("option", name="SmolLM2"))
+    expect(page.locator("#pg-header")).to_contain_text("SmolLM2", timeout=SOON)
+    hand.click(page.get_by_role("button", name=WORDS["examples.label"]))
+    name = f"{WORDS['examples.show']}: {WORDS['examples.indirect_object.name']}"
+    hand.click(page.get_by_role("button", name=name, exact=True))
+    off = page.locator("#pg-logit_parts_map").get_by_role("button", name="Switch these").first
+    expect(off).to_be_visible(timeout=SOON)
+    order = page.locator("#pg-logit_parts_map .pg-wrote-item").all_inner_texts()
+    hand.click(off)
+    before, after = change(page)
+    beside = page.locator("#pg-logit_parts_map .pg-head-actions .pg-change").first
+    expect(beside).to_have_text(page.locator("#pg-edited .pg-change").inner_text())
+    assert before > 80 and after < before - 20 and hand.clicks <= 6
+    expect(page.locator("#pg-logit_parts_map .pg-ranked-before")).to_be_visible()
+    now = page.locator("#pg-logit_parts_map .pg-wrote-item").all_inner_texts()
+    assert now == order and page.locator("#pg-logit_parts_map .pg-off-mark").filter(visible=True).count() >= 2
 
 
 def test_the_norm_of_a_layer(open_page):

@@ -173,9 +173,9 @@ def test_the_pictures_of_all_layers_are_the_survey(playground, lm):
     found = survey(lm.trace(PROMPT).edit(Edit("zero", 0, 1)))
     heat = figure(parts["neurons_bins"])["data"][0]
     names = bin_names(EDGES)
-    z, rows = array(heat["z"]), [names.index(name) for name in heat["y"]]
+    z, bins = array(heat["z"]), [names.index(name) for name in heat["x"]]
     shares = found.counts / found.counts.sum(1, keepdims=True)
-    assert np.nan_to_num(z) == pytest.approx(shares[:, rows].T) and np.nansum(z) == pytest.approx(3)
+    assert np.nan_to_num(z) == pytest.approx(shares[:, bins]) and np.nansum(z) == pytest.approx(3)
     lines = figure(parts["neurons_shares"])["data"]
     for line, values in zip(lines, (found.never, found.quiet, found.active), strict=True):
         assert array(line["y"]) == pytest.approx(values, rel=1e-5)
@@ -253,5 +253,5 @@ def test_bins_that_no_activation_is_in_are_cut_off():
     counts[:, 16] = 4
     counts[1, 18] = 4
     heat = bins_figure(counts, EDGES, NAMES).data[0]
-    assert list(heat.y) == bin_names(EDGES)[16:19]
-    assert heat.z[:, 0].tolist()[0] == 1 and np.isnan(heat.z[1, 0]) and heat.z[2].tolist()[1] == 0.5
+    assert list(heat.x) == bin_names(EDGES)[16:19]
+    assert heat.z[0].tolist()[0] == 1 and np.isnan(heat.z[0, 1]) and heat.z[1].tolist()[2] == 0.5

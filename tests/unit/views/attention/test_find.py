@@ -10,6 +10,7 @@ from model.attention.find_heads import rank_heads
 from model.errors import InputError
 from model.gpt.edits import Edit
 from tests.support.models.helpers import byte_model
+from viz.charts.layer_head_map import HeadWords
 from viz.page.parts import packed
 from viz.seam import panels
 from viz.seam.scene import Scene, prompt_id
@@ -66,15 +67,15 @@ def test_even_share_by_hand():
     assert even_share([0], [0]) == 1
 
 
-def test_figure_has_layers_across_and_heads_down():
+def test_figure_has_layers_down_and_heads_across():
     values = np.arange(6, dtype=np.float32).reshape(3, 2)  # 3 layers, 2 heads
-    said = {"layer": "layer", "head": "head", "name": "head {layer}.{head}", "measure": "m"}
+    said = HeadWords("layer", "head", "m")
     figure = heads_figure(values, said, "size")
     heat = figure.data[0]
-    assert np.array_equal(heat.z, values.T) and (len(heat.x), len(heat.y)) == (3, 2)
-    assert heat.hovertemplate == "head %{x}.%{y}: %{z:.4f}<extra></extra>"
+    assert np.array_equal(heat.z, values) and (len(heat.x), len(heat.y)) == (2, 3)
+    assert heat.hovertemplate == "layer %{y}, head %{x}<br>m: %{z:.4f}<extra></extra>"
     assert figure.layout.coloraxis.cmax == 5 and figure.layout.meta["heads"] is True
-    assert list(figure.layout.yaxis.range) == [1.5, -0.5]
+    assert figure.layout.yaxis.autorange == "reversed"  # layer 0 is on top
     assert heads_figure(values, said, "share").layout.coloraxis.cmax == 1
 
 
@@ -162,7 +163,7 @@ def test_list_and_map_are_rank_heads(lm, measure, edits):
     assert listed["top"] == (1 if measure == "weights" else pytest.approx(values.max()))
     heat = chart["figure"]["data"][0]["z"]
     drawn = np.frombuffer(base64.b64decode(heat["bdata"]), heat["dtype"])
-    assert heat["shape"] == "4, 3" and np.array_equal(drawn, values.T.ravel())
+    assert heat["shape"] == "3, 4" and np.array_equal(drawn, values.ravel())
     assert chart["python"].endswith(f"rank_heads(run, [4, 5], [0, 2], {measure!r})  # [L, H]")
     assert len(chart["columns"]) == 3 and chart["title"] == "All heads, from b (4), d (5) to a (0), c (2)"
     json.dumps([listed, chart], allow_nan=False)

@@ -54,7 +54,7 @@ def test_every_policy_is_drawn(playground, kind, language):
     full, less = traces(parts["loss"])
     assert_close(array(full["y"]), found.full_loss[0, :-1], 1e-4)
     assert_close(array(less["y"]), found.loss[0, :-1], 1e-4)
-    assert_close(array(traces(parts["lost"])[0]["z"]), found.lost.T, 1e-5)
+    assert_close(array(traces(parts["lost"])[0]["z"]), found.lost, 1e-5)
     assert nats(float(found.loss[0, :-1].mean())) in parts["loss"]["note"]
     assert percent(float(found.lost.max())) in parts["lost"]["note"]
 

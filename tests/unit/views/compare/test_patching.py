@@ -110,7 +110,7 @@ def test_head_map_is_that_of_the_model_code(playground, lm, where, into):
     raw = effects.patch_heads(clean, corrupted, target, 2 if where == "picked" else None)
     ends = metric(clean, target), metric(corrupted, target)
     found, shares = parts["patching_heads"], recovered(raw, *ends)
-    np.testing.assert_allclose(cells(found), shares.T, atol=1e-5)  # layers across, heads down
+    np.testing.assert_allclose(cells(found), shares, atol=1e-5)  # layers down, heads across
     assert found["figure"].layout.meta["heads"] is True and parts["patching_map"]["absent"]
     assert found["ranked"] == strongest(shares, difference)
     assert found["ranked"][0]["text"] == difference(shares.flat[abs(shares).argmax()])
@@ -139,7 +139,7 @@ def test_all_positions_are_one_question_whichever_token_is_picked(playground):
 def test_lines_of_the_head_map_make_it(playground, lm, monkeypatch, form):
     monkeypatch.setattr("model.api.load_model", lambda name: lm)
     found = patched(playground, "abcab", {"prompt": "axcab"}, form, tokens=[3])["patching_heads"]
-    np.testing.assert_allclose(made_by(found).T, cells(found), atol=1e-5)
+    np.testing.assert_allclose(made_by(found), cells(found), atol=1e-5)
 
 
 def test_the_button_says_what_it_starts(playground):
@@ -288,7 +288,7 @@ def test_head_figure_names_both_numbers_and_is_centered_on_zero():
     raw = np.array([[0.0, 3.0], [-1.5, 0.1], [0.0, 0.0]], np.float32)
     figure = head_patch_figure(raw / 3, raw, HeadWords("l", "h", "share"), HOSTILE)
     heat = figure.data[0]
-    assert heat.z[1][0] == 1 and heat.customdata[1] == [3.0, 0.1, 0.0]  # heads down
+    assert heat.z[0][1] == 1 and heat.customdata[1] == [-1.5, 0.1]  # layers down
     assert figure.layout.coloraxis.cmin == -1 and figure.layout.coloraxis.cmax == 1
     assert "%{z:.4f}" in heat.hovertemplate and "%{customdata:+.4f}" in heat.hovertemplate
     assert "<b>" not in figure.to_json() and "\\u003cb\\u003e" not in figure.to_json()

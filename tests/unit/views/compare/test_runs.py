@@ -112,7 +112,7 @@ def test_heads_are_the_difference_of_their_numbers(playground, lm, name):
     parts = drawn(playground, "abcab", {"prompt": "abcabc"}, values=with_metric(name))
     n = list(HEAD_METRICS).index(name)
     expected = lm.trace("abcab").metrics[..., n] - lm.trace("abcabc").metrics[..., n]
-    np.testing.assert_allclose(cells(parts["runs_heads"]), expected.T, atol=1e-6)
+    np.testing.assert_allclose(cells(parts["runs_heads"]), expected, atol=1e-6)
 
 
 def test_heads_undefined_in_one_run_are_said_to_be(playground):
@@ -126,7 +126,7 @@ def test_pattern_gap_of_every_head(playground, lm):
     for layer in range(3):
         for head in range(4):
             apart = np.abs(a.pattern(layer, head) - b.pattern(layer, head)[np.ix_(kept, kept)])
-            assert cells(parts["runs_heads"])[head, layer] == pytest.approx(apart.sum() / 15, abs=1e-6)
+            assert cells(parts["runs_heads"])[layer, head] == pytest.approx(apart.sum() / 15, abs=1e-6)
 
 
 def test_too_many_patterns_are_not_compared_by_themselves(playground, monkeypatch):
@@ -181,7 +181,7 @@ def test_python_lines_make_the_numbers(playground, lm, monkeypatch, b, metric_na
     parts = drawn(playground, "abcab", b, selection=selection, values=with_metric(metric_name))
     for name in ("runs_a", "runs_b", "runs_difference"):
         np.testing.assert_allclose(made_by(parts[name]), cells(parts[name]), atol=1e-6)
-    np.testing.assert_allclose(made_by(parts["runs_heads"]), cells(parts["runs_heads"]).T, atol=1e-6)
+    np.testing.assert_allclose(made_by(parts["runs_heads"]), cells(parts["runs_heads"]), atol=1e-6)
 
 
 # --- figures ---
@@ -197,12 +197,12 @@ def test_two_maps_share_the_end_of_their_scale():
     assert largest(np.zeros((2, 2))) == largest(np.full((2, 2), np.nan)) == 1
 
 
-def test_heads_figure_has_layers_across_and_both_numbers():
+def test_heads_figure_has_layers_down_and_both_numbers():
     a, b = np.array([[1.0, 2.0, np.nan], [4.0, 5.0, 6.0]]), np.array([[1.0, 4.0, 2.0], [0.0, 5.0, 6.5]])
     figure = heads_figure(a - b, (a, b), HeadWords("layer", "head", "A − B"), "entropy")
     heat = figure.data[0]
-    np.testing.assert_array_equal(np.array(heat.z), (a - b).T)
-    assert list(heat.customdata[1][0]) == [2, 4] and "entropy" in heat.hovertemplate
+    np.testing.assert_array_equal(np.array(heat.z), a - b)
+    assert list(heat.customdata[0][1]) == [2, 4] and "entropy" in heat.hovertemplate
     assert figure.layout.coloraxis.cmin == -figure.layout.coloraxis.cmax == -4
     assert figure.layout.meta["heads"]
     assert heads_figure(a, None, HeadWords("layer", "head", "gap"), "").layout.coloraxis.cmin == 0

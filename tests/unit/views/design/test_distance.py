@@ -79,7 +79,7 @@ def test_the_lines_are_the_numbers_of_the_model(tokenizer, variant, axis):
     grid = traces(parts["layer"])[0]
     assert_close(array(grid["z"]), layer_weights(run, 2, buckets(T)), 1e-7)
     assert grid["customdata"][3][0] == {"head": [2, 3]}
-    assert_close(array(traces(parts["map"])[0]["z"]), run.head_metrics()["distance"].to_numpy().reshape(3, 4).T, 1e-9)
+    assert_close(array(traces(parts["map"])[0]["z"]), run.head_metrics()["distance"].to_numpy().reshape(3, 4), 1e-9)
 
 
 def test_the_first_token_counts_only_where_asked(playground):

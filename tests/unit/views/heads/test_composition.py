@@ -30,7 +30,7 @@ def test_maps_are_scores_less_those_of_random_heads(playground, lm, head):
         "through the value (V)",
     ]
     for trace, kind in zip(maps, "qkv", strict=True):
-        z = array(trace["z"]).T  # [L, H]
+        z = array(trace["z"])  # [L, H]
         expected = np.full((L, H), np.nan)
         expected[: head[0]] = found.reads[kind][: head[0]] - found.baseline
         expected[head[0] + 1 :] = found.feeds[kind][head[0] + 1 :] - found.baseline
@@ -45,7 +45,7 @@ def test_maps_are_scores_less_those_of_random_heads(playground, lm, head):
                 start = (
                     f"the {name} of {reader} reads {read}<br>composition {exact(float(score[layer, 1]))}, at most 1<br>"
                 )
-                assert told[1][layer] == f"{start}random heads: {number(found.baseline)} ± {number(found.baseline_sd)}"
+                assert told[layer][1] == f"{start}random heads: {number(found.baseline)} ± {number(found.baseline_sd)}"
     largest = max(np.nanmax(np.abs(array(trace["z"]))) for trace in maps)
     axis = payload["figure"]["layout"]["coloraxis"]
     assert (axis["cmin"], axis["cmax"]) == (-largest, largest)

@@ -92,10 +92,10 @@ def test_everything_shown_is_of_the_likeliest_token(playground, lm):
     found = components(run)
     parts = attribute(found, lm.model, token)
     heads, strip = data(shown["logit_parts_map"])
-    assert np.array(map_values(heads)) == pytest.approx(parts.heads.T) and np.array(strip["z"]) == pytest.approx(
-        parts.mlps[None]
+    assert np.array(map_values(heads)) == pytest.approx(parts.heads) and np.array(strip["z"]) == pytest.approx(
+        parts.mlps[:, None]
     )
-    assert [place["part"] for place in strip["customdata"][0]] == [0, 1, 2]
+    assert [row[0]["part"] for row in strip["customdata"]] == [0, 1, 2]
     assert [value for _, value in shown["logit_parts_check"]["items"]] == [
         exact(parts.total),
         exact(parts.logit),
@@ -133,7 +133,7 @@ def test_tokens_position_and_edits_are_those_asked_for(playground, lm):
     shown = drawn(playground, **XY, tokens=[3], heads=[[0, 3]], edits=edits)
     run = lm.trace(PROMPT).edit(Edit("scale", 1, 2, 3.0))
     parts = attribute(components(run, 3), lm.model, ord("x"), ord("y"))
-    assert np.array(map_values(data(shown["logit_parts_map"])[0])) == pytest.approx(parts.heads.T)
+    assert np.array(map_values(data(shown["logit_parts_map"])[0])) == pytest.approx(parts.heads)
     assert shown["logit_parts_check"]["items"][1][1] == exact(parts.logit)
     assert "“x”" in shown["logit_parts_map"]["title"] and "“y”" in shown["logit_parts_map"]["title"]
     assert "edited" in shown["logit_parts_map"]["source"]

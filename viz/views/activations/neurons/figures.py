@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import LEGEND, ORANGE, axis, figure, ticks, token_names
+from viz.charts.axes import LEGEND, ORANGE, axis, figure, layer_axis, ticks, token_names
 from viz.charts.lines import bars, line, token_data
 from viz.labels import plotly_text, tick_text
 from viz.numbers import number
@@ -127,31 +127,31 @@ def bin_names(edges: np.ndarray) -> list[str]:
 
 
 def bins_figure(counts: np.ndarray, edges: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Draw a heat map of the activations' distribution: layers on the x axis, bins on the y axis, color by fraction.
+    """Draw a heat map of the activations' distribution: layers down, bins across, color by fraction.
 
     counts [L, bins]; the fractions of a layer add up to 1. `words`: "layer", "activation", "share".
     """
     used = np.flatnonzero(counts.sum(0))
-    rows = slice(int(used[0]), int(used[-1]) + 1)
-    share = (counts / counts.sum(1, keepdims=True))[:, rows].T
+    bins = slice(int(used[0]), int(used[-1]) + 1)
+    share = (counts / counts.sum(1, keepdims=True))[:, bins]
     colors = scales("share", "sqrt")
     height, narrow = _HEIGHTS["bins"]
     layer, activation = plotly_text(words["layer"]), plotly_text(words["activation"])
     heat = go.Heatmap(
         z=np.where(share > 0, share, np.nan),
-        x=list(range(len(counts))),
-        y=bin_names(edges)[rows],
+        x=bin_names(edges)[bins],
+        y=list(range(len(counts))),
         coloraxis="coloraxis",
         xgap=1,
         ygap=1,
         hoverongaps=False,
-        hovertemplate=f"{layer} %{{x}}<br>{activation} %{{y}}<br>%{{z:.3%}}<extra></extra>",
+        hovertemplate=f"{layer} %{{y}}<br>{activation} %{{x}}<br>%{{z:.3%}}<extra></extra>",
     )
     bar = _bar(words["share"], ".2~%")
     layout = frame_layout({"scales": colors, "height": height, "narrow": narrow}) | {
         "coloraxis": {"cmin": 0, "cmax": float(share.max()), "colorbar": bar},
-        "xaxis": _layer_axis(len(counts), words["layer"]),
-        "yaxis": axis(words["activation"], {"type": "category", "showgrid": False, "tickfont": {"size": 10}}),
+        "xaxis": axis(words["activation"], {"type": "category", "showgrid": False, "tickangle": -60}),
+        "yaxis": layer_axis(words["layer"], len(counts)),
     }
     return go.Figure(heat, layout)
 

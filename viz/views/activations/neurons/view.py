@@ -232,7 +232,7 @@ def _placeholder(seen: Seen) -> Payload:
 
 
 def bins(seen: Seen) -> Payload:
-    """Draw the histograms of the activations, one column per layer."""
+    """Draw the histograms of the activations, one row per layer."""
     words, result = seen.here, _survey(seen)
     if result is None:
         return _placeholder(seen)
@@ -242,7 +242,7 @@ def bins(seen: Seen) -> Payload:
         "figure": bins_figure(result.counts, EDGES, labels),
         "title": words["title"],
         "note": words["note"],
-        "columns": [seen.words["activation"], words["layer"], words["column_share"]],
+        "columns": [words["layer"], seen.words["activation"], words["column_share"]],
         "file": "neurons-by-layer",
         "python": _python(seen, lines, "EDGES, survey"),
     }

@@ -9,6 +9,7 @@ import numpy as np
 
 from model.attention.find_heads import RANKINGS, rank_heads
 from model.errors import InputError, PlaygroundError, say
+from viz.charts.layer_head_map import HeadWords
 from viz.labels import shorten, visible
 from viz.numbers import decimals, whole
 from viz.seam.programs.answers import ranked_heads
@@ -179,7 +180,7 @@ def heads_map(seen: Seen) -> Payload:
     measure = seen.words[f"rows.{chosen.measure}"]
     ramp = texts["attention.ramp"].format(curve=texts["attention.settings.curve_sqrt"])
     lines = [f"rank_heads(run, {list(chosen.queries)}, {list(chosen.keys)}, {chosen.measure!r})  # [L, H]"]
-    names = {"layer": words["layer"], "head": words["head"], "name": seen.words["rows.name"], "measure": measure}
+    names = HeadWords(words["layer"], words["head"], measure)
     return {
         "figure": heads_figure(result.values, names, "share" if chosen.measure == "weights" else "size"),
         "title": words["title"].format(**_ends(seen)),
@@ -187,7 +188,7 @@ def heads_map(seen: Seen) -> Payload:
         "source": f"{seen.facts.source} · {ramp}",
         "file": f"find-{chosen.measure}-from-{_spell(chosen.queries)}-to-{_spell(chosen.keys)}",
         "run": f"{seen.facts.run} {chosen.measure} {_spell(chosen.queries)} {_spell(chosen.keys)}",
-        "columns": [words["head"], words["layer"], measure],
+        "columns": [words["layer"], words["head"], measure],
         "python": script(seen.facts, lines, ["from model.attention.find_heads import rank_heads"]),
     }
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import GRAY, axis, count_axis, figure, token_axis, token_names
+from viz.charts.axes import GRAY, axis, figure, layer_axis, token_axis, token_names
 from viz.charts.heatmap import Panel
 from viz.charts.lines import line, token_data
 from viz.labels import plotly_text
@@ -120,7 +120,7 @@ def timeline_figure(gone: np.ndarray, pieces: Sequence[str], words: Mapping[str,
     height = min(max(170 + 18 * L, 260), 620)
     chart = frame(go.Figure(heat), meta={"scales": scales("size", "linear"), "height": height, "narrow": height})
     chart.update_xaxes(**token_axis(words["token"], pieces, {"range": [-0.5, T - 0.5]}))
-    chart.update_yaxes(**count_axis(words["layer"], L), autorange="reversed")
+    chart.update_yaxes(**layer_axis(words["layer"], L))
     colorbar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".3~g"}
     colorbar["title"] = {"text": plotly_text(words["stay"]), "side": "right"}
     return chart.update_layout(coloraxis={"cmin": 0, "cmax": T, "colorbar": colorbar})

@@ -201,7 +201,7 @@ def lost(seen: Seen) -> Payload:
         "figure": head_figure(read.lost, HeadWords(words["layer"], words["head"], words["value"]), hover, signed=False),
         "title": words["title"],
         "note": joined([note, words["mean"].format(share=percent(float(read.lost.mean())))]),
-        "columns": [words["head"], words["layer"], words["value"]],
+        "columns": [words["layer"], words["head"], words["value"]],
         "python": _lines(seen, read, "reading.lost  # [layer, head]"),
     } | _shared(seen, read)
 

@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from model.records import Tokens
-from viz.charts.axes import axis, count_axis, ticks, token_names
+from viz.charts.axes import axis, layer_axis, ticks, token_names
 from viz.charts.heatmap import MAX_TICKS
 from viz.charts.layer_head_map import HeadWords, head_figure
 from viz.labels import plotly_text, tick_text
@@ -26,7 +26,7 @@ class MapWords:
 
 
 def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words: MapWords) -> go.Figure:
-    """Draw a heatmap of the recovered fractions, tokens across and layers up, with a color scale centered at 0.
+    """Draw a heatmap of the recovered fractions, tokens across and layers down, with a color scale centered at 0.
 
     A click on a cell selects its token. `shares`: recovered fractions; `effects`: changes of the target metric. [L,
     T] each
@@ -53,7 +53,7 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
     labels = {"tickvals": [names[t] for t in at], "ticktext": [tick_text(tokens.pieces[t]) for t in at]}
     shown = {"type": "category", "tickmode": "array", "tickangle": -60, "showgrid": False, **labels}
     figure.update_xaxes(**axis(words.token, shown))
-    figure.update_yaxes(**count_axis(words.layer, L))
+    figure.update_yaxes(**layer_axis(words.layer, L))
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickformat": ".2~g"}
     bar["title"] = {"text": plotly_text(words.share), "side": "right"}
     top = float(np.abs(shares[np.isfinite(shares)]).max(initial=0)) or 1.0
@@ -63,10 +63,10 @@ def patch_figure(shares: np.ndarray, effects: np.ndarray, tokens: Tokens, words:
 
 
 def head_patch_figure(shares: np.ndarray, effects: np.ndarray, words: HeadWords, raw: str) -> go.Figure:
-    """Draw a heatmap of the recovered fractions, layers across and heads down, with a color scale centered at 0.
+    """Draw a heatmap of the recovered fractions of all heads, with a color scale centered at 0.
 
     A click on a cell selects its head. `words` labels the axes and the fractions, `raw` the effects in logits.
     `shares`: recovered fractions; `effects`: changes of the target metric. [L, H] each
     """
     hover = f"{plotly_text(words.value)}: %{{z:.4f}}<br>{plotly_text(raw)}: %{{customdata:+.4f}}"
-    return head_figure(shares, words, hover, signed=True, customdata=effects.T.astype(float).round(5).tolist())
+    return head_figure(shares, words, hover, signed=True, customdata=effects.astype(float).round(5).tolist())

@@ -108,7 +108,7 @@ def head_map(seen: Seen) -> Payload:
         "title": words[f"title_{where}"].format(**values),
         "note": words["note"].format(**values),
         "file": f"patching-heads-{where}",
-        "columns": [words["head"], words["layer"], words["share"]],
+        "columns": [words["layer"], words["head"], words["share"]],
         "python": _lines(seen, target, f"patch_heads(clean, corrupted, target{place})  # [layer, head]"),
         "ranked": strongest(shares, difference),
         "signed": True,

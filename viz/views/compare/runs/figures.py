@@ -33,7 +33,7 @@ def largest(*maps: np.ndarray) -> float:
 
 
 def heads_figure(z: np.ndarray, both: tuple[np.ndarray, np.ndarray] | None, words: HeadWords, number: str) -> go.Figure:
-    """Draw a number per head, layers across and heads down. All arrays are [L, H].
+    """Draw a number per head. All arrays are [L, H].
 
     The number is the signed difference A minus B of the two arrays in `both`; if `both` is None, it is a nonnegative
     distance. NaN cells are blank. `number` is the name of the compared metric. A click on a cell selects the head.
@@ -42,7 +42,7 @@ def heads_figure(z: np.ndarray, both: tuple[np.ndarray, np.ndarray] | None, word
     if both is None:
         return _as_high(head_figure(z, words, f"{label}: %{{z:.5f}}", signed=False))
     lines = [plotly_text(number), *(f"{run}: %{{customdata[{n}]:.5f}}" for n, run in enumerate("AB"))]
-    customdata = np.stack([part.T for part in both], -1).round(6).tolist()
+    customdata = np.stack(both, -1).round(6).tolist()
     hover = "<br>".join([*lines, f"{label}: %{{z:+.5f}}"])
     return _as_high(head_figure(z, words, hover, signed=True, customdata=customdata))
 

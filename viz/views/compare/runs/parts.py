@@ -220,7 +220,7 @@ def heads(seen: Seen) -> Payload:
         "title": words["title"].format(metric=label),
         "note": _metric_words(seen)["metric_pattern_help"] if name == PATTERN else words["note"],
         "file": f"compare-heads-{name}",
-        "columns": [words["head"], words["layer"], label],
+        "columns": [words["layer"], words["head"], label],
         "python": _lines(seen, lines, imports),
         "words": _map_words(seen),
     }

@@ -222,7 +222,7 @@ def all_heads(seen: Seen) -> Payload:
         "figure": effect_figure(seen.result, names, signed=False),
         "title": words["title"],
         "note": words["note"],
-        "columns": [words["head"], words["layer"], words["mean"]],
+        "columns": [words["layer"], words["head"], words["mean"]],
         "python": script(seen.facts, ["run.head_metrics()['distance']"]),
     }
 

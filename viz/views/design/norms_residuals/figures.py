@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, LOG, ORANGE, PINK, axis, figure
+from viz.charts.axes import BLUE, GREEN, LOG, ORANGE, PINK, axis, figure, layer_axis
 from viz.charts.lines import guide, line, runs
 from viz.charts.shades import colored
 from viz.labels import plotly_text
@@ -80,7 +80,7 @@ def losses_figure(
 
 
 def heat_figure(norms: np.ndarray, x: str, y: str, value: str) -> go.Figure:
-    """Draw the gradient norm at each block and step, colored by its logarithm. norms [N, L]"""
+    """Draw the gradient norm at each step and layer, layers down, colored by its logarithm. norms [N, L]"""
     values = norms.T  # [L, N]
     z, bar, scales = colored(values, "log" if (values > 0).any() else "even")
     hover = f"{plotly_text(y)}: %{{y}}<br>{plotly_text(x)}: %{{x}}<br>{plotly_text(value)}: %{{customdata:.4g}}"
@@ -95,6 +95,5 @@ def heat_figure(norms: np.ndarray, x: str, y: str, value: str) -> go.Figure:
     )
     bar["colorbar"]["title"] = {"text": plotly_text(value), "side": "right"}
     across = axis(x, {"showgrid": False, "nticks": 9})
-    up = axis(y, {"showgrid": False, "dtick": 1 if values.shape[0] <= 8 else 2})
-    more = {"coloraxis": bar}
-    return figure([heat], across, up, height=HEIGHT, meta={"scales": scales}, more=more)
+    down, more = layer_axis(y, values.shape[0]), {"coloraxis": bar}
+    return figure([heat], across, down, height=HEIGHT, meta={"scales": scales}, more=more)

@@ -58,9 +58,12 @@ def _watching(seen: Seen, target: Target) -> str:
 def effect_map(seen: Seen) -> Payload:
     """Draw the map of all heads' effects and list the strongest heads; before the sweep, explain the map."""
     target, swept, words = seen.results["target"], seen.results["sweep"], seen.here
-    if swept is None or isinstance(target, Unfit):
+    if isinstance(target, Unfit) or (swept is None and not seen.facts.edits):
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
     kind, how = target.kind, seen.settings.how
+    title = words[f"title_{kind}"].format(how=words[f"by_{how}"], **_named(seen, target))
+    if swept is None:  # the page keeps the list of the run before the edits
+        return {"absent": True, "asked": title, "waiting": words["empty"]}
     signed_effects, unit = kind != "kl", words[f"unit_{kind}"]
     labels = EffectWords(words["layer"], words["head"], words["value_adds" if signed_effects else "value_kl"], unit)
     shown = added(swept.effects) if signed_effects else swept.effects
@@ -70,11 +73,12 @@ def effect_map(seen: Seen) -> Payload:
         notes.append(words["now"].format(value=_WRITTEN[kind](swept.start), unit=unit))
     return {
         "figure": effect_figure(shown, labels, signed=signed_effects),
-        "title": words[f"title_{kind}"].format(how=words[f"by_{how}"], **_named(seen, target)),
+        "title": title,
+        "asked": title,
         "note": joined(notes),
         "source": _source(seen),
         "file": f"effects-{kind}-{how}",
-        "columns": [labels.head, labels.layer, f"{labels.value} ({unit})"],
+        "columns": [labels.layer, labels.head, f"{labels.value} ({unit})"],
         "python": _lines(seen, target),
         "ranked": strongest(shown, signed if signed_effects else nats),
         "signed": signed_effects,

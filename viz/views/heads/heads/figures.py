@@ -9,7 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from viz.charts.axes import ZERO, axis, figure
+from viz.charts.axes import ZERO, axis, count_axis, figure, layer_axis
 from viz.charts.packed import packed
 from viz.labels import plotly_text
 from viz.numbers import exact, number
@@ -246,17 +246,17 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
     `reads_q`, `feeds_q` and the same for `k` and `v`, `score`, `random`, `layer`, `head`, `above`.
     """
     (L, H), names = wiring.reads["q"].shape, [plotly_text(words[kind]) for kind in KINDS]
-    low, each = (200, 22) if across else (84, 14)  # pixels: minimum height of a map, height of one head
-    rows = min(max(H * each, low), 300)
+    low, each = (200, 22) if across else (84, 14)  # pixels: minimum height of a map, height of one layer
+    rows = min(max(L * each, low), 420)
     height = rows + 100 if across else 3 * rows + 2 * _BETWEEN + 90
     shape = {"horizontal_spacing": 0.05} if across else {"vertical_spacing": _BETWEEN / (height - 90)}
     maps = make_subplots(*((1, 3) if across else (3, 1)), subplot_titles=names, **shape)
-    above = {kind: (wiring.scores(kind) - wiring.baseline).T for kind in KINDS}  # [H, L]
+    above = {kind: wiring.scores(kind) - wiring.baseline for kind in KINDS}  # [L, H]
     for n, kind in enumerate(KINDS):
         heat = go.Heatmap(
             z=above[kind],
-            x=list(range(L)),
-            y=list(range(H)),
+            x=list(range(H)),
+            y=list(range(L)),
             name=names[n],
             coloraxis="coloraxis",
             hoverongaps=False,
@@ -267,8 +267,7 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
         )
         maps.add_trace(heat, row=1 if across else n + 1, col=n + 1 if across else 1)
     frame(maps, meta={"scales": scales("signed", "linear"), "heads": True, "height": height, "narrow": height})
-    maps.update_xaxes(axis(words["layer"], _count_ticks(L, 12))).update_yaxes(axis(words["head"], _count_ticks(H, 6)))
-    maps.update_yaxes(autorange="reversed")
+    maps.update_xaxes(count_axis(words["head"], H)).update_yaxes(layer_axis(words["layer"], L))
     if across:  # one title for all three axes
         maps.update_yaxes(title=None, col=2).update_yaxes(title=None, col=3)
     else:
@@ -279,19 +278,14 @@ def composition_figure(wiring: Wiring, words: Mapping[str, str], across: bool) -
     return maps.update_annotations(font_size=12).update_layout(coloraxis=colors, showlegend=False, margin={"t": 26})
 
 
-def _count_ticks(count: int, limit: int) -> dict:
-    """Build the options of an axis of integers with about `limit` labels."""
-    return {"showgrid": False, "dtick": max(1, count // limit), "tick0": 0}
-
-
 def _wired(wiring: Wiring, kind: str, words: Mapping[str, str]) -> list[list[str]]:
-    """Format the hover text of each cell: which head reads the other, its score, and that of random heads. [H][L]"""
+    """Format the hover text of each cell: which head reads the other, its score, and that of random heads. [L][H]"""
     scores, (layer, head) = wiring.scores(kind), wiring.head
     random = words["random"].format(mean=number(wiring.baseline), sd=number(wiring.baseline_sd))
     texts = []
-    for h in range(scores.shape[1]):
+    for other_layer in range(scores.shape[0]):
         row = []
-        for other_layer in range(scores.shape[0]):
+        for h in range(scores.shape[1]):
             side = "reads" if other_layer < layer else "feeds"
             reading = words[f"{side}_{kind}"].format(this=f"{layer}.{head}", other=f"{other_layer}.{h}")
             score = words["score"].format(score=exact(float(scores[other_layer, h])))

@@ -207,7 +207,7 @@ def together(seen: Seen) -> Payload:
     words, facts, (layer, head) = seen.here, seen.facts, seen.facts.head
     if facts.config.n_layer == 1:
         return {"empty": {"text": words["one_layer"], "hint": words["one_layer_hint"]}}
-    names = words.plain() | {"head": words["head"], "layer": words["layers"].format(head=f"{layer}.{head}")}
+    names = words.plain() | {"head": words["head"], "layer": words["layer"]}
     lines = [
         f"scores = composition(lm.model, {layer}, {head})",
         "scores.reads, scores.feeds  # by q, k, v: [L, H] each",
@@ -220,7 +220,7 @@ def together(seen: Seen) -> Payload:
         "title": words["title"].format(layer=layer, head=head),
         "note": joined(_notes(seen)),
         "file": f"composition-{layer}-{head}",
-        "columns": [words["input"], words["head"], words["layer"], words["above"]],
+        "columns": [words["input"], words["layer"], words["head"], words["above"]],
         "python": model_script(facts, lines, ["from model.attention.circuits import composition, copying"]),
     }
 

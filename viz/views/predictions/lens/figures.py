@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import axis, figure, ticks
+from viz.charts.axes import axis, figure, layer_axis, ticks
 from viz.charts.lines import line
 from viz.charts.packed import packed
 from viz.labels import axis_name, plotly_text, shorten, tick_text, visible
@@ -94,7 +94,7 @@ def values_of(reading: LensGrid, name: str) -> np.ndarray:
 def map_figure(
     reading: LensGrid, color: str, text: Texts, pieces: Sequence[str], words: LensWords, vocab: int
 ) -> go.Figure:
-    """Draw a heatmap with positions across and layers passed upward, colored by the quantity `color`.
+    """Draw a heatmap with positions across and layers passed downward, colored by the quantity `color`.
 
     `pieces` are the texts of the prompt's tokens.
     """
@@ -134,11 +134,10 @@ def map_figure(
     }
     marks = {"tickvals": [x[n] for n in shown], "ticktext": [tick_text(pieces[reading.positions[n]]) for n in shown]}
     across = {"type": "category", "tickmode": "array", "tickangle": -60, "showgrid": False, **marks}
-    up = {"tickmode": "linear", "tick0": 0, "dtick": -(-K // 16), "showgrid": False}
     layout = {
         "coloraxis": bar,
         "xaxis": axis(words.position, across),
-        "yaxis": axis(words.place, up),
+        "yaxis": layer_axis(words.place, K),
     }
     return go.Figure(heat, frame_layout(meta) | layout)
 

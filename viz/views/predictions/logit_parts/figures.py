@@ -14,7 +14,6 @@ from viz.numbers import signed
 from viz.theme import HUES, SIGNED, frame_layout
 
 _LAYERS = 16  # maximum number of layers labeled on an axis
-_STRIP = 34  # height in pixels of the strip of MLPs and the gap below it
 _PLAIN = {"template": {}}  # prevents Plotly from adding its default template of several kilobytes
 _DOWN, _UP = SIGNED[1], SIGNED[-2]  # orange and purple, visible on light and dark pages
 _PATTERNS = {"mlp": "/", "bias": ".", "embedding": "x", "position": "x"}  # fill patterns; attention has none
@@ -24,7 +23,7 @@ _PATTERNS = {"mlp": "/", "bias": ".", "embedding": "x", "position": "x"}  # fill
 
 
 def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) -> go.Figure:
-    """Draw layers across and heads down, with a strip of the MLPs above, on one signed color scale.
+    """Draw the grid of heads, with a strip of the MLPs at its right, on one signed color scale.
 
     heads [L, H], mlps [L]. Keys of `words`: `axis_layer`, `axis_head`, `value`, `unit`, `mlp`.
     """
@@ -35,23 +34,22 @@ def map_figure(heads: np.ndarray, mlps: np.ndarray, words: Mapping[str, str]) ->
     name, value, unit = (plotly_text(words[key]) for key in ("mlp", "value", "unit"))
     strip = {
         "type": "heatmap",
-        "z": mlps[None].tolist(),
-        "x": list(range(L)),
-        "y": [name],
-        "yaxis": "y2",
+        "z": mlps[:, None].tolist(),
+        "x": [name],
+        "y": list(range(L)),
+        "xaxis": "x2",
         "name": name,
         "coloraxis": "coloraxis",
         "xgap": 1,
         "ygap": 1,
-        "customdata": [[{"part": layer} for layer in range(L)]],
-        "hovertemplate": f"{name} %{{x}}<br>{value}: %{{z:+.5f}} {unit}<extra></extra>",
+        "customdata": [[{"part": layer}] for layer in range(L)],
+        "hovertemplate": f"{name} %{{y}}<br>{value}: %{{z:+.5f}} {unit}<extra></extra>",
     }
-    share, height = 1 / (H + 1.5), layout["meta"]["height"] + _STRIP
-    layout["meta"] |= {"height": height, "narrow": height}
+    share = 1 / (H + 1.5)
     layout |= _PLAIN
     layout["coloraxis"] |= {"cmin": -top, "cmax": top}
-    layout["yaxis"] |= {"domain": [0, 1 - 1.5 * share]}
-    layout["yaxis2"] = axis("", {"domain": [1 - share, 1], "showgrid": False})
+    layout["xaxis"] |= {"domain": [0, 1 - 1.5 * share]}
+    layout["xaxis2"] = axis("", {"domain": [1 - share, 1], "showgrid": False})
     data = [grid["data"][0] | {"name": plotly_text(words["axis_head"])}, strip]
     return go.Figure({"data": data, "layout": layout})
 

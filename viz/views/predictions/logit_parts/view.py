@@ -136,7 +136,7 @@ def part_map(seen: Seen) -> Payload:
         "figure": map_figure(parts.heads, parts.mlps, axes),
         "title": words["title"].format(of=_logit(seen)),
         "note": words["note"],
-        "columns": [words["part"], axes["axis_head"], axes["axis_layer"], _column(seen)],
+        "columns": [words["part"], axes["axis_layer"], axes["axis_head"], _column(seen)],
         "ranked": strongest(parts.parts()),
         "mlp": seen.settings.map,
         "layers": seen.facts.config.n_layer,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import ZERO, axis, figure, ticks
+from viz.charts.axes import ZERO, axis, figure, layer_axis, ticks
 from viz.charts.lines import line
 from viz.labels import plotly_text
 from viz.theme import HUES, scales
@@ -38,7 +38,7 @@ def heat_figure(z: np.ndarray, parts: Sequence[str], words: Mapping[str, str], *
     colorbar = {"thickness": 10, "outlinewidth": 0, "tickformat": ".2~g", "title": {"text": value, "side": "right"}}
     low = -top if signed else 0
     x = axis(words["part"], {"type": "category", "side": "bottom", "showgrid": False})
-    y = axis(words["layer"], _layers(L) | {"autorange": "reversed", "showgrid": False})
+    y = layer_axis(words["layer"], L)
     more = {"coloraxis": {"cmin": low, "cmax": top, "colorbar": colorbar}}
     return figure([heat], x, y, height=height, meta={"scales": colors}, more=more)
 
