@@ -40,15 +40,21 @@ def effect_figure(effects: np.ndarray, words: EffectWords, *, signed: bool) -> g
 
 
 def head_figure(
-    z: np.ndarray, words: HeadWords, hover: str, *, signed: bool, customdata: list | None = None
+    z: np.ndarray,
+    words: HeadWords,
+    hover: str,
+    *,
+    signed: bool,
+    customdata: list | None = None,
+    least: float = 0.0,
 ) -> go.Figure:
-    """Draw one number per head as a grid, blank where NaN. `hover` is the template after the head's name. z [L, H],
-    customdata [H, L]
+    """Draw one number per head as a grid, blank where NaN. `hover` is the template after the head's name; the color
+    scale reaches at least `least`, so that rounding errors remain pale. z [L, H], customdata [H, L]
     """
     L, H = z.shape
     fixed, each, smallest, largest = _NARROW
     finite = np.abs(z[np.isfinite(z)])
-    top = float(finite.max(initial=0)) or 1.0
+    top = float(finite.max(initial=least)) or 1.0
     place = f"{plotly_text(words.layer)} %{{x}}, {plotly_text(words.head)} %{{y}}"
     heat = go.Heatmap(
         z=z.T,
