@@ -22,13 +22,14 @@ const card = (title, prompt, text, score, words) => {
     head = el("p", "pg-glance-title", title),
     body = el("p", "pg-glance-body");
   if (score !== undefined) head.append(el("span", "", ` · ${fill(words.score, { score })}`));
-  body.append(el("span", "pg-glance-prompt", `${prompt} `), el("b", "", text || words.nothing));
+  const space = /^[,.!?;:'’]/.test(text) ? "" : " ";
+  body.append(el("span", "pg-glance-prompt", prompt + space), el("b", "", text || words.nothing));
   node.append(head, body);
   return node;
 };
 
-// A prompt's last question or its whole text, short enough for a button.
-const short = (prompt) => /Instruction: (.*)/.exec(prompt)?.[1] ?? `${prompt} …`;
+// The question of an instruction, or the whole prompt.
+const short = (prompt) => /Instruction: (.*)/.exec(prompt)?.[1] ?? `${prompt}…`;
 
 // Build the block. Returns { node, draw(payload) }; without a payload the block is hidden.
 export function glance() {
@@ -60,8 +61,8 @@ export function glance() {
   return { node, draw };
 }
 
-// payload of "glance": { glance: as above, note }
-define("glance", (root) => {
+// payload of "firstglance": { glance: as above, note }
+define("firstglance", (root) => {
   const note = el("p", "pg-stored-note"),
     { node, draw } = glance();
   root.append(note, node);

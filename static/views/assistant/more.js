@@ -1,6 +1,6 @@
 // A fold: everything beyond the three numbers and two texts is hidden until it is opened.
 //
-// payload of "more": { label, parts: names of the parts that it shows and hides }
+// payload of "folded": { label, parts: names of the parts that it shows and hides }
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 
@@ -11,7 +11,7 @@ export function fold(label, ...inside) {
   return node;
 }
 
-define("more", (root) => {
+define("folded", (root) => {
   const button = el("button", "pg-more-button", "", { type: "button", "aria-expanded": "false" });
   let parts = [];
   // The block of a part, or the row of columns that contains it.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from model.alignment.four_prompts import PROMPTS, FourAnswers, FourChoices
-from viz.labels import visible
+from viz.labels import visible_lines
 from viz.numbers import decimals
 from viz.seam.view import Custom, Part, Payload
 from viz.words import Words, words
@@ -33,19 +33,19 @@ def title_after(here: Words, step: int) -> str:
 
 def fold(label: str, *names: str) -> Part:
     """Build the button that shows and hides parts of the page, which are hidden at first. `label`: a word."""
-    return Custom("more", lambda seen: {"label": seen.all_words[f"glance.{label}"], "parts": names}, (), settings=())
+    return Custom("folded", lambda seen: {"label": seen.all_words[f"glance.{label}"], "parts": names}, (), settings=())
 
 
 def glance_of_training(language: str, stage: Stage, before: FourAnswers, after: FourAnswers) -> Payload:
     """Build the payload of a stage that trains the model: its answers before and after the training."""
-    texts = [[visible(text) for text in pair] for pair in zip(before.texts, after.texts, strict=True)]
+    texts = [[visible_lines(text) for text in pair] for pair in zip(before.texts, after.texts, strict=True)]
     distance = ["kl", decimals(after.kl), ""]
     return _glance(language, stage, distance, before.story_bits, after.story_bits, texts)
 
 
 def glance_of_choice(language: str, stage: Stage, four: FourChoices) -> Payload:
     """Build the payload of a stage that chooses among texts of the unchanged model."""
-    texts = [[visible(text) for text in pair] for pair in zip(four.other, four.chosen, strict=True)]
+    texts = [[visible_lines(text) for text in pair] for pair in zip(four.other, four.chosen, strict=True)]
     scores = [list(map(decimals, pair)) for pair in zip(four.other_scores, four.chosen_scores, strict=True)]
     distance = ["kl_choice", f"≤ {decimals(four.kl)}", ""]
     return _glance(language, stage, distance, four.story_bits, four.story_bits, texts) | {"scores": scores}

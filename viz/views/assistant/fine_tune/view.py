@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from model.alignment.lora import MATRICES, Lora
 from model.alignment.tuning import RATE, TuneJob, default_recipe, token_losses
 from model.errors import InputError, say
 from model.training.jobs.job import MOST_SEED, RATES, Limits
-from viz.numbers import nats
+from viz.numbers import decimals
 from viz.seam.jobs.live_runs import about, failure, follow, own_run, reconnect, wish
 from viz.seam.jobs.stored_runs import shown
 from viz.seam.programs.endpoint import Endpoint
@@ -266,7 +267,7 @@ def glance_of(run: LiveRun, language: str) -> Payload | None:
     first, last = answered[0], answered[-1]
     here = Words(words(language), "glance")
     titles = here["before"], title_after(here, last.step)
-    stage = Stage("loss", first.loss, last.loss, titles, prompt=2, form=nats)
+    stage = Stage("loss", first.loss, last.loss, titles, prompt=2, form=partial(decimals, places=3))
     return glance_of_training(language, stage, first.four, last.four)
 
 

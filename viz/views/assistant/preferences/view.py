@@ -198,7 +198,7 @@ VIEW = View(
     settings=WRITING,
     layout=("glance", "form", "desk"),
     parts={
-        "glance": Custom("glance", glance, of=(), settings=()),
+        "glance": Custom("firstglance", glance, of=(), settings=()),
         "desk": Custom("preferences", desk, of=(), depends=("model",)),
     },
     streams=(WRITER,),

@@ -252,7 +252,7 @@ VIEW = View(
     parts={
         "pairs": Asking("pairsused", read_used, used, settings=("source",)),
         "start": Job("trained", start, settings=(*(each.name for each in TRAINING), "pairs")),
-        "glance": Custom("glance", first_glance, of="run", settings=()),
+        "glance": Custom("firstglance", first_glance, of="run", settings=()),
         "fold": fold("more", *(f"reward_model_{name}" for name in NAMES)),
         "facts": Custom("normfacts", facts, of="run", settings=()),
         "loss": Figure(loss, of="run", settings=()),

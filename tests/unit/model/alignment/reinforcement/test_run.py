@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from model.alignment.four_prompts import Story
 from model.alignment.lora import Lora, learned, merged
 from model.alignment.reinforcement import learner as learning
-from model.alignment.four_prompts import Story
 from model.alignment.reinforcement.before_after import look, probe_of
 from model.alignment.reinforcement.best_of_n import kl_bound
 from model.alignment.reinforcement.course import DEFAULTS, METHODS, CourseSettings
