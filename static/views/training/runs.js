@@ -49,10 +49,11 @@ export function take(piece) {
       run.snapshots.push(snapshot);
     }
     const { reports, snapshots, ...rest } = piece;
+    if (!run.note && !piece.note) for (const { id, note } of [...runs.values()]) if (note) runs.delete(id);
     const fresh = !runs.has(run.id);
     Object.assign(run, rest);
     runs.set(run.id, run);
-    if (!run.note) noteRun("training_lab", run); // a stored run has a note about its origin
+    if (!run.note) noteRun("training_lab", run); // only a stored run has a note, about its origin
     if (fresh) lab.current = run.id;
   }
   tell("data");
