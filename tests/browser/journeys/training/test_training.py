@@ -126,9 +126,7 @@ def first_run(page):
     visitor.open_tab(page, "Training")
     if not page.evaluate(RUNS):
         open_tab(page)
-        expect(page.locator(".pg-stored-note:visible")).to_contain_text(
-            "Stored run with the settings on the left: took"
-        )
+        expect(page.locator(".pg-stored-note:visible")).to_contain_text("Stored run with the default settings: took")
         expect(page.locator(".pg-curve-plot .main-svg").first).to_be_visible(timeout=SOON)
         assert not page.evaluate(STAYS)
         run_to_its_end(page, steps=30, positions="learned")

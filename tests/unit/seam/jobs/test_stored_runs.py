@@ -70,7 +70,7 @@ def test_a_written_run_is_read_as_it_was(tmp_path, monkeypatch):
     stored_runs.read.cache_clear()
     assert found.value["losses"].tolist() == [1.5, 0.5]
     assert vars(found) | {"value": None} == vars(run) | {"value": None}
-    assert stored_runs.note(found, "en") == "Stored run with the settings on the left: took 4 s on 2 CPU threads."
+    assert stored_runs.note(found, "en") == "Stored run with the default settings: took 4 s on 2 CPU threads."
 
 
 def test_snapshots_are_thinned_evenly_with_both_ends():

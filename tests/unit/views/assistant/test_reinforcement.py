@@ -247,3 +247,10 @@ def test_before_the_first_update_nothing_is_drawn_as_moved():
     assert parts["watched"]["columns"][3] == "after 1 update" and parts["tokens"]["title"].endswith(": 1 update")
     rounding = heads_figure(np.full((2, 2), 6e-7), HeadWords("layer", "head", "moved"))
     assert rounding.layout.coloraxis.cmax == 0.01
+
+
+def test_best_of_n_has_no_before_and_after():
+    run = stored_runs.as_live(stored_runs.read("reinforcement"))
+    assert len(piece(run, "en", (0, 0), Histories(), "")["glance"]["numbers"]) == 3
+    untrained = dataclasses.replace(run.job, course=DEFAULTS["best_of_n"])
+    assert piece(dataclasses.replace(run, job=untrained), "en", (0, 0), Histories(), "")["glance"] is None

@@ -78,8 +78,10 @@ def piece(run: LiveRun, language: str, have: tuple[int, int], histories: Histori
 
 
 def _glance(run: LiveRun, language: str, reports: Sequence[Report], looks: Sequence[Look]) -> Payload | None:
-    """Build the numbers and texts of a run from its first and its latest evaluation; None before the first report."""
-    if not (reports and looks):
+    """Build the numbers and texts of a run from its first and its latest evaluation; None before the first report and
+    for best of n, which trains nothing.
+    """
+    if not (reports and looks) or run.job.course.method == "best_of_n":
         return None
     here, rewards = Words(words(language), "glance"), [report.measured.reward for report in reports]
     titles = here["before"], title_after(here, looks[-1].step)
