@@ -24,6 +24,7 @@ const makers = {
         "data-index": index,
         "data-key": key,
       });
+      if (stage) tab.prepend(el("span", "pg-stage-number", `${index + 1} `, { "aria-hidden": "true" }));
       if (term) {
         tab.append(el("small", "", stage || term, { "aria-hidden": "true" })); // the technical term
         tab.setAttribute("aria-description", stage ? `${term}. ${stage}` : term);

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.visitor import expect
+from viz.words import words
 
 pytestmark = pytest.mark.browser
 
@@ -30,8 +31,9 @@ def test_every_stage_shows_three_numbers_and_two_texts_on_the_first_screen(open_
     page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
     answers = []
     for view in VIEWS:
-        rail(page, view).click()
+        page.get_by_role("tab", name=words("en")[f"{view}.view"], exact=True).click()
         expect(rail(page, view)).to_have_attribute("aria-selected", "true")
+        expect(rail(page, view)).to_contain_text(words("en")[f"{view}.stage"])
         expect(page.locator(f"#pg-{view}_form")).to_be_visible()
         glance = glance_in(page)
         expect(glance).to_have_count(1)
