@@ -55,6 +55,8 @@ import "./views/anatomy/diagram.js";
 import "./views/anatomy/tokenizers.js";
 import "./views/design/rope.js";
 import "./views/training/training.js";
+import "./views/assistant/glance.js";
+import "./views/assistant/more.js";
 import "./views/assistant/reinforcement.js";
 import "./views/assistant/losses.js";
 import "./views/assistant/fine_tune.js";

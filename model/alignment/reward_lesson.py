@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from model.alignment.four_prompts import FourChoices, best_four
 from model.alignment.preferences import PROMPTS, Pair, PairSettings, Split, pairs_by_rule, split
 from model.alignment.reward_folder import fingerprint, save_reward
 from model.alignment.reward_model import (
@@ -76,6 +77,7 @@ class RewardLearned:
     by: str  # "prompt" or "pair": the held-out unit
     ties: int
     dropped: int
+    four: FourChoices  # the best of several texts per prompt by this model
 
 
 def check(recipe: RewardRecipe, n_params: int, limits: Limits) -> None:
@@ -125,6 +127,7 @@ def learn(lesson: RewardLesson, tell: Callable[[int], None]) -> RewardLearned:
         by=apart.by,
         ties=ties,
         dropped=trained.dropped,
+        four=best_four(lm.model, lm.tokenizer, lambda ids: trained.reward.score_ids(ids).tolist()),
     )
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from model.alignment import instructions, lora
 from model.alignment.adapter_files import peft_files
 from model.alignment.example_sets import SETS
+from model.alignment.four_prompts import FourAnswers, Story, answer_four
 from model.alignment.instructions import TEMPLATE, Example
 from model.alignment.lora import Lora, learned, merged
 from model.api import open_resolved
@@ -24,12 +25,12 @@ from model.errors import CheckpointError, InputError
 from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, DecodingPlan
 from model.gpt.transformer import Transformer
+from model.loading.checkpoint import build
 from model.loading.sources import Resolved
 from model.loading.vocabulary_export import vocabulary_files
 from model.text.chat import ending
-from model.text.held_out import TEXT
 from model.text.tokenizer import Tokenizer
-from model.training import data, loop
+from model.training import loop
 from model.training.jobs.job import MOST_SEED, RATES, Limits, check_bounds
 from model.training.jobs.running_job import DIVERGED, Finished, RunningJob
 from model.training.loop import Recipe, Report, TrainingRun
@@ -38,8 +39,6 @@ MOST_EXAMPLES = 2000  # maximum number of examples
 SNAPSHOTS = 10  # approximate number of snapshots in a run
 PROMPTS = 4  # number of held-out prompts answered at each snapshot
 WRITTEN = 40  # maximum new tokens of an answer
-STORY_TOKENS = 512  # tokens of the text on which forgetting is measured
-STORY_LENGTH = 128  # maximum context length in that measurement
 QUICK = 20_000_000  # maximum block parameters for answers at each snapshot, not only the first and last
 WORST = 1.3  # a run has diverged if its loss exceeds this multiple of max(ln V, initial loss)
 RATE = {False: 5e-4, True: 5e-3}  # {with adapters: learning rate}, chosen for TinyGPT
@@ -92,6 +91,7 @@ class TuneSnapshot:
     bits_per_byte: float  # loss on an unrelated story, as a measure of forgetting
     losses: np.ndarray  # loss of each token of the example after the first, in nats; float32 [T - 1]
     answers: tuple[tuple[str, str], ...]  # (greedy answer, answer sampled at temperature 0.8) per question; or empty
+    four: FourAnswers | None  # answers to the four prompts of every stage; None when `answers` is empty
 
 
 def check(job: TuneJob, limits: Limits) -> None:
@@ -130,8 +130,8 @@ class Tuning:
     questions: tuple[Example, ...]
     template: str
     adapted: bool
-    story: np.ndarray  # ids of the text on which forgetting is measured
-    sizes: np.ndarray  # length of each token in bytes
+    story: Story  # the text on which forgetting is measured
+    reference: Transformer  # the model before training; it shares the frozen weights
 
     @property
     def end(self) -> int:
@@ -180,16 +180,12 @@ def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
     parts = instructions.split(job.examples, seed=job.recipe.seed)
     train, held_out = (instructions.fitting(part, tokenizer, end, longest, job.template) for part in parts)
     recipe = replace(job.recipe, length=max(len(ids) for ids, _ in (*train, *held_out)) - 1)
+    weights = model.state_dict() if job.lora else {name: each.clone() for name, each in model.state_dict().items()}
+    reference = build(model.config, weights)
     run = loop.from_model(model, recipe) if job.lora is None else lora.start(model, job.lora, recipe)
-    story = np.array(tokenizer.prompt_ids(story_text())[:STORY_TOKENS], dtype=np.int64)
-    questions = tuple(_different(parts[1])[:PROMPTS])
-    sizes = data.token_bytes(tokenizer)
-    return Tuning(run, recipe, tokenizer, train, held_out, questions, job.template, job.lora is not None, story, sizes)
-
-
-def story_text() -> str:
-    """Return an excerpt from the beginning of the bundled book, on which no model of this project was trained."""
-    return TEXT.read_text(encoding="utf-8")[: 8 * STORY_TOKENS]
+    questions, story = tuple(_different(parts[1])[:PROMPTS]), Story.of(tokenizer)
+    adapted = job.lora is not None
+    return Tuning(run, recipe, tokenizer, train, held_out, questions, job.template, adapted, story, reference)
 
 
 def _different(examples: Sequence[Example]) -> list[Example]:
@@ -259,7 +255,7 @@ def snapshot(tuning: Tuning) -> TuneSnapshot:
         name: loop.evaluate(
             model,
             instructions.every_demonstration(rows, tuning.end),
-            tuning.sizes,
+            tuning.story.sizes,
             length=recipe.length,
             rows=recipe.batch,
             limit=2,
@@ -272,16 +268,11 @@ def snapshot(tuning: Tuning) -> TuneSnapshot:
         evaluations["held_out"].loss,
         evaluations["train"].loss,
         evaluations["held_out"].accuracy,
-        story_bits(model, tuning.story, tuning.sizes),
+        tuning.story.bits(model),
         token_losses(model, tuning.held_out[0][0]),
         answers(tuning) if ends else (),
+        answer_four(model, tuning.reference, tuning.tokenizer, tuning.story) if ends else None,
     )
-
-
-def story_bits(model: Transformer, ids: np.ndarray, sizes: np.ndarray) -> float:
-    """Compute the bits per byte on the bundled story. ids [N], sizes [V]"""
-    length = min(STORY_LENGTH, model.config.n_ctx)
-    return loop.evaluate(model, data.consecutive(ids), sizes, length=length).bits_per_byte
 
 
 @torch.no_grad()

@@ -2,6 +2,7 @@
 //
 // payload: { controls: [{ name, kind, label, value, options, min, max, step, when, help }], help, shows }
 //  kind "views" and "choice": options [[value, text, help]]; "views" is a row of buttons, "choice" a select menu
+//  options of "views" may have a fourth entry, a sentence: the views are then the stages of one process, in order
 //  kind "check": a checkbox; "range": a slider with its number; "number"; "text"; "tokens": the prompt as chips
 //  file: accepted types of files whose text can be loaded; kind "button": repeats the question without a change
 //  help: the label of the button that unfolds the texts of several settings
@@ -15,7 +16,8 @@ const PAUSE = 120; // milliseconds between questions while a slider moves or the
 const makers = {
   views(control, value, change) {
     const row = el("div", "pg-views", "", { role: "tablist", "aria-label": control.label });
-    control.options.forEach(([key, text, term], index) => {
+    row.classList.toggle("pg-stages", Boolean(control.options[0][3]));
+    control.options.forEach(([key, text, term, stage], index) => {
       const tab = el("button", "pg-view", text, {
         type: "button",
         role: "tab",
@@ -23,9 +25,10 @@ const makers = {
         "data-index": index,
         "data-key": key,
       });
+      if (stage) tab.prepend(el("span", "pg-stage-number", `${index + 1} `, { "aria-hidden": "true" }));
       if (term) {
-        tab.append(el("small", "", term, { "aria-hidden": "true" })); // the technical term
-        tab.setAttribute("aria-description", term);
+        tab.append(el("small", "", stage || term, { "aria-hidden": "true" })); // the technical term
+        tab.setAttribute("aria-description", stage ? `${term}. ${stage}` : term);
       }
       tab.tabIndex = key === value ? 0 : -1;
       tab.onclick = () => {

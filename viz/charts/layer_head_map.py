@@ -40,16 +40,22 @@ def effect_figure(effects: np.ndarray, words: EffectWords, *, signed: bool) -> g
 
 
 def head_figure(
-    z: np.ndarray, words: HeadWords, hover: str, *, signed: bool, customdata: list | None = None
+    z: np.ndarray,
+    words: HeadWords,
+    hover: str,
+    *,
+    signed: bool,
+    customdata: list | None = None,
+    least: float = 0.0,
 ) -> go.Figure:
     """Draw one number per head as a grid, layers down, blank where NaN. `hover` is the template after the head's name.
 
-    z and customdata: [L, H]
+    The color scale reaches at least `least`, so that rounding errors remain pale. z and customdata: [L, H]
     """
     L, H = z.shape
     fixed, each, smallest, largest = _NARROW
     finite = np.abs(z[np.isfinite(z)])
-    top = float(finite.max(initial=0)) or 1.0
+    top = float(finite.max(initial=least)) or 1.0
     place = f"{plotly_text(words.layer)} %{{y}}, {plotly_text(words.head)} %{{x}}"
     heat = go.Heatmap(
         z=z,

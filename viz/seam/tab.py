@@ -154,7 +154,8 @@ class Tab:
             "label": words["page.view"],
             "value": self.views[0].key,
             "options": [
-                [view.key, words[f"{view.key}.view"], words.get(f"{view.key}.term", "")] for view in self.views
+                [view.key, *(words.get(f"{view.key}.{name}", "") for name in ("view", "term", "stage"))]
+                for view in self.views
             ],
         }
         shared = Words(words, f"{self.key}.settings")

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.alignment.four_prompts import FourAnswers, Story, answer_four
 from model.alignment.reinforcement.course import CourseSettings
 from model.alignment.reinforcement.likelihoods import exact_kl, log_probs
 from model.alignment.reinforcement.rollouts import sample, uniforms
@@ -39,6 +40,7 @@ class Look:
     top_after: np.ndarray  # ln p of these tokens [T, TOP]
     heads: np.ndarray  # total variation distance of each head's attention rows, averaged, 0 to 1 [L, H]
     samples: tuple[RewardedText, ...]  # WATCHED texts, with the same random numbers at each evaluation
+    four: FourAnswers  # answers to the four prompts of every stage
 
     @property
     def log_ratios(self) -> np.ndarray:
@@ -56,9 +58,15 @@ def probe_of(reference: Transformer, task: Task, course: CourseSettings, prompt:
 
 @torch.no_grad()
 def look(
-    policy: Transformer, reference: Transformer, task: Task, course: CourseSettings, probe: Sequence[int], step: int
+    policy: Transformer,
+    reference: Transformer,
+    task: Task,
+    course: CourseSettings,
+    probe: Sequence[int],
+    step: int,
+    story: Story,
 ) -> Look:
-    """Run both models on the probe and generate WATCHED texts with the policy."""
+    """Run both models on the probe and generate WATCHED texts and the answers to the four prompts with the policy."""
     ids = torch.tensor(probe)
     theirs, log_q = _read(reference, ids, task.size)
     ours, log_p = _read(policy, ids, task.size)
@@ -75,6 +83,7 @@ def look(
         log_p.gather(-1, top).numpy(),
         (0.5 * (ours - theirs).abs().sum(-1).mean(-1)).numpy(),
         watched(policy, reference, task, course),
+        answer_four(policy, reference, task.tokenizer, story),
     )
 
 

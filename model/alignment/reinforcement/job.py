@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from model.alignment.adapter_files import peft_files
+from model.alignment.four_prompts import Story
 from model.alignment.lora import Lora, count, learned, merged
 from model.alignment.preferences import Pair
 from model.alignment.reinforcement import learner as learning
@@ -113,9 +114,10 @@ def _trained(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]
     state = learning.start(reference, course, job.lora)
     probe = probe_of(reference, work, course, work.prompts[0])
     pairs = _pairs(job, reference, work) if course.method == "dpo" else None
+    story = Story.of(lm.tokenizer)
 
     def looked() -> Look:
-        return look(state.policy, reference, work, course, probe, min(state.step, course.steps))
+        return look(state.policy, reference, work, course, probe, min(state.step, course.steps), story)
 
     return RunningJob(
         _begun(lm, work, probe, count(learned(state.policy)), len(pairs) if pairs else 0),
@@ -156,11 +158,11 @@ def _pairs(job: Practice, reference: Transformer, work: Task) -> PairRows:
 
 def _chosen(job: Practice, lm: LanguageModel, work: Task, files: dict[str, str]) -> RunningJob:
     """Return best of n as a job. Nothing is trained, so it produces no model."""
-    course, reference = job.course, lm.model
+    course, reference, story = job.course, lm.model, Story.of(lm.tokenizer)
     probe = probe_of(reference, work, course, work.prompts[0])
 
     def looked() -> Look:
-        return look(reference, reference, work, course, probe, 0)
+        return look(reference, reference, work, course, probe, 0, story)
 
     return RunningJob(_begun(lm, work, probe, 0, 0), choose_best(reference, work, course), looked, lambda: None, files)
 

@@ -7,14 +7,18 @@ import { clock, offers, problemLine, runButtons } from "../../parts/run.js";
 import { tableOf } from "../../parts/table.js";
 import { keepPage } from "../training/runs.js";
 import { chart, HUES, line, smooth, thin } from "../training/training_charts.js";
+import { glance } from "./glance.js";
 import { paintLosses } from "./losses.js";
+import { fold } from "./more.js";
 
 const runs = new Map(); // id -> run, with all data received from the server
 let told = () => {},
   problem = null,
-  current = null;
+  current = null,
+  stored = null; // the stored run, shown until a run is started
 
 keepPage(() => [...runs.values()].some(({ reports }) => reports.length));
+const shownRun = () => runs.get(current) ?? stored;
 
 // Store the pieces in order; if any were missed, request them.
 function take(piece) {
@@ -143,9 +147,10 @@ function moments(words, ramps) {
 define("tuning", (root) => {
   const buttons = el("div", "pg-buttons"),
     status = el("div", "pg-train-status", "", { "aria-live": "polite" }),
-    body = el("div", "pg-tune-body");
-  root.append(buttons, status, body);
-  let words = null,
+    body = el("div", "pg-tune-body"),
+    first = glance();
+  let more = null,
+    words = null,
     parts = [];
   const active = () => [...runs.values()].find((run) => !run.over);
   const paintButtons = runButtons(
@@ -165,7 +170,7 @@ define("tuning", (root) => {
     status.replaceChildren();
     if (problem) status.append(problemLine(problem));
     if (!run) {
-      status.append(el("p", "pg-empty", words.empty));
+      status.append(el("p", stored ? "pg-stored-note" : "pg-empty", stored?.note ?? words.empty));
       return;
     }
     if (runs.size > 1) {
@@ -194,9 +199,10 @@ define("tuning", (root) => {
     if (!words) return;
     if (!status.contains(document.activeElement) || !document.activeElement.matches("select")) paintStatus();
     paintButtons(words, active());
-    const run = runs.get(current);
-    body.hidden = !run?.snapshots.length;
-    if (!body.hidden) parts.forEach((part) => part.draw(run));
+    const run = shownRun();
+    first.draw(run?.glance);
+    more.hidden = !run?.snapshots.length;
+    if (!more.hidden) parts.forEach((part) => part.draw(run));
   };
   let due = null;
   told = () => {
@@ -209,6 +215,9 @@ define("tuning", (root) => {
   onTheme(paint);
   return (next) => {
     words = next.words;
+    stored = next.stored ? { ...next.stored, id: next.stored.run } : stored;
+    more = fold(words.more, body);
+    root.replaceChildren(buttons, status, first.node, more);
     parts = [curves(words), moments(words, next.ramps)];
     body.replaceChildren(...parts.map((part) => part.node));
     paint();

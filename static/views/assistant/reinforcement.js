@@ -1,6 +1,6 @@
 // Reinforcement learning: the buttons of a run, its progress, and the figures that the server draws.
 //
-// payload of "reinforcement": { words }
+// payload of "reinforcement": { words, stored: the message of the stored run, with its note }
 // payload of the channel "practice": { run, state, over, name, done, steps, line [texts], facts, model_id, download,
 //   from_report, reports, from_snapshot, snapshots, error { text, hint }, parts [{ name, kind, payload }] }: the
 //  current state of the run, without parts if none changed. After a missed message, the complete run is requested.
@@ -9,6 +9,8 @@ import { define, mountPart } from "../../page/mount.js";
 import { noteRun } from "../../page/state.js";
 import { feed } from "../../parts/feed.js";
 import { offers, problemLine, runButtons } from "../../parts/run.js";
+import { glance } from "./glance.js";
+import { fold } from "./more.js";
 import { listed } from "./pairs.js";
 import { joined } from "./pieces.js";
 
@@ -31,9 +33,11 @@ define("reinforcement", (root) => {
     asked = false; // true if a start was requested but not answered yet
   const buttons = el("div", "pg-buttons"),
     status = el("div", "pg-train-status", "", { "aria-live": "polite" }),
-    pictures = el("div", "pg-practice-parts");
+    pictures = el("div", "pg-practice-parts"),
+    first = glance();
   const parts = new Map(); // name -> result of mountPart
-  root.append(buttons, status, pictures);
+  let stored = null, // the stored run, shown until a run is started
+    more = null;
 
   const begin = () => {
     asked = true;
@@ -47,7 +51,10 @@ define("reinforcement", (root) => {
     status.replaceChildren();
     if (lab.error) status.append(problemLine(lab.error));
     if (!run) {
-      status.append(el("p", "pg-empty", asked ? words.state_starting : words.empty));
+      const note = stored && !asked ? stored.note : null;
+      status.append(
+        el("p", note ? "pg-stored-note" : "pg-empty", note ?? (asked ? words.state_starting : words.empty)),
+      );
       return;
     }
     const bar = el("progress", "", "", { max: run.steps, "aria-label": words.progress });
@@ -85,15 +92,21 @@ define("reinforcement", (root) => {
   const paint = () => {
     if (!words) return;
     paintStatus();
+    first.draw((lab.run ?? stored)?.glance);
     paintButtons(words, lab.run && !lab.run.over ? lab.run : null, asked);
   };
   lab.told = () => {
     asked = false;
     paint();
     if (lab.run?.parts) paintParts(lab.run.parts);
+    if (more) more.hidden = Boolean(lab.run) && !lab.run.parts && lab.run.reports === 0;
   };
   return (payload) => {
     words = payload.words;
+    stored = payload.stored ?? stored;
+    more = fold(words.more, pictures);
+    root.replaceChildren(buttons, status, first.node, more);
     paint();
+    paintParts(lab.run?.parts ?? stored?.parts ?? []);
   };
 });

@@ -14,7 +14,7 @@ export const choose = (change) => {
 };
 
 // Register a function that returns whether leaving the page would lose data.
-const reasons = [() => [...runs.values()].some(({ reports }) => reports.length)];
+const reasons = [() => [...runs.values()].some(({ reports, note }) => reports.length && !note)];
 export const keepPage = (reason) => reasons.push(reason);
 
 // Training results exist only on this page, so leaving asks for confirmation, unless the page reloads itself. Gradio
@@ -49,10 +49,11 @@ export function take(piece) {
       run.snapshots.push(snapshot);
     }
     const { reports, snapshots, ...rest } = piece;
+    if (!run.note && !piece.note) for (const { id, note } of [...runs.values()]) if (note) runs.delete(id);
     const fresh = !runs.has(run.id);
     Object.assign(run, rest);
     runs.set(run.id, run);
-    noteRun("training_lab", run);
+    if (!run.note) noteRun("training_lab", run); // only a stored run has a note, about its origin
     if (fresh) lab.current = run.id;
   }
   tell("data");

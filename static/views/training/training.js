@@ -3,7 +3,7 @@ import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { pickHead } from "../../page/selection/selection.js";
 import { clock, offers, problemLine, runButtons } from "../../parts/run.js";
-import { changed, choose, lab, runs } from "./runs.js";
+import { changed, choose, lab, runs, take } from "./runs.js";
 import { trainingCharts } from "./training_charts.js";
 import { trainingReplay } from "./training_replay.js";
 
@@ -223,7 +223,7 @@ define("training", (root) => {
       el("strong", "", words[`state_${run.state}`]),
       ...progress(run, words).map((part) => el("span", "", part)),
     );
-    status.append(picker(), bar, line);
+    status.append(picker(), ...(run.note ? [el("p", "pg-stored-note", run.note)] : [bar, line]));
     const row = offers(words, run, () => open(run));
     if (row) status.append(row);
   };
@@ -282,6 +282,7 @@ define("training", (root) => {
     settings.dispatchEvent(new Event("restored"));
     settings.onsubmit = (event) => event.preventDefault();
     side.replaceChildren(settings, buttons);
+    if (next.stored && !runs.size) take(next.stored);
     const parts = [trainingCharts(charts, next), trainingReplay(replay, next)];
     draw = (what) => parts.forEach((part) => part(what));
     paint("choice");

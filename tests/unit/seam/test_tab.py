@@ -45,7 +45,7 @@ def scene(playground):
 
 def test_a_setting_of_the_tab_stands_beside_the_row_of_views_and_is_shown_with_those_that_name_it():
     views, size, color = TAB.fixed(Catalogue(WORDS))["t_view"]["controls"]
-    assert views["options"] == [["one", "view", ""], ["two", "view", ""]]
+    assert views["options"] == [["one", "view", "", ""], ["two", "view", "", ""]]
     assert size["when"] == {"view": ["one", "two"]} and color["when"] == {"view": ["one"]}
     assert size["options"][1] == ["large", "size_large", "because: large"]
 

@@ -51,7 +51,7 @@ def playground(monkeypatch):
     monkeypatch.setattr("model.alignment.tuning.SNAPSHOTS", 5000)
     monkeypatch.setattr("model.alignment.reinforcement.job.LOOKS", 250)
     monkeypatch.setattr("model.alignment.tuning.WRITTEN", 2)
-    monkeypatch.setattr("model.alignment.tuning.STORY_TOKENS", 64)
+    monkeypatch.setattr("model.alignment.four_prompts.STORY_TOKENS", 64)
     with in_threads():
         ours = Playground(Options())
         yield ours

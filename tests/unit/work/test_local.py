@@ -79,7 +79,7 @@ def test_what_travels_is_a_small_value_and_what_a_visitor_has_here_does_not(play
         assert isinstance(task, Measuring) and len(pickle.dumps(task)) < 20_000
         assert pickle.loads(pickle.dumps(task)) == task
     stays = [(view.key, each.name) for view in VIEWS.values() for each in view.measures if "visitor" in each.depends]
-    for name in [*stays, ("reward_model", "trained"), ("reward_model", "prompt"), ("speculative", "drafters")]:
+    for name in [*stays, ("reward_model", "trained"), ("reward_model", "run"), ("speculative", "drafters")]:
         assert tasks[name] is None, name
     for name in [("map", "main"), ("lens", "all"), ("lens", "whole"), ("distribution", "main"), ("heads", "survey")]:
         assert tasks[name] is not None, name

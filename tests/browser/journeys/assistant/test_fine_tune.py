@@ -21,6 +21,7 @@ def app_url(tiny_app):
 def test_own_examples_are_learned_and_the_model_joins_the_picker(open_page):
     page = open_page("#tab=assistant", ready="#pg-fine_tune_form [data-name=set]")
     form, lab = page.locator("#pg-fine_tune_form"), page.locator("#pg-fine_tune_lab")
+    page.locator(".pg-more-button:visible").click()
     expect(page.locator("#pg-fine_tune_masked .pg-loss-masked").first).to_be_visible(timeout=SOON)
     form.locator("[data-name=set] select").select_option("own")
     lines = [{"instruction": "Say it.", "input": word, "output": word} for word in ("ho", "ha", "hi", HOSTILE)]
@@ -35,6 +36,9 @@ def test_own_examples_are_learned_and_the_model_joins_the_picker(open_page):
     page.wait_for_timeout(500)  # what was typed is sent after a pause
     lab.get_by_role("button", name="Start fine-tuning").click()
     expect(lab.locator(".pg-train-line strong").first).to_have_text("Done", timeout=SOON)
+    expect(lab.locator(".pg-stored-note")).to_have_count(0)
+    expect(lab.locator(".pg-glance-title").last).to_have_text("After 3 steps")
+    lab.locator(".pg-more-fold > summary").click()
     expect(lab.locator(".pg-tune-answers tbody tr")).to_have_count(1)
     expect(lab.locator(".pg-tune-answers tbody th")).to_contain_text("Q: Say it.")
     expect(lab.locator(".pg-tune-moments .pg-loss-scored").first).to_be_visible()

@@ -48,6 +48,8 @@ def test_from_pairs_chosen_by_keyboard_to_a_model_that_was_rewarded_and_back(ope
     page.get_by_role("button", name="Train the reward model").click()
     facts = page.locator("#pg-reward_model_facts")
     expect(facts).to_contain_text(re.compile(r"\d\s?% of \d held-out pairs"), timeout=2 * SOON)
+    expect(page.locator(".pg-stored-note:visible")).to_have_count(0)
+    page.locator(".pg-more-button:visible").click()
     tokens = page.locator("#pg-reward_model_along .pg-reading-token")
     expect(tokens.first).to_be_visible(timeout=SOON)
     colors = tokens.evaluate_all("all => all.map((token) => getComputedStyle(token).backgroundColor)")
@@ -65,11 +67,12 @@ def test_from_pairs_chosen_by_keyboard_to_a_model_that_was_rewarded_and_back(ope
     small = {"Updates": "1", "Texts per update": "4", "Texts per prompt": "2", "Tokens per text": "4"}
     for label, value in small.items():
         form.get_by_label(label, exact=True).fill(value)
-    expect(live).to_contain_text("No training run on this page yet", timeout=SOON)
+    expect(live).to_contain_text("Stored run of TinyGPT", timeout=SOON)
     page.wait_for_timeout(500)  # what was typed is sent after a pause
     live.get_by_role("button", name="Start", exact=True).click()
     expect(live.locator(".pg-train-line")).to_contain_text("Done", timeout=3 * SOON)
     expect(live.locator(".pg-train-status")).to_contain_text("LoRA r = 8")
+    live.locator(".pg-more-fold > summary").click()
     for name in ("curves", "tradeoff", "heads", "tokens"):
         expect(live.locator(f".pg-practice-{name} .main-svg").first).to_be_visible(timeout=SOON)
     expect(live.locator(".pg-practice-watched tbody tr")).to_have_count(4)

@@ -35,7 +35,7 @@ def playground(monkeypatch):
     """One whose runs are threads of this process, and whose messages come at once."""
     monkeypatch.setattr(live_runs, "EVERY", 0.0)
     monkeypatch.setattr("model.alignment.tuning.WRITTEN", 2)
-    monkeypatch.setattr("model.alignment.tuning.STORY_TOKENS", 64)
+    monkeypatch.setattr("model.alignment.four_prompts.STORY_TOKENS", 64)
     with in_threads():
         ours = Playground(Options())
         yield ours

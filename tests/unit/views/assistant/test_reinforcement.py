@@ -1,5 +1,6 @@
 """The view Reinforce without a browser: its form as a run, the pictures of a run, and what a visitor may do with it."""
 
+import dataclasses
 import io
 import math
 import zipfile
@@ -23,10 +24,11 @@ from model.training.jobs.job import Limits
 from tests.support.models.helpers import serving
 from tests.support.training.rehearsal import in_threads
 from tests.support.views.endpoints import ask
-from viz.seam.jobs import live_runs
+from viz.charts.layer_head_map import HeadWords
+from viz.seam.jobs import live_runs, stored_runs
 from viz.seam.view import ModelsChanged, Open, Visit
 from viz.serve import trained_archive
-from viz.views.assistant.reinforcement.figures import Path, curves_figure, tokens_figure, tradeoff_figure
+from viz.views.assistant.reinforcement.figures import Path, curves_figure, heads_figure, tokens_figure, tradeoff_figure
 from viz.views.assistant.reinforcement.pieces import KEPT, Histories, piece
 from viz.views.assistant.reinforcement.view import PRACTICE, job_of
 from viz.work.playground import Options, Playground
@@ -228,3 +230,27 @@ def test_likelier_tokens_are_warm_and_hostile_ones_are_escaped():
     assert heat.text[1][0] == "&lt;b&gt;"
     assert "&lt;b&gt;" in heat.customdata[1][0] and "25.0" in heat.customdata[1][0]
     assert figure.layout.coloraxis.cmax == -figure.layout.coloraxis.cmin == pytest.approx(math.log(3), abs=1e-6)
+
+
+def test_before_the_first_update_nothing_is_drawn_as_moved():
+    """The stored run cut to its start: rounding errors are not painted, and one update is singular."""
+    run = stored_runs.as_live(stored_runs.read("reinforcement"))
+    start = dataclasses.replace(run, reports=run.reports[:1], snapshots=run.snapshots[:1])
+    assert [part["name"] for part in piece(start, "en", (0, 0), Histories(), "")["parts"]] == [
+        "curves",
+        "tradeoff",
+        "texts",
+    ]
+    one = dataclasses.replace(run.snapshots[1], step=1)
+    moved = piece(dataclasses.replace(run, snapshots=[run.snapshots[0], one]), "en", (0, 0), Histories(), "")
+    parts = {part["name"]: part["payload"] for part in moved["parts"]}
+    assert parts["watched"]["columns"][3] == "after 1 update" and parts["tokens"]["title"].endswith(": 1 update")
+    rounding = heads_figure(np.full((2, 2), 6e-7), HeadWords("layer", "head", "moved"))
+    assert rounding.layout.coloraxis.cmax == 0.01
+
+
+def test_best_of_n_has_no_before_and_after():
+    run = stored_runs.as_live(stored_runs.read("reinforcement"))
+    assert len(piece(run, "en", (0, 0), Histories(), "")["glance"]["numbers"]) == 3
+    untrained = dataclasses.replace(run.job, course=DEFAULTS["best_of_n"])
+    assert piece(dataclasses.replace(run, job=untrained), "en", (0, 0), Histories(), "")["glance"] is None

@@ -84,7 +84,9 @@ def test_the_pairs_of_the_page_are_learned_and_the_prompt_is_read(playground, le
     found = learned.outcome
     assert (found.pairs, found.by) == (24, "prompt") and len(found.margins) == found.held_out > 0
     assert found.looks[0].loss == pytest.approx(math.log(2)) and found.looks[-1].loss < 0.6
-    read = panels.measured(VIEW, "prompt", scene, settings).value
+    shown = panels.measured(VIEW, "run", scene, settings).value
+    read = shown.reading
+    assert not shown.stored and shown.learned is learned and read.text == "abcabd ab"
     assert len(read.along) == len(scene.tokens) == len(read.pieces)
     assert read.along[-1] == pytest.approx(read.changed.reward, abs=1e-4)
     assert read.changed.words == ("abcabd", "ab")
@@ -97,6 +99,18 @@ def test_the_pairs_of_the_page_are_learned_and_the_prompt_is_read(playground, le
     }
     assert parts["reward_model_start"]["state"] == "done"
     no_holes({name: part for name, part in parts.items() if "figure" not in part})
+
+
+def test_until_one_is_trained_the_stored_one_is_shown(playground):
+    """On another model and another prompt, named as the default model's, with the code of the default settings."""
+    parts, _ = payloads(playground, asked({"rule": "rhyme", "word": "zz"}, pairs=[]))
+    glance = parts["reward_model_glance"]
+    assert glance["note"].startswith("Stored run of TinyGPT on its own prompts: took ")
+    assert [len(glance["glance"][name]) for name in ("numbers", "texts", "prompts")] == [3, 4, 4]
+    figure = parts["reward_model_changes"]
+    assert figure["source"] == glance["note"] and "load_model('tinygpt')" in figure["python"]
+    assert "'sentiment'" in figure["python"] and "zz" not in figure["python"]
+    assert not [name for name, part in parts.items() if "empty" in part or "problem" in part]
 
 
 def test_a_reward_model_is_its_visitors_own_and_goes_with_the_page(playground):

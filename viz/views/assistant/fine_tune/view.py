@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,13 +21,16 @@ from model.alignment.lora import MATRICES, Lora
 from model.alignment.tuning import RATE, TuneJob, default_recipe, token_losses
 from model.errors import InputError, say
 from model.training.jobs.job import MOST_SEED, RATES, Limits
+from viz.numbers import decimals
 from viz.seam.jobs.live_runs import about, failure, follow, own_run, reconnect, wish
+from viz.seam.jobs.stored_runs import shown
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Range, Settings, Text, read_all
 from viz.seam.view import Custom, Event, Measure, ModelsChanged, Open, Payload, Seen, Steady, Stream, Table, View, Visit
 from viz.theme import RAMPS
 from viz.views.assistant.fine_tune.figures import losses_payload, snapshot_payload, tokens_payload
+from viz.views.assistant.glance import Stage, fold, glance_of_training, title_after
 from viz.words import Words, section, translate, words
 from viz.work.processes.training_process import LiveRun
 
@@ -165,9 +169,9 @@ def measure_limits(scene: Scene, settings: Settings) -> Limits:
 
 def lab(seen: Seen) -> Payload:
     """Build the run panel's payload, or a notice if training is disabled on this server."""
-    if seen.result.minutes > 0:
-        return first_lab(seen.words)
     language = seen.facts.language
+    if seen.result.minutes > 0:
+        return first_lab(seen.words) | shown(seen.view, language, piece_payload)
     closed = ("Training is disabled on this server.", "Run the app on your own machine.")
     text, hint = (translate(sentence, language) for sentence in closed)
     return {"empty": {"text": text, "hint": hint}}
@@ -178,7 +182,10 @@ def first_lab(texts: Words) -> Payload:
     catalogue = texts.catalogue
     shared = {name: text for name, text in section(catalogue, "training.lab").items() if isinstance(text, str)}
     return {"ramps": {name: list(stops) for name, stops in RAMPS.items()}} | {
-        "words": shared | texts.within("masked").plain() | texts.within("lab").plain()
+        "words": shared
+        | texts.within("masked").plain()
+        | texts.within("lab").plain()
+        | {"more": texts.catalogue["glance.more"]}
     }
 
 
@@ -219,6 +226,7 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
         "label": f"{run.job.source.label} · {learned} · {method} · {run.job.recipe.steps}",
         "reports": [[r.step, r.loss, r.learning_rate, r.gradient_norm, r.tokens, r.seconds] for r in reports],
         "snapshots": [snapshot_payload(snapshot) for snapshot in snapshots],
+        "glance": glance_of(run, language),
     }
     if run.state == "failed":
         piece["error"] = failure(run, language)
@@ -247,6 +255,20 @@ def piece_payload(run: LiveRun, language: str, have: tuple[int, int]) -> Payload
             ),
         }
     return piece
+
+
+def glance_of(run: LiveRun, language: str) -> Payload | None:
+    """Build the numbers and texts of a run from its first and its latest answers to the four prompts; None without
+    answers.
+    """
+    answered = [each for each in run.snapshots if each.four]
+    if not answered:
+        return None
+    first, last = answered[0], answered[-1]
+    here = Words(words(language), "glance")
+    titles = here["before"], title_after(here, last.step)
+    stage = Stage("loss", first.loss, last.loss, titles, prompt=2, form=partial(decimals, places=3))
+    return glance_of_training(language, stage, first.four, last.four)
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload | ModelsChanged]:
@@ -306,7 +328,7 @@ def masked_losses(scene: Scene, instruction: str, output: str, input: str = "", 
 
 VIEW = View(
     "fine_tune",
-    layout=("form", "lab", "masked", "table"),
+    layout=("lab", "form", "fold", "masked", "table"),
     settings=SETTINGS,
     measures=(
         Measure("examples", measure_examples, depends=(), settings=LEARNED, locks=False),
@@ -315,6 +337,7 @@ VIEW = View(
     ),
     parts={
         "lab": Steady("tuning", lab, "limits", first_lab),
+        "fold": fold("examples", "fine_tune_masked", "fine_tune_table"),
         "masked": Custom("maskedloss", masked_part, "scored", settings=()),
         "table": Table(table, "examples", settings=()),
     },

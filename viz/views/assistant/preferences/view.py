@@ -7,11 +7,13 @@ from model.alignment.rewards import RULES, as_text, parse_rules, parts, score, s
 from model.errors import InputError, PlaygroundError, say
 from model.text.surrogates import whole
 from viz.numbers import number
-from viz.seam.jobs import background
+from viz.seam.jobs import background, stored_runs
 from viz.seam.notices import notice
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.settings import Number, Range, Settings, Text, read_all
 from viz.seam.view import Custom, Event, Payload, Seen, Stream, View, Visit
+from viz.views.assistant.glance import Stage, glance_of_choice
+from viz.words import Words
 from viz.work.limits import check_writing
 from viz.work.playground import Playground
 
@@ -56,6 +58,15 @@ def desk(seen: Seen) -> Payload:
         return payload | {"wrong": f"{shown['text']} {shown['hint']}"}
     low, high = span(rules)
     return payload | {"range": seen.here["range"].format(rule=as_text(rules), low=number(low), high=number(high))}
+
+
+def glance(seen: Seen) -> Payload:
+    """Build the numbers and texts of the stored choices: the default rule on pairs of texts of the default model."""
+    run, here = stored_runs.read(seen.view), Words(seen.all_words, "glance")
+    four, language = run.value, seen.facts.language
+    means = [sum(scores) / len(scores) for scores in (four.other_scores, four.chosen_scores)]
+    stage = Stage("rule_reward", *means, (here["worse"], here["better"]))
+    return {"glance": glance_of_choice(language, stage, four), "note": stored_runs.note(run, language)}
 
 
 # --- events ---
@@ -185,8 +196,11 @@ WRITER = Stream(
 VIEW = View(
     "preferences",
     settings=WRITING,
-    layout=("form", "desk"),
-    parts={"desk": Custom("preferences", desk, of=(), depends=("model",))},
+    layout=("glance", "form", "desk"),
+    parts={
+        "glance": Custom("firstglance", glance, of=(), settings=()),
+        "desk": Custom("preferences", desk, of=(), depends=("model",)),
+    },
     streams=(WRITER,),
     api=(Endpoint(rule_rewards, reads="server", kind="computed"),),
 )

@@ -29,6 +29,7 @@ from viz.theme import HUES, scales
 
 ROW, NARROW_ROW = 210, 200  # heights in pixels of a row of panels, on a wide and on a narrow page
 NARROW_PLACES = 8  # positions visible in the token map on a phone; dragging its axis shows the others
+LEAST_MOVED = 0.01  # the color scale of moved heads reaches at least this distance
 ROWS = 8  # maximum number of tokens per position in the token map
 COLORS = {
     "reward": BLUE,
@@ -165,4 +166,4 @@ def heads_figure(moved: np.ndarray, words: HeadWords) -> go.Figure:
 
     A click selects the head.
     """
-    return head_figure(moved, words, f"{plotly_text(words.value)}: %{{z:.4f}}", signed=False)
+    return head_figure(moved, words, f"{plotly_text(words.value)}: %{{z:.4f}}", signed=False, least=LEAST_MOVED)

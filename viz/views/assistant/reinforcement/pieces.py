@@ -13,6 +13,7 @@ from viz.labels import visible
 from viz.numbers import exact, number, percent, signed, whole
 from viz.seam.jobs.live_runs import about, failure
 from viz.seam.view import Payload
+from viz.views.assistant.glance import Stage, glance_of_training, title_after
 from viz.views.assistant.reinforcement.figures import Path, curves_figure, heads_figure, tokens_figure, tradeoff_figure
 from viz.words import Words, plot_words, words
 from viz.work.processes.training_process import LiveRun
@@ -69,10 +70,23 @@ def piece(run: LiveRun, language: str, have: tuple[int, int], histories: Histori
         sent["error"] = failure(run, language)
     if run.state == "diverged":
         sent["error"] = {"text": texts["astray"].format(n=looks[-1].step if looks else 0), "hint": texts["astray_hint"]}
+    sent["glance"] = _glance(run, language, reports, looks)
     if have == (0, 0) or (len(reports), len(looks)) != have:
         paths = histories.keep(session, run.id, _path(job, texts, reports)) if reports else []
         sent["parts"] = _pictures(run, texts, reports, looks, paths)
     return sent
+
+
+def _glance(run: LiveRun, language: str, reports: Sequence[Report], looks: Sequence[Look]) -> Payload | None:
+    """Build the numbers and texts of a run from its first and its latest evaluation; None before the first report and
+    for best of n, which trains nothing.
+    """
+    if not (reports and looks) or run.job.course.method == "best_of_n":
+        return None
+    here, rewards = Words(words(language), "glance"), [report.measured.reward for report in reports]
+    titles = here["before"], title_after(here, looks[-1].step)
+    stage = Stage("reward", rewards[0], rewards[-1], titles, prompt=1)
+    return glance_of_training(language, stage, looks[0].four, looks[-1].four)
 
 
 def _facts(run: LiveRun, texts: Words) -> str:
@@ -93,11 +107,11 @@ def _pictures(
     run: LiveRun, texts: Words, reports: Sequence[Report], looks: Sequence[Look], paths: Sequence[Path]
 ) -> list[Payload]:
     """Build all figures and tables of a run, in the order of the page."""
-    trained = bool(looks) and run.tokenizer is not None and run.job.course.method != "best_of_n"
+    moved = bool(looks) and looks[-1].step > 0 and run.tokenizer is not None
     parts = [_curves(run, texts, reports)] if reports else []
-    parts += [_watched(run, texts, looks)] if trained else []
+    parts += [_watched(run, texts, looks)] if moved else []
     parts += [_tradeoff(run, texts, paths)] if reports else []
-    parts += [_heads(run, texts, looks[-1]), _tokens(run, texts, looks[-1])] if trained else []
+    parts += [_heads(run, texts, looks[-1]), _tokens(run, texts, looks[-1])] if moved else []
     return parts + ([_texts(run, texts, reports)] if reports else [])
 
 
@@ -161,10 +175,15 @@ def _texts(run: LiveRun, texts: Words, reports: Sequence[Report]) -> Payload:
     rows = []
     for report in dict.fromkeys((reports[0], reports[-1])):
         for sample in report.samples:
-            place = texts["after"].format(n=report.step)
+            place = _updates(texts, "after", report.step)
             rows.append([place, number(sample.reward), signed(sample.log_ratio), sample.prompt, visible(sample.text)])
     columns = [texts[name] for name in ("when", "reward", "ratio", "prompt", "text")]
     return _part(run, "texts", "labtable", texts, {"columns": columns, "rows": rows})
+
+
+def _updates(texts: Words, name: str, n: int) -> str:
+    """Format a number of updates, in the singular for one."""
+    return texts[f"{name}_one"] if n == 1 else texts[name].format(n=n)
 
 
 def _watched(run: LiveRun, texts: Words, looks: Sequence[Look]) -> Payload:
@@ -173,7 +192,7 @@ def _watched(run: LiveRun, texts: Words, looks: Sequence[Look]) -> Payload:
     for before, after in zip(looks[0].samples, looks[-1].samples, strict=True):
         cells = [visible(before.text), number(before.reward), visible(after.text), number(after.reward)]
         rows.append([before.prompt, *cells])
-    titles = [texts["after"].format(n=look.step) for look in (looks[0], looks[-1])]
+    titles = [_updates(texts, "after", look.step) for look in (looks[0], looks[-1])]
     columns = [texts["prompt"], titles[0], texts["reward"], titles[1], texts["reward"]]
     return _part(run, "watched", "labtable", texts, {"columns": columns, "rows": rows})
 
@@ -187,7 +206,7 @@ def _tokens(run: LiveRun, texts: Words, look: Look) -> Payload:
     named = {name: texts[f"token_{name}"] for name in ("token", "next", "before", "after", "ratio")}
     figure = tokens_figure(pieces, top, look.top_before[span], look.top_after[span], named)
     text = visible("".join(piece_of(id) for id in look.ids[: first + 1]))
-    title = texts["tokens_title"].format(prompt=text, n=look.step)
+    title = texts["tokens_title"].format(prompt=text, updates=_updates(texts, "updates", look.step))
     columns = [named["token"], texts["rank"], named["ratio"]]
     return _part(run, "tokens", "figure", texts, {"figure": figure, "title": title, "columns": columns})
 

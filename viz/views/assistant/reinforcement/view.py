@@ -12,6 +12,7 @@ from model.alignment.reinforcement.presets import PRESETS
 from model.errors import InputError
 from model.training.jobs.job import Limits
 from viz.seam.jobs.live_runs import Piece, follow, lacking, live_run, own_run, wish
+from viz.seam.jobs.stored_runs import shown
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Checkbox, Choice, Range, Settings, Text, read_all
@@ -68,7 +69,8 @@ def measure_limits(scene: Scene, settings: Settings) -> Limits:
 def live(seen: Seen) -> Payload:
     """Build the run panel's payload, or a notice if training is disabled on this server."""
     if seen.result.minutes > 0:
-        return first(seen.words)
+        piece_of = piece_in(Histories(), "")
+        return first(seen.words) | shown(seen.view, seen.facts.language, piece_of)
     closed = ("Training is disabled on this server.", "Run the app on your own machine.")
     text, hint = (translate(sentence, seen.facts.language) for sentence in closed)
     return {"empty": {"text": text, "hint": hint}}
@@ -77,7 +79,7 @@ def live(seen: Seen) -> Payload:
 def first(texts: Words) -> Payload:
     """Build the run panel's payload before the server's limits are known: its words."""
     shared = {name: text for name, text in section(texts.catalogue, "training.lab").items() if isinstance(text, str)}
-    return {"words": shared | texts.within("live").plain()}
+    return {"words": shared | texts.within("live").plain() | {"more": texts.catalogue["glance.more"]}}
 
 
 # --- events ---
@@ -123,7 +125,12 @@ def _reward_model(visit: Visit) -> Path:
 
 def piece_for(visit: Visit) -> Piece:
     """Return the function that builds the messages about a run for this visitor."""
-    return lambda run, language, have: piece(run, language, have, visit.state, visit.session)
+    return piece_in(visit.state, visit.session)
+
+
+def piece_in(histories: Histories, session: str) -> Piece:
+    """Return the function that builds the messages about a run, with the paths of its visitor's runs."""
+    return lambda run, language, have: piece(run, language, have, histories, session)
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload | ModelsChanged]:
@@ -198,7 +205,7 @@ def reinforcement_run(playground: Playground, run: str) -> dict:
 VIEW = View(
     "reinforcement",
     settings=SETTINGS,
-    layout=("form", "live"),
+    layout=("live", "form"),
     parts={"live": Steady("reinforcement", live, "limits", first)},
     measures=(Measure("limits", measure_limits, depends=(), locks=False),),
     streams=(PRACTICE,),

@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,10 +12,14 @@ from model.alignment.reward_lesson import WHOLE, RewardLearned, RewardLesson, ch
 from model.alignment.reward_model import RewardModel, RewardRecipe, accuracy
 from model.alignment.reward_reading import Changed, change_words
 from model.alignment.rewards import parse_rules
+from model.api import LanguageModel
 from model.errors import InputError
+from model.loading.sources import Resolved
 from model.progress import Progress
+from model.records import Tokens
 from viz.labels import visible
 from viz.numbers import percent
+from viz.seam.jobs import stored_runs
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.work.processes.trial_process import run_alone
@@ -37,10 +42,20 @@ class Learned:
 class RewardReading:
     """The reward model's outputs on the prompt."""
 
+    text: str  # the prompt
     pieces: tuple[str, ...]
     along: np.ndarray  # reward of the text up to each token. float32 [T]
     deviation: float  # standard deviation of the held-out texts' rewards, which scales the colors
     changed: Changed | None  # None for a prompt without words
+
+
+@dataclass(frozen=True, eq=False)
+class RewardRun:
+    """What the view shows: the visitor's reward model, or the stored one with its own prompt until one is trained."""
+
+    learned: Learned
+    reading: RewardReading
+    stored: bool
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
@@ -52,16 +67,12 @@ def question(scene: Scene, settings: Settings) -> Settings:
 def measure_reward(scene: Scene, settings: Settings, progress: Progress) -> Learned:
     """Train the reward model in a separate process, and put it on the visitor's shelf."""
     playground, chosen = scene.playground, settings.learns
-    recipe = RewardRecipe(body=chosen == "body", steps=int(settings.steps), seed=settings.seed)
     playground.workshop.check_open()
-    check(recipe, scene.model.n_params, playground.workshop.limits)
     by_rule = settings.source == "rule"
-    rules, pairs = (parse_rules(settings.rule), ()) if by_rule else ((), settings.pairs)
-    ask = PairSettings(int(settings.count), NEW_TOKENS, 1.0, settings.seed)
     source = (settings.rule if by_rule else scene.words["reward_model.kept.own"])[:LONGEST_NAME]
     with playground.rewards.place() as folder:
-        base = playground.weights_of(scene.model.id)
-        lesson = RewardLesson(base, recipe, folder, source, pairs, rules, ask)
+        lesson = lesson_of(settings, playground.weights_of(scene.model.id), folder, source)
+        check(lesson.recipe, scene.model.n_params, playground.workshop.limits)
         outcome = run_alone(playground.workshop, learn, (lesson,), WHOLE, progress)
         share = accuracy(outcome.margins)
         name = scene.words[f"reward_model.kept.{chosen}"].format(source=source, share=percent(share))
@@ -69,18 +80,36 @@ def measure_reward(scene: Scene, settings: Settings, progress: Progress) -> Lear
     return Learned(kept.id, kept.name, outcome)
 
 
-def measure_prompt(scene: Scene, settings: Settings, results: dict) -> RewardReading | None:
-    """Compute the reward at each token of the prompt, and the reward after changes of single words."""
+def lesson_of(settings: Settings, base: Resolved, folder: Path, name: str) -> RewardLesson:
+    """Build the training of a reward model from the settings."""
+    by_rule = settings.source == "rule"
+    rules, pairs = (parse_rules(settings.rule), ()) if by_rule else ((), settings.pairs)
+    recipe = RewardRecipe(body=settings.learns == "body", steps=int(settings.steps), seed=settings.seed)
+    ask = PairSettings(int(settings.count), NEW_TOKENS, 1.0, settings.seed)
+    return RewardLesson(base, recipe, folder, name, pairs, rules, ask)
+
+
+def measure_run(scene: Scene, settings: Settings, results: dict) -> RewardRun:
+    """Compute the reward at each token of the prompt, and after changes of single words; return the stored run until a
+    reward model is trained.
+    """
     learned = results["trained"]
     if learned is None:
-        return None
-    reward, encode = reward_of(scene, learned), lambda text: scene.model.encode(text).ids.tolist()
-    ids, changed = scene.tokens.ids.tolist(), None
-    text = b"".join(scene.tokens.raw).decode("utf-8", "replace")
+        outcome, reading = (stored_runs.read("reward_model").value[name] for name in ("outcome", "reading"))
+        return RewardRun(Learned("", "", outcome), reading, True)
+    reading = read_prompt(scene.model, scene.tokens, reward_of(scene, learned), learned.outcome, settings.word)
+    return RewardRun(learned, reading, False)
+
+
+def read_prompt(
+    model: LanguageModel, tokens: Tokens, reward: RewardModel, outcome: RewardLearned, word: str
+) -> RewardReading:
+    """Compute the reward at each token of a prompt, and after each of its words is deleted or replaced by `word`."""
+    text, changed = b"".join(tokens.raw).decode("utf-8", "replace"), None
     with contextlib.suppress(InputError):  # raised for a prompt without words
-        changed = change_words(reward, encode, text, settings.word.strip(), most=WORDS)
-    pieces = tuple(visible(piece) for piece in scene.tokens.pieces)
-    return RewardReading(pieces, reward.along(ids).numpy(), learned.outcome.deviation, changed)
+        changed = change_words(reward, lambda text: model.encode(text).ids.tolist(), text, word.strip(), most=WORDS)
+    pieces = tuple(visible(piece) for piece in tokens.pieces)
+    return RewardReading(text, pieces, reward.along(tokens.ids.tolist()).numpy(), outcome.deviation, changed)
 
 
 def reward_of(scene: Scene, learned: Learned) -> RewardModel:

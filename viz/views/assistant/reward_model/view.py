@@ -1,5 +1,6 @@
 """The reward model view: training on pairs of texts, rewards along the prompt, and the words that affect them."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -13,16 +14,20 @@ from model.shares import wilson
 from model.training.jobs.job import Limits
 from viz.labels import visible
 from viz.numbers import nats, percent, signed, whole
+from viz.seam.jobs import stored_runs
+from viz.seam.jobs.stored import MODEL
 from viz.seam.notices import notice
 from viz.seam.python_lines import model_script
 from viz.seam.scene import Scene
-from viz.seam.settings import Choice, Number, Text
+from viz.seam.settings import Choice, Number, Settings, Text, read_all
 from viz.seam.view import Asking, Custom, Figure, Job, Measure, Payload, Seen, Table, View
 from viz.theme import SIGNED_RAMPS
 from viz.views.assistant.fine_tune.view import as_it_is
+from viz.views.assistant.glance import Stage, fold, glance_of_choice
 from viz.views.assistant.preferences.view import read_listed
 from viz.views.assistant.reward_model.figures import calibration_figure, curve_figure, words_figure
-from viz.views.assistant.reward_model.measure import NEW_TOKENS, measure_prompt, measure_reward, question
+from viz.views.assistant.reward_model.measure import NEW_TOKENS, measure_reward, measure_run, question
+from viz.words import Words
 
 SOURCE = Choice("source", ("rule", "page"))
 RULE = Text("rule", "sentiment", max_length=600, when={"source": ("rule",)})
@@ -32,6 +37,7 @@ STEPS = Choice("steps", ("20", "40", "80"), default="40", label=as_it_is)
 SEED = Number("seed", 0, 1_000_000, 0)
 WORD = Text("word", "happy", max_length=40)
 TRAINING = (SOURCE, RULE, COUNT, LEARNS, STEPS, SEED)
+SETTINGS = (*TRAINING, WORD)
 MOST_BODY = Limits().full_parameters  # maximum number of parameters for full training; a server may allow fewer
 
 
@@ -68,7 +74,7 @@ def start(seen: Seen) -> Payload:
 
 
 def _python(seen: Seen, line: str) -> str:
-    chosen, outcome = seen.settings, seen.results["trained"].outcome
+    chosen, outcome = _chosen(seen), seen.result.learned.outcome
     pairs_line = "pairs = read_pairs(Path('pairs.jsonl').read_text())  # saved on the page"
     if chosen.source == "rule":
         ask = PairSettings(int(chosen.count), NEW_TOKENS, 1.0, chosen.seed)
@@ -82,11 +88,22 @@ def _python(seen: Seen, line: str) -> str:
     ]
     recipe = outcome.recipe
     lines = [f"recipe = {recipe!r}", "found = train(lm, split(pairs, recipe.held_out, recipe.seed), recipe)"]
-    return model_script(seen.facts, [pairs_line, *lines, line], imports)
+    facts = dataclasses.replace(seen.facts, model_id=MODEL) if seen.result.stored else seen.facts
+    return model_script(facts, [pairs_line, *lines, line], imports)
+
+
+def _chosen(seen: Seen) -> Settings:
+    """Return the settings of what is shown: the visitor's, or the default ones of the stored run."""
+    return read_all(SETTINGS, None, None) if seen.result.stored else seen.settings
+
+
+def _source(seen: Seen) -> Payload:
+    """Return the source line of a part that shows the stored run; {} for the visitor's own."""
+    return {"source": stored_runs.note(stored_runs.read(seen.view), seen.facts.language)} if seen.result.stored else {}
 
 
 def _curve(seen: Seen, field: str, form: str, reference: float) -> Payload:
-    words, outcome = seen.here, seen.result.outcome
+    words, outcome = seen.here, seen.result.learned.outcome
     series = {
         words["train"]: [getattr(look, field) for look in outcome.looks],
         words["held_out"]: [getattr(look, f"held_out_{field}") for look in outcome.looks],
@@ -98,7 +115,7 @@ def _curve(seen: Seen, field: str, form: str, reference: float) -> Payload:
         "note": words["note"],
         "columns": [seen.words["loss.pairs"], named["step"], words["value"]],
         "python": _python(seen, f"[look.held_out_{field} for look in found.looks]"),
-    }
+    } | _source(seen)
 
 
 def loss(seen: Seen) -> Payload:
@@ -113,7 +130,7 @@ def accuracies(seen: Seen) -> Payload:
 
 def calibrated(seen: Seen) -> Payload:
     """Draw the calibration: the fraction of agreeing pairs by predicted probability, with the counts of the bins."""
-    words, calibration = seen.here, seen.result.outcome.calibrated
+    words, calibration = seen.here, seen.result.learned.outcome.calibrated
     named = {key: words[key] for key in ("predicted", "agreed", "perfect", "count", "pairs")}
     return {
         "figure": calibration_figure(calibration.predicted, calibration.agreed, calibration.counts, named),
@@ -121,12 +138,12 @@ def calibrated(seen: Seen) -> Payload:
         "note": words["note"].format(n=whole(int(calibration.counts.sum()))),
         "columns": [words["pairs"], words["predicted"], words["agreed"]],
         "python": _python(seen, "calibration(found.margins)"),
-    }
+    } | _source(seen)
 
 
 def facts(seen: Seen) -> Payload:
     """Describe the trained model: its accuracy, pairs and loss, and its name on the shelf."""
-    words, outcome = seen.here, seen.result.outcome
+    words, outcome = seen.here, seen.result.learned.outcome
     last = outcome.looks[-1]
     share, n = accuracy(outcome.margins), len(outcome.margins)
     values = {"share": percent(share), "n": whole(n)}
@@ -135,8 +152,9 @@ def facts(seen: Seen) -> Payload:
         [words["accuracy"], words["accuracy_text"].format(**values)],
         [words["pairs"], words[f"pairs_{outcome.by}"].format(n=whole(outcome.pairs), held=whole(outcome.held_out))],
         [words["loss"], words["loss_text"].format(train=nats(last.loss), held=nats(last.held_out_loss))],
-        [words["kept"], words["kept_text"].format(name=seen.result.name)],
     ]
+    if not seen.result.stored:
+        items.append([words["kept"], words["kept_text"].format(name=seen.result.learned.name)])
     if outcome.ties:
         items.insert(2, [words["ties"], words["ties_text"].format(n=whole(outcome.ties))])
     if outcome.dropped:
@@ -146,7 +164,7 @@ def facts(seen: Seen) -> Payload:
 
 def along(seen: Seen) -> Payload:
     """Draw the prompt with each token colored by the reward of the text up to and including it."""
-    words, reading = seen.here, seen.results["prompt"]
+    words, reading = seen.here, seen.result.reading
     reach = max(2 * reading.deviation, 1e-6)
     values = reading.along.astype(float)
     texts = [signed(value) for value in values]
@@ -164,20 +182,16 @@ def along(seen: Seen) -> Payload:
         },
         "names": [words["position"], words["piece"], words["label"]],
         "lines": [[at, *each] for at, each in enumerate(zip(reading.pieces, texts, strict=True))],
-        "python": _python(seen, f"found.reward.along(lm.encode({_prompt(seen)!r}).ids)"),
-    }
-
-
-def _prompt(seen: Seen) -> str:
-    return b"".join(seen.facts.tokens.raw).decode("utf-8", "replace")
+        "python": _python(seen, f"found.reward.along(lm.encode({seen.result.reading.text!r}).ids)"),
+    } | _source(seen)
 
 
 def changes(seen: Seen) -> Payload:
     """Draw the change in reward if each word of the prompt is deleted, and if it is replaced."""
-    words, changed = seen.here, seen.results["prompt"].changed
+    words, changed = seen.here, seen.result.reading.changed
     if changed is None:
         return {"empty": {"text": words["no_words"], "hint": words["no_words_hint"]}}
-    word = seen.settings.word.strip()
+    word, text = _chosen(seen).word.strip(), seen.result.reading.text
     named = {key: words[key] for key in ("change", "without")}
     named["instead"] = words["instead"].format(word=word)
     return {
@@ -187,15 +201,13 @@ def changes(seen: Seen) -> Payload:
         "title": words["title"].format(reward=signed(changed.reward)),
         "note": words["note"],
         "columns": [words["what"], words["change"], words["word"]],
-        "python": _python(
-            seen, f"change_words(found.reward, lambda text: lm.encode(text).ids, {_prompt(seen)!r}, {word!r})"
-        ),
-    }
+        "python": _python(seen, f"change_words(found.reward, lambda text: lm.encode(text).ids, {text!r}, {word!r})"),
+    } | _source(seen)
 
 
 def texts(seen: Seen) -> Payload:
     """Build the table of the held-out texts with the highest and the lowest rewards."""
-    words, outcome = seen.here, seen.result.outcome
+    words, outcome = seen.here, seen.result.learned.outcome
     rows = [
         [signed(each.reward), words["chosen"] if each.chosen else words["rejected"], each.prompt, visible(each.text)]
         for each in (*outcome.best, *reversed(outcome.worst))
@@ -206,13 +218,23 @@ def texts(seen: Seen) -> Payload:
         "columns": [words[key] for key in ("reward", "pair", "prompt", "text")],
         "rows": rows,
         "same": False,
-    }
+    } | _source(seen)
 
 
-ON_PROMPT = ("trained", "prompt")
+def first_glance(seen: Seen) -> Payload:
+    """Build the numbers and texts of the reward model: its accuracy, and the best of several texts per prompt."""
+    here, outcome = Words(seen.all_words, "glance"), seen.result.learned.outcome
+    titles = here["first"], here["best"]
+    stage = Stage("accuracy", outcome.looks[0].held_out_accuracy, accuracy(outcome.margins), titles, form=percent)
+    note = _source(seen).get("source", "")
+    return {"glance": glance_of_choice(seen.facts.language, stage, outcome.four), "note": note}
+
+
+FOLDED = ("facts", ("loss", "accuracies"), "along", ("changes", "calibrated"), "texts")
+NAMES = ("facts", "loss", "accuracies", "along", "changes", "calibrated", "texts")
 VIEW = View(
     "reward_model",
-    settings=(*TRAINING, WORD),
+    settings=SETTINGS,
     measures=(
         Measure(
             "trained",
@@ -224,18 +246,20 @@ VIEW = View(
             question=question,
             at_page=True,
         ),
-        Measure("prompt", measure_prompt, depends=("plain",), settings=("word",), uses=("trained",)),
+        Measure("run", measure_run, depends=("plain",), settings=("word",), uses=("trained",)),
     ),
-    layout=("pairs", "form", "start", "facts", ("loss", "accuracies"), "along", ("changes", "calibrated"), "texts"),
+    layout=("start", "glance", "form", "pairs", "fold", *FOLDED),
     parts={
         "pairs": Asking("pairsused", read_used, used, settings=("source",)),
         "start": Job("trained", start, settings=(*(each.name for each in TRAINING), "pairs")),
-        "facts": Custom("normfacts", facts, of="trained", settings=()),
-        "loss": Figure(loss, of="trained", settings=()),
-        "accuracies": Figure(accuracies, of="trained", settings=()),
-        "along": Custom("shaded", along, of=ON_PROMPT, settings=()),
-        "changes": Figure(changes, of=ON_PROMPT, settings=("word",)),
-        "calibrated": Figure(calibrated, of="trained", settings=()),
-        "texts": Table(texts, of="trained", settings=()),
+        "glance": Custom("firstglance", first_glance, of="run", settings=()),
+        "fold": fold("more", *(f"reward_model_{name}" for name in NAMES)),
+        "facts": Custom("normfacts", facts, of="run", settings=()),
+        "loss": Figure(loss, of="run", settings=()),
+        "accuracies": Figure(accuracies, of="run", settings=()),
+        "along": Custom("shaded", along, of="run", settings=()),
+        "changes": Figure(changes, of="run", settings=("word",)),
+        "calibrated": Figure(calibrated, of="run", settings=()),
+        "texts": Table(texts, of="run", settings=()),
     },
 )

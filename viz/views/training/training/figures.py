@@ -23,7 +23,7 @@ def snapshot_payload(snapshot: Snapshot, piece: Callable[[int], str], decode: Ca
     shown = {i: visible(piece(i)) for i in {int(n) for n in snapshot.top_ids.flat}}
     top = zip(snapshot.top_ids, snapshot.top_logits, snapshot.top_share, strict=True)
     prompt, ids = snapshot.prompt, snapshot.sample
-    codes = np.round(snapshot.patterns * 65535).astype("<u2")
+    codes = np.round(snapshot.patterns.astype(np.float32) * 65535).astype("<u2")
     return {
         "step": snapshot.step,
         "loss": snapshot.loss,

@@ -14,6 +14,7 @@ from viz.charts.heatmap import PatternWords
 from viz.labels import run_label, visible
 from viz.numbers import decimals, whole
 from viz.seam.jobs.live_runs import about, failure, follow, live_run, own_run, reconnect, wish
+from viz.seam.jobs.stored_runs import shown
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
@@ -39,9 +40,9 @@ def measure_limits(scene: Scene, settings: Settings) -> Limits:
 
 def lab(seen: Seen) -> Payload:
     """Build the payload of the form, or a notice if training is switched off on this server."""
-    if seen.result.minutes > 0:
-        return form(seen.words, seen.result)
     language = seen.facts.language
+    if seen.result.minutes > 0:
+        return form(seen.words, seen.result) | shown(seen.view, language, piece_payload)
     closed = ("Training is disabled on this server.", "Run the app on your own machine.")
     text, hint = (translate(sentence, language) for sentence in closed)
     return {"empty": {"text": text, "hint": hint}}

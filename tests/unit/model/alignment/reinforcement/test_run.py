@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from model.alignment.four_prompts import Story
 from model.alignment.lora import Lora, learned, merged
 from model.alignment.reinforcement import learner as learning
 from model.alignment.reinforcement.before_after import look, probe_of
@@ -285,7 +286,7 @@ def test_a_look_at_the_reference_itself_finds_nothing_moved(setting):
     model, work = setting
     chosen = course("ppo")
     probe = probe_of(model, work, chosen, work.prompts[0])
-    seen = look(model, model, work, chosen, probe, 0)
+    seen = look(model, model, work, chosen, probe, 0, Story.of(work.tokenizer))
     assert seen.ids[:4] == tuple(b"Once") and len(seen.ids) == 32
     assert np.abs(seen.log_ratios).max() == 0 and np.abs(seen.kl).max() < 1e-6 and seen.heads.max() == 0
     assert [sample.log_ratio for sample in seen.samples] == pytest.approx([0] * 4, abs=1e-4)
@@ -297,7 +298,7 @@ def test_a_look_shows_what_became_likelier(setting):
     chosen = course("reinforce", coefficient=0.01, steps=3)
     _, state = reports_of(setting, chosen)
     probe = probe_of(model, work, chosen, work.prompts[0])
-    seen, again = (look(state.policy, model, work, chosen, probe, 3) for _ in "ab")
+    seen, again = (look(state.policy, model, work, chosen, probe, 3, Story.of(work.tokenizer)) for _ in "ab")
     ids = torch.tensor([probe])
     with torch.no_grad():
         log_p, log_q = (each(ids)[0].log_softmax(-1) for each in (state.policy, model))
