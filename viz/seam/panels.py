@@ -13,7 +13,7 @@ from viz.numbers import number
 from viz.seam.jobs import background
 from viz.seam.jobs.at_once import starts_itself
 from viz.seam.jobs.result_size import nbytes_of
-from viz.seam.jobs.stored import MODEL, stored
+from viz.seam.jobs.stored import MODELS, stored
 from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
 from viz.seam.tasks import MeasureTask, Measuring, slow_ones, travels
@@ -86,7 +86,7 @@ def _state_of(question: MeasureTask) -> tuple:
 def _slow_result(scene: Scene, key: tuple) -> background.Result | None:
     """Return a slow measure's result: one that came with the scene, one of a finished job, or a stored one."""
     result = scene.measured.get(key) or scene.playground.results.peek(key)
-    return result or (stored(key) if scene.model and scene.model.id == MODEL else None)
+    return result or (stored(key) if scene.model and scene.model.id in MODELS else None)
 
 
 def _used(question: MeasureTask) -> dict[str, Any]:
@@ -301,7 +301,8 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
             auto = results[part.job] is None and starts_itself(questions[part.job])
             return _button(part, seen, results[part.job], auto)
         payload = part.draw(seen) if part.draw else {}
-        if any(result and result.threads for result in results.values()):
+        from_stored = payload.pop("stored", True) and any(each and each.threads for each in results.values())
+        if from_stored:
             payload |= {"source": _stored_source(scene, needed)}
         return payload if part.steady else finished(payload, seen, scene, key)
 

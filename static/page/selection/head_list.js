@@ -43,8 +43,14 @@ export function switchedOff(edits, heads, sites) {
   const here = ({ kind, layer, head }) => sites[kind] === "z" && heads.some((each) => same(each, [layer, head]));
   return [...edits.filter((edit) => !here(edit)), ...heads.map(([layer, head]) => ({ kind: "zero", layer, head }))];
 }
-const isOff = ([layer, head]) =>
+export const isOff = ([layer, head]) =>
   selection.edits.some((edit) => edit.kind === "zero" && same([edit.layer, edit.head], [layer, head]));
+
+// Return the edits with these heads ablated, or without those ablations if all of them are.
+export const switched = (edits, heads, sites) =>
+  heads.every(isOff)
+    ? edits.filter((edit) => edit.kind !== "zero" || !heads.some((each) => same(each, [edit.layer, edit.head])))
+    : switchedOff(edits, heads, sites);
 
 // Build two buttons for the heads of a list; show(heads) sets the list.
 export function headActions() {
@@ -68,13 +74,7 @@ export function headActions() {
   };
   pick.onclick = () => select({ heads: heads.slice(0, MOST_PICKED).reverse() }); // the last head is the main one
   off.onclick = () =>
-    select({
-      edits: allOff()
-        ? selection.edits.filter(
-            (edit) => edit.kind !== "zero" || !heads.some((each) => same(each, [edit.layer, edit.head])),
-          )
-        : switchedOff(selection.edits, heads, pageState.editSites ?? {}),
-    });
+    select({ edits: switched(selection.edits, heads, pageState.editSites ?? {}) });
   onSelect(paint);
   return {
     root,

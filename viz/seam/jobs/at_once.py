@@ -20,8 +20,12 @@ def starts_itself(question: MeasureTask) -> bool:
 
 
 def seconds(question: MeasureTask) -> float:
-    """Estimate a measure's time from its cost: two operations per weight and token, and a fixed time per layer."""
+    """Estimate a measure's time from its cost."""
     assert question.measure.cost
-    runs, tokens = question.measure.cost(question.scene, question.resolved)
     model = question.scene.model
-    return runs * model.config.n_layer * PER_LAYER + 2 * model.n_params * tokens / PER_SECOND
+    return estimate(*question.measure.cost(question.scene, question.resolved), model.config.n_layer, model.n_params)
+
+
+def estimate(runs: float, tokens: float, n_layer: int, n_params: int) -> float:
+    """Estimate the seconds of forward passes: two operations per weight and token, and a fixed time per layer."""
+    return runs * n_layer * PER_LAYER + 2 * n_params * tokens / PER_SECOND
