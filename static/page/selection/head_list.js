@@ -73,8 +73,7 @@ export function headActions() {
     off.title = off.disabled ? fill(words.heads_many, { most: MOST_EDITS }) : words.heads_off_help;
   };
   pick.onclick = () => select({ heads: heads.slice(0, MOST_PICKED).reverse() }); // the last head is the main one
-  off.onclick = () =>
-    select({ edits: switched(selection.edits, heads, pageState.editSites ?? {}) });
+  off.onclick = () => select({ edits: switched(selection.edits, heads, pageState.editSites ?? {}) });
   onSelect(paint);
   return {
     root,

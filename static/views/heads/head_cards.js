@@ -41,7 +41,7 @@ function exampleOf({ example, weight }, { sentences, words }) {
     roleOf = (at) => [keys.includes(at) && "pg-card-key", at === query && "pg-card-query"].filter(Boolean).join(" ");
   for (const at of shownPlaces(query, keys))
     node.append(at === null ? el("span", "pg-muted", "…") : piece(el("span", roleOf(at)), tokens[at]));
-  node.append(el("small", "", fill(words.reads, { weight })));
+  node.append(el("small", "", weight));
   node.title = fill(words.example_help, { query: tokens[query], key: keys.map((at) => tokens[at]).join(" "), weight });
   return node;
 }
@@ -63,18 +63,20 @@ function cardOf(card, group, payload) {
   const root = el("article", "pg-head-card", "", { "data-head": at }),
     top = el("header"),
     name = el("button", "pg-card-head", at, { type: "button", "aria-label": fill(words.button, { layer, head }) }),
-    called = el("span", "pg-name", group.label),
+    called = el("span", "", group.label),
+    state = el("b", "pg-card-off", words.off),
     off = el("button", "pg-button pg-quiet pg-card-switch", "", { type: "button" });
   root.style.setProperty("--pg-hue", group.hue);
   name.onclick = (event) => pickHead(layer, head, adding(event));
   off.onclick = () => select({ edits: switched(selection.edits, [card.head], pageState.editSites ?? {}) });
-  top.append(name, called, off);
+  top.append(name, called, state, off);
   const evidence = el("p", "pg-card-evidence", fill(words.evidence, { score, error, baseline, n: sequences }));
   evidence.title = words.evidence_help;
   root.append(top, barOf(card.numbers), evidence, exampleOf(card, payload));
   const mark = () => {
     const gone = isOff(card.head);
     root.classList.toggle("pg-head-off", gone);
+    state.hidden = !gone;
     root.classList.toggle(
       "pg-picked",
       selection.heads.some(([l, h]) => l === layer && h === head),
@@ -93,7 +95,18 @@ const lines = ({ groups, sentences }) =>
       return [...head, name, ...numbers, example ? sentences[sentence].join("|") : "", query, keys.join(" "), weight];
     }),
   );
-const COLUMNS = ["layer", "head", "name", "score", "two_standard_errors", "baseline", "sentence", "query", "keys", "weight"];
+const COLUMNS = [
+  "layer",
+  "head",
+  "name",
+  "score",
+  "two_standard_errors",
+  "baseline",
+  "sentence",
+  "query",
+  "keys",
+  "weight",
+];
 
 define("headcards", (root) => {
   const bar = el("div", "pg-card-names", "", { role: "group" }),

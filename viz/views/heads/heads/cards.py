@@ -7,7 +7,7 @@ import numpy as np
 from model.attention.head_examples import HeadExample
 from model.attention.surveys import LABELS, SENTENCES, Survey
 from viz.labels import visible
-from viz.numbers import duration, number, percent, whole
+from viz.numbers import decimals, duration, percent, whole
 from viz.seam.python_lines import model_script
 from viz.seam.view import Payload, Seen
 from viz.theme import HUES
@@ -42,6 +42,11 @@ def cards(seen: Seen) -> Payload:
     }
 
 
+def hue_of(label: str) -> str:
+    """Return the color of a name, the same in every list of heads."""
+    return HUES[LABELS.index(label)]
+
+
 def _group(seen: Seen, surveyed: Surveyed, label: str) -> dict:
     """Build the cards of the heads with one name."""
     heads = [
@@ -55,7 +60,7 @@ def _group(seen: Seen, surveyed: Surveyed, label: str) -> dict:
         "name": label,
         "label": seen.all_words[f"label.{label}"],
         "does": seen.here[f"does_{label}"],
-        "hue": HUES[LABELS.index(label)],
+        "hue": hue_of(label),
         "cards": [
             card(head, score, error(surveyed.random, head, label), baseline, surveyed.examples.get((*head, label)))
             for head, score, baseline in heads
@@ -75,7 +80,7 @@ def card(
     return {
         "head": [int(each) for each in head],
         "numbers": [score, error, baseline],
-        "texts": [number(score), number(error, 1), number(baseline, 2)],
+        "texts": [decimals(each, 3) for each in (score, error, baseline)],
         "example": example and [example.text, example.query, list(example.keys), example.weight],
         "weight": percent(example.weight) if example else "",
     }

@@ -17,8 +17,7 @@ from viz.seam.python_lines import model_script, script
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Custom, Facts, Figure, Job, Measure, Payload, Seen, View
-from viz.theme import HUES
-from viz.views.heads.heads.cards import cards
+from viz.views.heads.heads.cards import ORDER, cards, hue_of
 from viz.views.heads.heads.figures import (
     Color,
     HeadNumbers,
@@ -129,7 +128,7 @@ def table(seen: Seen) -> Payload:
     """Build the table of all heads with their metrics."""
     words, texts, result, source = seen.here, seen.all_words, shown_heads(seen), source_of(seen)
     columns = [metric for metric in metrics(seen).values() if metric.key in result.values]
-    names = [[name, texts[f"label.{name}"], texts[f"metric_help.{name}"], HUES[n]] for n, name in enumerate(LABELS)]
+    names = [[name, texts[f"label.{name}"], texts[f"metric_help.{name}"], hue_of(name)] for name in ORDER]
     rule = words["rule"].format(least=LEAST, margin=MARGIN)
     return head_table(result, columns) | {
         "caption": caption(seen),
@@ -228,6 +227,7 @@ def together(seen: Seen) -> Payload:
         "title": words["title"].format(layer=layer, head=head),
         "note": joined(_notes(seen)),
         "file": f"composition-{layer}-{head}",
+        "stored": False,
         "columns": [words["input"], words["head"], words["layer"], words["above"]],
         "python": model_script(facts, lines, ["from model.attention.circuits import composition, copying"]),
     }
@@ -318,7 +318,7 @@ VIEW = View(
     ),
     measures=(PROMPT, SURVEY, WIRING),
     names_heads="survey",
-    layout=("survey", "cards", "form", (("table",), ("scatter",)), "composition"),
+    layout=("cards", "survey", "form", (("table",), ("scatter",)), "composition"),
     parts={
         "survey": Job("survey", job),
         "cards": Custom("headcards", cards, of=(), also=("survey",), settings=()),
