@@ -41,7 +41,7 @@ function exampleOf({ example, weight }, { sentences, words }) {
     roleOf = (at) => [keys.includes(at) && "pg-card-key", at === query && "pg-card-query"].filter(Boolean).join(" ");
   for (const at of shownPlaces(query, keys))
     node.append(at === null ? el("span", "pg-muted", "…") : piece(el("span", roleOf(at)), tokens[at]));
-  node.append(el("small", "", weight));
+  node.append(" ", el("small", "", weight));
   node.title = fill(words.example_help, { query: tokens[query], key: keys.map((at) => tokens[at]).join(" "), weight });
   return node;
 }

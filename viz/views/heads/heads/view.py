@@ -86,11 +86,12 @@ def shown_heads(seen: Seen) -> HeadNumbers:
 
 
 def caption(seen: Seen) -> str:
-    """Name the source of the metrics: one run of this prompt, or means over a probe set."""
+    """Name the source of the metrics: one run of this prompt, or means over a probe set. Say if it is not measured."""
     words, source = seen.words.within("caption"), source_of(seen)
     if source == "prompt":
-        n = len(seen.facts.tokens)
-        return words["prompt" if n > 1 else "one"].format(tokens=whole(n))
+        n, early = len(seen.facts.tokens), source != seen.settings.source
+        text = words["prompt" if n > 1 else "one"].format(tokens=whole(n))
+        return joined([seen.words["unmeasured"], text]) if early else text
     return words[source].format(n=whole(getattr(seen.results["survey"], source).sequences))
 
 
@@ -188,8 +189,7 @@ def axes_of(
         measured = key in result.values
         if not measured or (result.values[key].isna().all() and result.values[other].notna().any()):
             names = {"metric": all_metrics[key].label, "other": all_metrics[other].label}
-            why = all_metrics[key].missing if measured else seen.words["unmeasured"]
-            notes.append(f"{why} {seen.here['instead'].format(**names)}")
+            notes.append(joined([all_metrics[key].missing if measured else "", seen.here["instead"].format(**names)]))
             key = other
         chosen.append(all_metrics[key])
     return tuple(chosen), notes
