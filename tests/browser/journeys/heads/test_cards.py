@@ -31,7 +31,7 @@ def test_on_arrival_the_cards_stand_on_the_first_screen_by_name(page):
     names = [group.get_attribute("data-name") for group in page.locator(GROUPS).all()]
     assert names == ["induction", "previous_token", "self", "first_token"]
     for group in page.locator(GROUPS).all():
-        expect(group.locator(".pg-card-about span")).to_contain_text("Attends to")
+        expect(group.locator(".pg-card-about .pg-muted")).to_contain_text("Attends to")
         scores = [float(text.split()[0]) for text in group.locator(".pg-card-evidence").all_inner_texts()]
         assert scores == sorted(scores, reverse=True) and 3 <= len(scores) <= 5
         for example in group.locator(".pg-card-example").all():
