@@ -46,6 +46,7 @@ import "./views/predictions/logit_parts.js";
 import "./views/activations/norm.js";
 import "./views/activations/neurons.js";
 import "./views/activations/sizes.js";
+import "./views/heads/head_cards.js";
 import "./views/heads/head_table.js";
 import "./views/effects/edits.js";
 import "./views/effects/before_after.js";

@@ -21,6 +21,8 @@ from model.records import Tokens
 from model.tracing.head_metrics import HEAD_METRICS
 from model.tracing.head_reducer import HeadReducer
 
+SEQUENCES, LENGTH = 12, 64  # random sequences of a survey, and the tokens of each
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -59,6 +61,10 @@ class Survey:
     baseline: pd.DataFrame | None  # score of a head without the behavior; NaN if undefined
 
 
+def forget(reducer: HeadReducer) -> None:
+    """Do nothing with the rows of a sequence."""
+
+
 def survey(
     model: Transformer, sequences: Sequence[Tensor], progress: Progress = silent
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -76,8 +82,8 @@ def random_survey(
     model: Transformer,
     *,
     pool: int,
-    sequences: int = 12,
-    length: int = 64,
+    sequences: int = SEQUENCES,
+    length: int = LENGTH,
     seed: int = 0,
     progress: Progress = silent,
 ) -> Survey:
@@ -103,12 +109,20 @@ def random_survey(
 
 
 @public()
-def sentence_survey(model: Transformer, encode: Callable[[str], Tokens], progress: Progress = silent) -> Survey:
-    """Measure the metrics of all heads on SENTENCES, each truncated to the context length. Raises the errors of
+def sentence_survey(
+    model: Transformer,
+    encode: Callable[[str], Tokens],
+    progress: Progress = silent,
+    finished: Callable[[HeadReducer], None] = forget,
+) -> Survey:
+    """Measure the metrics of all heads on SENTENCES, each truncated to the context length.
+
+    `finished` receives the reducer of each sentence, in order, with the rows of every head. Raises the errors of
     `encode`.
     """
     ids = [torch.from_numpy(np.asarray(encode(text).ids[: model.config.n_ctx], np.int64)) for text in SENTENCES]
-    return Survey("sentences", len(ids), *survey(model, ids, progress), None)
+    metrics = _run_all(model, ids, ids, progress, finished)
+    return Survey("sentences", len(ids), *_mean_and_spread(model, metrics), None)
 
 
 @public(least=between(0, 1))
@@ -154,7 +168,13 @@ def _mean_and_spread(model: Transformer, metrics: Tensor) -> tuple[pd.DataFrame,
 
 
 @torch.inference_mode()
-def _run_all(model: Transformer, ran: Sequence[Tensor], scored: Sequence[Tensor], progress: Progress) -> Tensor:
+def _run_all(
+    model: Transformer,
+    ran: Sequence[Tensor],
+    scored: Sequence[Tensor],
+    progress: Progress,
+    finished: Callable[[HeadReducer], None] = forget,
+) -> Tensor:
     """Compute the metrics of runs on `ran`, with `scored` as the tokens that define them. [T] each -> [N, L, H,
     metrics]
     """
@@ -169,6 +189,7 @@ def _run_all(model: Transformer, ran: Sequence[Tensor], scored: Sequence[Tensor]
         for reducer in reducers:
             reducer.finish()
             metrics.append(reducer.metrics)
+            finished(reducer)
         progress(len(metrics), len(ran), "Surveying heads")
     return torch.stack(metrics)
 

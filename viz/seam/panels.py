@@ -285,7 +285,7 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
         payload = part.draw(seen) if part.draw else {}
         if "empty" in payload and example and "empty" not in (shown := example.make()):
             return shown
-        if any(result and result.threads for result in results.values()):
+        if payload.pop("stored", True) and any(each and each.threads for each in results.values()):
             payload |= {"source": _stored_source(scene, needed)}
         return payload if part.steady else finished(payload, seen, scene, key)
 

@@ -23,6 +23,11 @@ export function switchedOff(edits, heads, sites) {
 }
 const switchedOn = (edits, heads) =>
   edits.filter((edit) => edit.kind !== "zero" || !heads.some((each) => same(each, [edit.layer, edit.head])));
+// Return the edits with these heads ablated, or without those ablations if all of them are.
+export const switched = (heads) =>
+  heads.length > 0 && heads.every(isOff)
+    ? switchedOn(selection.edits, heads)
+    : switchedOff(selection.edits, heads, pageState.editSites ?? {});
 
 // --- the mark ---
 
@@ -64,17 +69,15 @@ export function offButton(heads, { off, on, beside = true }) {
     button = el("button", "pg-button pg-quiet", "", { type: "button" });
   root.append(button, ...(beside ? [changeBeside(button)] : []));
   const allOff = () => heads().length > 0 && heads().every(isOff);
-  const next = () =>
-    allOff() ? switchedOn(selection.edits, heads()) : switchedOff(selection.edits, heads(), pageState.editSites ?? {});
   const show = () => {
     const { words } = pageState,
       n = heads().length;
     if (!words) return;
     button.textContent = fill(words[allOff() ? on : off], { n });
-    button.disabled = !n || next().length > MOST_EDITS;
+    button.disabled = !n || switched(heads()).length > MOST_EDITS;
     button.title = button.disabled && n ? fill(words.heads_many, { most: MOST_EDITS }) : words.heads_off_help;
   };
-  button.addEventListener("click", () => select({ edits: next() }));
+  button.addEventListener("click", () => select({ edits: switched(heads()) }));
   onSelect(show);
   show();
   return { root, show };

@@ -13,6 +13,7 @@ import { pageState } from "../../page/state.js";
 import { decoded } from "../../parts/figure_numbers.js";
 import { headOf, markSorted, rowOf, tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
+import { chooseName, chosenName, onName } from "./chosen_name.js";
 
 const DIGITS = { share: 3, size: 1, signed: 2 };
 const NAMES = -2,
@@ -156,7 +157,7 @@ function headRows({ payload, values, spread }) {
   });
 }
 
-// Build the filter fields for layer and name, with the state { layer, name } in `chosen`.
+// Build the filter fields for layer and name, with the state { layer, name } in `chosen`. The cards have the same name.
 function headFilter(change) {
   const chosen = { layer: "", name: "" };
   const choice = (name, label, options) => {
@@ -166,6 +167,7 @@ function headFilter(change) {
     chosen[name] = select.value; // this resets a layer that the model lacks
     select.onchange = () => {
       chosen[name] = select.value;
+      if (name === "name") chooseName(["any", "none"].includes(select.value) ? "" : select.value);
       change();
     };
     field.append(el("span", "pg-control-label", label), select);
@@ -216,14 +218,14 @@ define("headtable", (root) => {
     [head, body] = grid.children,
     count = el("span", "pg-muted", "", { "aria-live": "polite" }),
     actions = headActions(),
-    filter = headFilter(() => arrange()),
-    ranks = ranking(box, () => arrange()),
+    filter = headFilter(() => now && arrange()),
+    ranks = ranking(box, () => now && arrange()),
     show = titled(root, bar, ranks.node, box);
   box.append(grid);
   let now = null,
     rows = [],
     clicked = false,
-    sort = { by: HEAD, down: false };
+    sort = null; // at first by name, or by head without names
 
   const arrange = () => {
     const { payload } = now,
@@ -268,9 +270,17 @@ define("headtable", (root) => {
   }); // prevent text selection
   roving(body, alongColumn);
   onSelect(mark);
+  onName(() => {
+    if (chosenName() || !["any", "none"].includes(filter.chosen.name)) filter.chosen.name = chosenName();
+    if (!now) return;
+    const field = bar.querySelector("select[name=name]");
+    if (field) field.value = filter.chosen.name;
+    arrange();
+  });
 
   return (payload) => {
     const { words, columns, names } = payload;
+    sort ??= { by: names ? NAMES : HEAD, down: false };
     const scrolled = box.scrollTop,
       focused = body.contains(document.activeElement) && document.activeElement.dataset.index,
       gone = now && now.payload.columns.length !== columns.length && sort.by >= columns.length;

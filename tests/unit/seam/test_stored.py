@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,12 +11,17 @@ import torch
 
 from model.api import load_model
 from model.errors import PlaygroundError
-from model.loading.sources import WEIGHTS
+from model.loading.sources import BUILT_IN
 from viz.page.examples import FIRST
 from viz.page.notebook import page_of
+from viz.page.pipeline import payloads
 from viz.page.store import NEVER
+from viz.seam import panels
 from viz.seam.jobs import stored
 from viz.seam.jobs.background import Result
+from viz.seam.settings import Settings
+from viz.seam.tasks import MeasureTask
+from viz.views.heads.heads.view import VIEW as HEADS
 from viz.views.tabs import TABS
 
 WAITING = {"turns_job"} | NEVER  # the first measures a conversation, which is not on the default page
@@ -88,12 +94,41 @@ def test_every_stored_file_is_of_a_job_that_takes_long(page):
             if result := stored.stored(planned.key):
                 names.add(stored.name_of(planned.key))
                 assert result.threads > 0 and result.seconds > 0 and result.at == stored.AT, job
-    assert names == stored.names() and len(names) > 15
+    others = {stored.name_of(survey_key(model)) for model in stored.MODELS[1:]}
+    assert names | others == stored.names() and len(names) > 15
+
+
+def survey_key(model: str) -> tuple:
+    """Return the key of a model's survey of heads, of any prompt."""
+    scene = SimpleNamespace(model=SimpleNamespace(id=model))
+    return panels.key_of(MeasureTask(HEADS, HEADS.measure("survey"), scene, Settings()))
+
+
+@pytest.mark.parametrize("model", [each.id for each in BUILT_IN])
+def test_the_names_of_heads_are_stored_for_every_built_in_model(model):
+    assert model in stored.MODELS
+    value, (n_layer, n_head) = stored.stored(survey_key(model)).value, {"tinygpt": (8, 8)}.get(model, (30, 9))
+    assert len(value.random.mean) == n_layer * n_head and value.copying.shape == (n_layer, n_head)
+    named = {(*head, name) for head, names in value.names.items() for name, _, _ in names}
+    assert len(named) > 20 and set(value.examples) == named
+    for (layer, head, _), example in value.examples.items():
+        assert 0 <= layer < n_layer and 0 <= head < n_head and 0 < example.weight <= 1
+        assert max(*example.keys, example.query) < len(value.sentence_tokens[example.text])
 
 
 def test_the_stored_results_are_of_the_present_weights():
-    weights = stored.digest(WEIGHTS / stored.MODEL / "model.safetensors")
-    assert {stored.content_of(name)["weights"] for name in stored.names()} == {weights}
+    others = {stored.name_of(survey_key(model)): model for model in stored.MODELS[1:]}
+    for name in stored.names():
+        model = others.get(name, stored.MODELS[0])
+        assert stored.content_of(name)["weights"] == stored.weights_of(model), (name, model)
+    assert len({stored.weights_of(model) for model in stored.MODELS}) == len(stored.MODELS)
+
+
+def test_the_names_of_heads_are_there_on_arrival_with_any_prompt(page):
+    for prompt in (FIRST, "Another prompt"):
+        request = dataclasses.replace(page.request, prompt=prompt, tab="start")
+        names = payloads(page.playground, request)[0]["header"]["head_names"]
+        assert len(names) > 20 and names["7.3"][0][0] == "induction"
 
 
 def test_a_stored_result_says_so_until_it_is_measured_here(page):

@@ -21,10 +21,11 @@ def starts_itself(question: MeasureTask) -> bool:
 
 def is_quick(scene: Scene, runs: float, tokens: float) -> bool:
     """Return whether work of this cost may start without a click: it takes little time on a server of one's own."""
-    return not scene.playground.options.public and seconds(scene, runs, tokens) <= MOST_SECONDS
-
-
-def seconds(scene: Scene, runs: float, tokens: float) -> float:
-    """Estimate the time of work from its cost: two operations per weight and token, and a fixed time per layer."""
     model = scene.model
-    return runs * model.config.n_layer * PER_LAYER + 2 * model.n_params * tokens / PER_SECOND
+    seconds = estimate(runs, tokens, model.config.n_layer, model.n_params)
+    return not scene.playground.options.public and seconds <= MOST_SECONDS
+
+
+def estimate(runs: float, tokens: float, n_layer: int, n_params: int) -> float:
+    """Estimate the seconds of forward passes: two operations per weight and token, and a fixed time per layer."""
+    return runs * n_layer * PER_LAYER + 2 * n_params * tokens / PER_SECOND

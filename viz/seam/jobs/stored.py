@@ -1,7 +1,8 @@
 """Stored results of slow measures, so that their views show something before a visitor presses the button.
 
-`python -m viz.page.store` runs the slow measures of the default model and prompt and writes one file per result. The
-name of a file is a digest of its question, with model and prompt, so it is used only for that question.
+`python -m viz.page.store` runs the slow measures of the default model and prompt, and those of the other built-in
+models that need no prompt, and writes one file per result. The name of a file is a digest of its question, with model
+and prompt, so it is used only for that question.
 """
 
 import base64
@@ -19,11 +20,15 @@ import numpy as np
 import pandas as pd
 import torch
 
+from model.downloads import SMOLLM2
+from model.loading.sources import WEIGHTS
 from viz.seam.jobs.background import Result
 
 FOLDER = Path(__file__).parents[2] / "stored"
-MODEL = "tinygpt"  # the model that the results are of
-PROMPT = "The cat sat on the mat because it was tired"  # the prompt, with which the page opens, too
+MODELS = ("tinygpt", "smollm2-135m")  # the models that the results are of
+MODEL = MODELS[0]  # the model with results of every slow measure
+PROMPT = "The cat sat on the mat because it was tired"  # their prompt, with which the page opens, too
+SHORT = 16  # characters of a digest
 AT = -1.0  # their time of completion: before anything that is computed here
 _CONTAINERS = {"list": list, "tuple": tuple, "frozenset": frozenset}
 OURS = ("model.", "viz.")  # modules whose dataclasses a file may name
@@ -31,7 +36,11 @@ OURS = ("model.", "viz.")  # modules whose dataclasses a file may name
 
 def name_of(key: Hashable) -> str:
     """Return the file name of a question's result: a digest of its key."""
-    return f"{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.json.gz"
+    return f"{_digest(repr(key).encode())}.json.gz"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:SHORT]
 
 
 @functools.cache
@@ -40,9 +49,11 @@ def names() -> frozenset[str]:
     return frozenset(path.name for path in FOLDER.glob("*.json.gz"))
 
 
-def digest(path: Path) -> str:
-    """Return a short digest of a file, by which results of other weights are noticed."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+def weights_of(model: str) -> str:
+    """Return a short digest of a model's weights, by which results of other weights are noticed."""
+    if model == "smollm2-135m":  # checked when it is downloaded
+        return SMOLLM2.member_sha256[:SHORT]
+    return _digest((WEIGHTS / model / "model.safetensors").read_bytes())
 
 
 def content_of(name: str) -> dict:
@@ -51,7 +62,7 @@ def content_of(name: str) -> dict:
 
 
 def stored(key: Hashable) -> Result | None:
-    """Return the stored result of a question; None without one."""
+    """Return the stored result of a question to one of MODELS; None without one."""
     name = name_of(key)
     return _read(name) if name in names() else None
 
@@ -65,7 +76,7 @@ def _read(name: str) -> Result:
 def write(key: Hashable, value: object, **about: str | float) -> int:
     """Write a result and return the size of its file in bytes.
 
-    `about`: job (the name of its button), seconds, threads, and weights (their `digest`), which a test compares.
+    `about`: model, job (the name of its button), seconds, threads, and weights (`weights_of`), which a test compares.
     """
     content = {**about, "value": encode(value)}
     data = gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 9, mtime=0)

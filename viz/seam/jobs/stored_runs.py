@@ -38,7 +38,7 @@ class StoredRun:
 
 def weights() -> str:
     """Return the digest of the default model's present weights."""
-    return stored.digest(WEIGHTS / stored.MODEL / "model.safetensors")
+    return stored.weights_of(stored.MODEL)
 
 
 def write(view: str, run: StoredRun) -> int:

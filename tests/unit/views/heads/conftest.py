@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from model.attention.head_examples import HeadExample
 from model.attention.surveys import Survey
 from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.models.helpers import H, L
@@ -28,7 +29,10 @@ def found():
         pd.MultiIndex.from_tuples([(2, 1), (2, 1), (0, 3)], names=["layer", "head"]),
     )
     copied = rng.random((L, H)) * 2 - 1
-    return Surveyed(random, Survey("sentences", 24, frames[3], frames[4] / 10, None), named(labeled), copied)
+    sentences = Survey("sentences", 24, frames[3], frames[4] / 10, None)
+    texts = (("A", " b"), ("x", " y", " x", "\n"))
+    examples = {(2, 1, "induction"): HeadExample(1, 2, (1,), 0.75), (0, 3, "first_token"): HeadExample(0, 1, (0,), 0.5)}
+    return Surveyed(random, sentences, named(labeled), copied, texts, examples)
 
 
 @pytest.fixture

@@ -49,8 +49,9 @@ def test_another_prompt_leaves_the_probe_alone(measured):
     assert {"heads_table", "heads_scatter", "heads_composition"}.isdisjoint(
         payloads(playground, asked("xyxyx", form=form, shown=shown))[0]
     )
-    _, shown = payloads(playground, asked())
-    drawn = payloads(playground, asked("xyxyx", shown=shown))[0]
+    form = {"source": "prompt"}
+    _, shown = payloads(playground, asked(form=form))
+    drawn = payloads(playground, asked("xyxyx", form=form, shown=shown))[0]
     assert {"heads_table", "heads_scatter"} <= set(drawn) and "heads_composition" not in drawn
 
 

@@ -75,7 +75,9 @@ def test_colors_that_need_the_survey_wait_for_it(playground, measured):
         points = traces(waiting)[0]
         assert (array(points["marker"]["color"]) == INDEX.get_level_values("layer")).all()
         assert "Colored by layer" in waiting["note"]
-    assert "empty" in parts_of(fresh, form={"x": "copying"})["scatter"]
+    instead = parts_of(fresh, form={"x": "copying"})["scatter"]
+    assert instead["title"] == "All heads: first token (sink) and induction"
+    assert "not been measured" in instead["note"] and "Shown: first token (sink), not copying (OV)." in instead["note"]
     found = measured[1]
     payload = parts_of(playground, form={"x": "copying", "colour": "copying"})["scatter"]
     points = traces(payload)[0]

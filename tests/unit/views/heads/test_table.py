@@ -11,6 +11,7 @@ from tests.support.models.helpers import H, L
 from tests.support.views.views import array as unpacked
 from tests.support.views.views import drawn
 from viz.charts.packed import packed
+from viz.views.heads.heads.cards import ORDER
 
 PROMPT = "abcab"
 KEYS = list(HEAD_METRICS)
@@ -22,7 +23,7 @@ def parts_of(playground, form=None, **changes):
 
 
 def test_the_table_of_a_prompt_has_the_numbers_of_its_run(playground, lm):
-    table = parts_of(playground)["table"]
+    table = parts_of(playground, form={"source": "prompt"})["table"]
     expected = lm.trace(PROMPT).head_metrics()
     assert [column["key"] for column in table["columns"]] == KEYS and table["index"] == HEADS
     assert (unpacked(table["values"]) == expected.to_numpy()).all()
@@ -64,18 +65,24 @@ def test_names_come_from_the_survey_alone(measured):
         table = parts_of(playground, form={"source": source})["table"]
         shown = {tuple(head): names for head, names in zip(table["index"], table["names"], strict=True) if names}
         assert shown == {(2, 1): [["induction", 0.7, 0.05], ["self", 0.4, 0.1]], (0, 3): [["first_token", 0.9, 0.1]]}
-        assert [entry[0] for entry in table["names_of"]] == list(LABELS)
+        assert [entry[0] for entry in table["names_of"]] == list(ORDER) and set(ORDER) == set(LABELS)
     assert "0.25" in table["words"]["rule"] and "0.1" in table["words"]["rule"]
 
 
 @pytest.mark.parametrize("source", ["random", "sentences"])
-def test_a_probe_that_was_not_measured_says_what_to_do(playground, source):
-    parts = parts_of(playground, form={"source": source})
+def test_before_the_survey_the_numbers_are_those_of_the_prompt(playground, source):
+    parts, plain = (parts_of(playground, form={"source": each}) for each in (source, "prompt"))
     for name in ("table", "scatter"):
-        assert parts[name]["empty"]["text"].startswith("This model has not been measured")
-        assert "“Measure over the probe set”" in parts[name]["empty"]["hint"]
+        assert "empty" not in parts[name] and parts[name]["file"] == plain[name]["file"]
+        assert parts[name]["source"] == plain[name]["source"]
+    assert parts["table"]["values"] == plain["table"]["values"]
+    assert parts["scatter"]["figure"]["data"] == plain["scatter"]["figure"]["data"]
+    said = "This model has not been measured on the probe set yet. On this prompt"
+    assert parts["table"]["caption"].startswith(said) and not plain["table"]["caption"].startswith(said)
+    other = parts_of(playground, form={"source": source}, prompt="xyxyx")
+    assert other["table"]["values"] != parts["table"]["values"]  # they follow the prompt
     assert parts["survey"]["start"] == "Measure over the probe set" and parts["survey"]["state"] == "idle"
-    assert "figure" in parts["composition"]  # that one needs no probe
+    assert parts["cards"]["absent"] is True
 
 
 def test_what_has_no_number_says_why(playground):

@@ -63,7 +63,7 @@ def map_figure(
     window = {"window": [-n, 0, 0, T], "block": 1, "whole": True}
     labels = {"tickvals": [names[i] for i in shown], "ticktext": [tick_text(pieces[i]) for i in shown]}
     across = {"type": "category", "showgrid": False, "tickmode": "array", **labels}
-    down = {"type": "category", "showgrid": False, "autorange": "reversed", "tickfont": {"size": 10}, "dtick": 1}
+    down = {"type": "category", "showgrid": False, "autorange": "reversed", "tickfont": {"size": 11}, "dtick": 1}
     bar = _bar(words["activation"], ".2~g")
     layout = frame_layout({"scales": colors, "height": height, "narrow": height, **window}) | {
         "coloraxis": {"cmin": -top, "cmax": top, "colorbar": bar},

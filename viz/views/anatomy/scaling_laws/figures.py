@@ -113,7 +113,7 @@ def loss_figure(sizes: Sequence[PlotLine], best: Sequence[PlotLine], plan: Dots,
     """
     lines = [*sizes, *best]
     traces = [*_lines(sizes, _loss_text, named=False), *_lines(best, _loss_text)]
-    beside = {"xanchor": "left", "yanchor": "bottom", "font": {"size": 10}}
+    beside = {"xanchor": "left", "yanchor": "bottom", "font": {"size": 11}}
     notes = [_note(each.x[0], None, each.name, {"y": each.y[0]} | beside) for each in sizes]
     least = min(min(each.y) for each in lines if each.y)
     xs = [x for each in lines for x in each.x]
@@ -151,10 +151,10 @@ def plane_figure(
     def text(x: float, y: float) -> str:
         return f"N {count(x)}, D {count(y)}"
 
-    small = {"xanchor": "right", "yanchor": "bottom", "font": {"size": 10}, "opacity": 0.75}
+    small = {"xanchor": "right", "yanchor": "bottom", "font": {"size": 11}, "opacity": 0.75}
     notes = [_note(each.x[-1], each.y[-1], each.name.split(" ")[0], small) for each in contours if each.x]
     notes += [
-        _note(each.x[at], each.y[at], each.texts[at].split(":")[0], _BESIDE[side] | {"font": {"size": 10}})
+        _note(each.x[at], each.y[at], each.texts[at].split(":")[0], _BESIDE[side] | {"font": {"size": 11}})
         for each in dots
         for at, side in each.labeled
     ]

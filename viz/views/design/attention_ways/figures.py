@@ -72,7 +72,7 @@ def _scores_above(
     bar["title"] = {"text": plotly_text(words["weight"]), "side": "right"}
     x = token_axis(words["key"], pieces, {"range": [-0.5, len(pieces) - 0.5], "anchor": "y"})
     weights = {"domain": [0, below / inner], "autorange": "reversed", "showgrid": False, "type": "category"}
-    y = axis("", weights | {"tickfont": {"size": 10}})
+    y = axis("", weights | {"tickfont": {"size": 11}})
     y2 = axis(words["score"], {"domain": [1 - SCORES / inner, 1], "anchor": "x"})
     colors = {"cmin": 0, "cmax": 1, "colorbar": bar}
     meta, more = {"places": True, "scales": ramps}, {"yaxis2": y2, "coloraxis": colors}

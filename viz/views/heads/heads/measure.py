@@ -7,14 +7,16 @@ import numpy as np
 import pandas as pd
 
 from model.attention.circuits import composition, copying
-from model.attention.surveys import SENTENCES, Survey, labels, random_survey, sentence_survey
+from model.attention.head_examples import HeadExample, best_examples
+from model.attention.surveys import LENGTH, SENTENCES, SEQUENCES, Survey, labels, random_survey, sentence_survey
 from model.progress import Progress
+from model.tracing.head_reducer import HeadReducer
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Measure
 from viz.views.heads.heads.figures import HeadNumbers, Wiring, named
 
-SOURCES = ("prompt", "random", "sentences")
+SOURCES = ("random", "sentences", "prompt")  # the first is the default; the last one replaces it before the survey
 LEAST = 0.25  # minimum fraction of the attention weight for a name
 
 
@@ -33,21 +35,19 @@ class Surveyed:
     sentences: Survey
     names: dict[tuple[int, int], list[tuple[str, float, float]]]  # {(layer, head): [(name, score, baseline)]}
     copying: np.ndarray  # [L, H], NaN for a head whose output is zero
+    sentence_tokens: tuple[tuple[str, ...], ...]  # the texts of the tokens of each sentence
+    examples: dict[tuple[int, int, str], HeadExample]  # by layer, head and name; on the sentences
 
 
-def run_of(scene: Scene, settings: Settings) -> Settings:
-    """Reduce the settings to the key of the requested run; None for a probe set, which needs no run."""
-    return Settings((("run", scene.trace.key if settings.source == "prompt" else None),))
-
-
-def prompt(scene: Scene, settings: Settings) -> PromptMetrics | None:
-    """Return the metrics of the run; None if those of a probe set are requested."""
-    return PromptMetrics(scene.trace.head_metrics()) if settings.run else None
+def prompt(scene: Scene, settings: Settings) -> PromptMetrics:
+    """Return the metrics of the run, which are drawn only if the settings name the run (`run_of` in view.py)."""
+    return PromptMetrics(scene.trace.head_metrics())
 
 
 def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
     """Measure all heads on both probe sets, name them, and compute their copying scores."""
     lm, before = scene.model, [0]  # `before`: number of sequences in the first probe set
+    seen: list[HeadReducer] = []  # one per sentence
 
     def random(done: int, total: int | None, what: str) -> None:
         before[0] = total or 0
@@ -57,8 +57,22 @@ def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
         progress(before[0] + done, before[0] + (total or 0) + 1, what)
 
     repeated = random_survey(lm.model, pool=lm.tokenizer.vocab_size, progress=random)
-    natural = sentence_survey(lm.model, lm.encode, progress=sentences)
-    return Surveyed(repeated, natural, named(labels(repeated, LEAST)), copying(lm.model))
+    natural = sentence_survey(lm.model, lm.encode, progress=sentences, finished=seen.append)
+    found = labels(repeated, LEAST)
+    return Surveyed(
+        repeated,
+        natural,
+        named(found),
+        copying(lm.model),
+        tuple(tuple(lm.encode(text).pieces[: lm.config.n_ctx]) for text in SENTENCES),
+        best_examples([each.rows for each in seen], [each.repeats for each in seen], found),
+    )
+
+
+def cost(scene: Scene | None, settings: Settings) -> tuple[float, float]:
+    """Estimate the forward passes over both probe sets, and the tokens read: random sequences twice, once shuffled."""
+    runs = 2 * SEQUENCES + len(SENTENCES)
+    return runs, runs * LENGTH
 
 
 def wiring(scene: Scene, settings: Settings) -> Wiring:
@@ -67,22 +81,21 @@ def wiring(scene: Scene, settings: Settings) -> Wiring:
     return Wiring(scene.head, scores.reads, scores.feeds, scores.baseline, scores.baseline_sd)
 
 
-# PROMPT is not kept because the trace caches its metrics. WIRING is kept: it takes about a second for a large model.
-PROMPT = Measure("prompt", prompt, depends=(), settings=("source",), question=run_of, locks=False, keep=False)
-SURVEY = Measure("survey", survey, depends=("model",), slow=True)
+# WIRING is kept: it takes about a second for a large model.
+SURVEY = Measure("survey", survey, depends=("model",), slow=True, cost=cost)
 WIRING = Measure("wiring", wiring, depends=("model", "head"))
 
 
-def measured_heads(source: str, run: PromptMetrics | None, surveyed: Surveyed | None) -> HeadNumbers | None:
-    """Return the metrics of all heads from the selected source; None for a probe set that is not measured yet."""
+def measured_heads(source: str, run: PromptMetrics, surveyed: Surveyed | None) -> HeadNumbers:
+    """Return the metrics of all heads from the given source: a probe set of the survey, or the run of the prompt.
+
+    With a survey, the heads have their names and copying scores.
+    """
+    if surveyed is None:
+        return HeadNumbers(run.metrics, None, None)
     if source == "prompt":
         values, spread = run.metrics, None
-    elif surveyed is None:
-        return None
     else:
         chosen = getattr(surveyed, source)
-        values, spread = chosen.mean, chosen.spread
-    if surveyed is None:
-        return HeadNumbers(values, None, None)
-    values = values.assign(copying=surveyed.copying.ravel())
-    return HeadNumbers(values, spread if spread is None else spread.assign(copying=math.nan), surveyed.names)
+        values, spread = chosen.mean, chosen.spread.assign(copying=math.nan)
+    return HeadNumbers(values.assign(copying=surveyed.copying.ravel()), spread, surveyed.names)

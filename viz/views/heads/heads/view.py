@@ -7,14 +7,17 @@ from model.api import LanguageModel
 from model.attention.surveys import LABELS, MARGIN
 from model.tracing.head_metrics import HEAD_METRICS
 from viz.numbers import duration, signed, whole
+from viz.seam import panels
+from viz.seam.jobs.at_once import estimate
 from viz.seam.programs.answers import ranked_heads
 from viz.seam.programs.arguments import Rows
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, on, unprompted
 from viz.seam.python_lines import model_script, script
-from viz.seam.settings import Choice
-from viz.seam.view import Custom, Facts, Figure, Job, Payload, Seen, View
-from viz.theme import HUES
+from viz.seam.scene import Scene
+from viz.seam.settings import Choice, Settings
+from viz.seam.view import Custom, Facts, Figure, Job, Measure, Payload, Seen, View
+from viz.views.heads.heads.cards import ORDER, cards, hue_of
 from viz.views.heads.heads.figures import (
     Color,
     HeadNumbers,
@@ -24,7 +27,7 @@ from viz.views.heads.heads.figures import (
     head_table,
     scatter_figure,
 )
-from viz.views.heads.heads.measure import LEAST, PROMPT, SOURCES, SURVEY, WIRING, measured_heads
+from viz.views.heads.heads.measure import LEAST, SOURCES, SURVEY, WIRING, cost, measured_heads, prompt
 from viz.words import Words, joined
 from viz.work.playground import Playground
 
@@ -59,31 +62,36 @@ def metrics(seen: Seen) -> dict[str, Metric]:
 def _missing(seen: Seen) -> dict[str, str]:
     """Return the reasons why heads may lack a metric, by its key."""
     words = seen.words.within("missing")
-    if seen.settings.source != "prompt":
+    if source_of(seen) != "prompt":
         return {}
     if len(seen.facts.tokens) == 1:
         return dict.fromkeys(HEAD_METRICS, words["one"])
     return {key: words[key] for key in ("duplicate_token", "induction")}
 
 
-def shown_heads(seen: Seen) -> HeadNumbers | None:
-    """Return the metrics of all heads from the selected source; None for a probe set that is not measured yet."""
-    return measured_heads(seen.settings.source, seen.results["prompt"], seen.results["survey"])
+def run_of(scene: Scene, settings: Settings) -> Settings:
+    """Reduce the settings to the key of the run whose metrics are shown; None for a probe set that was measured."""
+    probed = settings.source != "prompt" and panels.measured(VIEW, "survey", scene, Settings())
+    return Settings((("run", None if probed else scene.trace.key),))
 
 
-def unmeasured(seen: Seen) -> Payload:
-    """Build the placeholder for a probe set that is not measured yet."""
-    words = seen.words
-    hint = words["unmeasured_hint"].format(button=words["survey.start"])
-    return {"empty": {"text": words["unmeasured"], "hint": hint}}
+def source_of(seen: Seen) -> str:
+    """Return the source of the shown metrics: the selected one, or the prompt if the probe set is not measured yet."""
+    return "prompt" if seen.results["survey"] is None else seen.settings.source
+
+
+def shown_heads(seen: Seen) -> HeadNumbers:
+    """Return the metrics of all heads from the source that is shown."""
+    return measured_heads(source_of(seen), seen.results["prompt"], seen.results["survey"])
 
 
 def caption(seen: Seen) -> str:
-    """Name the source of the metrics: one run of this prompt, or means over a probe set."""
-    words, source = seen.words.within("caption"), seen.settings.source
+    """Name the source of the metrics: one run of this prompt, or means over a probe set. Say if it is not measured."""
+    words, source = seen.words.within("caption"), source_of(seen)
     if source == "prompt":
-        n = len(seen.facts.tokens)
-        return words["prompt" if n > 1 else "one"].format(tokens=whole(n))
+        n, early = len(seen.facts.tokens), source != seen.settings.source
+        text = words["prompt" if n > 1 else "one"].format(tokens=whole(n))
+        return joined([seen.words["unmeasured"], text]) if early else text
     return words[source].format(n=whole(getattr(seen.results["survey"], source).sequences))
 
 
@@ -92,7 +100,7 @@ def source_line(seen: Seen) -> str:
 
     Only the metrics on the prompt are affected by edits.
     """
-    if seen.settings.source == "prompt":
+    if source_of(seen) == "prompt":
         return seen.facts.source
     time = duration(seen.seconds["survey"])
     return seen.words["measured"].format(model=seen.facts.label, dtype=seen.facts.dtype, time=time)
@@ -119,18 +127,17 @@ def python_of(facts: Facts, source: str, axes: tuple[str, ...] = ()) -> str:
 
 def table(seen: Seen) -> Payload:
     """Build the table of all heads with their metrics."""
-    words, texts, result = seen.here, seen.all_words, shown_heads(seen)
-    if result is None:
-        return unmeasured(seen)
+    words, texts, result, source = seen.here, seen.all_words, shown_heads(seen), source_of(seen)
     columns = [metric for metric in metrics(seen).values() if metric.key in result.values]
-    names = [[name, texts[f"label.{name}"], texts[f"metric_help.{name}"], HUES[n]] for n, name in enumerate(LABELS)]
+    names = [[name, texts[f"label.{name}"], texts[f"metric_help.{name}"], hue_of(name)] for name in ORDER]
     rule = words["rule"].format(least=LEAST, margin=MARGIN)
     return head_table(result, columns) | {
         "caption": caption(seen),
         "names_of": names,
         "source": source_line(seen),
-        "file": f"heads-{seen.settings.source}",
-        "python": python_of(seen.facts, seen.settings.source),
+        "stored": source != "prompt",
+        "file": f"heads-{source}",
+        "python": python_of(seen.facts, source),
         "words": words.plain() | {"rule": rule, "head": words["head"], **names_only(seen)},
     }
 
@@ -145,10 +152,8 @@ def names_only(seen: Seen) -> dict[str, str]:
 
 def scatter(seen: Seen) -> Payload:
     """Draw the scatter plot of one metric against another, one point per head."""
-    words, settings, result, surveyed = seen.here, seen.settings, shown_heads(seen), seen.results["survey"] is not None
-    if result is None or (not surveyed and "copying" in (settings.x, settings.y)):
-        return unmeasured(seen)
-    all_metrics = metrics(seen)
+    words, settings, result, source = seen.here, seen.settings, shown_heads(seen), source_of(seen)
+    surveyed, all_metrics = seen.results["survey"] is not None, metrics(seen)
     (x, y), notes = axes_of(seen, result, all_metrics)
     if result.values[[x.key, y.key]].isna().all(axis=None):
         return {"empty": {"text": words["no_numbers"], "hint": all_metrics[x.key].missing}}
@@ -158,13 +163,14 @@ def scatter(seen: Seen) -> Payload:
     plane = Plane(result, x, y, color_of(seen, color, result, all_metrics), seen.words["named"])
     picture = scatter_figure(plane, seen.facts.heads)
     return {
-        "figure": picture.update_layout(uirevision=f"{seen.facts.model_id} {settings.source} {x.key} {y.key}"),
+        "figure": picture.update_layout(uirevision=f"{seen.facts.model_id} {source} {x.key} {y.key}"),
         "title": words["title"].format(x=x.label, y=y.label),
         "note": joined([caption(seen), words["note"], *notes]),
         "source": source_line(seen),
-        "file": f"heads-{x.key}-{y.key}-{settings.source}",
+        "stored": source != "prompt",
+        "file": f"heads-{x.key}-{y.key}-{source}",
         "columns": [words["head"], x.label, y.label],
-        "python": python_of(seen.facts, settings.source, (x.key, y.key)),
+        "python": python_of(seen.facts, source, (x.key, y.key)),
         "words": {**Words(seen.all_words, "plot").plain(), "series": seen.words["names"]},
     }
 
@@ -174,15 +180,16 @@ def axes_of(
 ) -> tuple[tuple[Metric, Metric], list[str]]:
     """Return the metrics of the two axes, and notes.
 
-    A metric that is undefined for every head is replaced by one of INSTEAD, and a note says so.
+    A metric that is undefined for every head, or not measured yet, is replaced by one of INSTEAD, and a note says so.
     """
     chosen, notes = [], []
     for key in (seen.settings.x, seen.settings.y):
         taken = {seen.settings.x, seen.settings.y, *(metric.key for metric in chosen)}
         other = next(each for each in INSTEAD if each not in taken)
-        if result.values[key].isna().all() and result.values[other].notna().any():
+        measured = key in result.values
+        if not measured or (result.values[key].isna().all() and result.values[other].notna().any()):
             names = {"metric": all_metrics[key].label, "other": all_metrics[other].label}
-            notes.append(f"{all_metrics[key].missing} {seen.here['instead'].format(**names)}")
+            notes.append(joined([all_metrics[key].missing if measured else "", seen.here["instead"].format(**names)]))
             key = other
         chosen.append(all_metrics[key])
     return tuple(chosen), notes
@@ -220,6 +227,7 @@ def together(seen: Seen) -> Payload:
         "title": words["title"].format(layer=layer, head=head),
         "note": joined(_notes(seen)),
         "file": f"composition-{layer}-{head}",
+        "stored": False,
         "columns": [words["input"], words["layer"], words["head"], words["above"]],
         "python": model_script(facts, lines, ["from model.attention.circuits import composition, copying"]),
     }
@@ -281,6 +289,15 @@ def composition(playground: Playground, model: LanguageModel, layer: int, head: 
     )
 
 
+def job(seen: Seen) -> Payload:
+    """Describe the survey and estimate its duration until it is measured."""
+    if seen.results["survey"] is not None:
+        return {"text": ""}
+    config = seen.facts.config
+    seconds = estimate(*cost(None, seen.settings), config.n_layer, seen.facts.n_params)
+    return {"text": joined([seen.here["hint"], seen.here["estimate"].format(seconds=whole(math.ceil(seconds)))])}
+
+
 def _metric(name: str, options: tuple[str, ...]) -> Choice:
     return Choice(name, options, label=name_of, help=help_of)
 
@@ -289,6 +306,8 @@ def _color_name(words: Words, key: str) -> str:
     return words[f"colour_{key}"] if key in ("layer", "label") else name_of(words, key)
 
 
+# The trace caches the metrics, so they are not kept again.
+PROMPT = Measure("prompt", prompt, depends=(), settings=("source",), question=run_of, locks=False, keep=False)
 VIEW = View(
     "heads",
     settings=(
@@ -299,9 +318,10 @@ VIEW = View(
     ),
     measures=(PROMPT, SURVEY, WIRING),
     names_heads="survey",
-    layout=("form", "survey", (("table",), ("scatter",)), "composition"),
+    layout=("cards", "survey", "form", (("table",), ("scatter",)), "composition"),
     parts={
-        "survey": Job("survey"),
+        "survey": Job("survey", job),
+        "cards": Custom("headcards", cards, of=(), also=("survey",), settings=()),
         "table": Custom("headtable", table, of="prompt", also=("survey",), settings=("source",)),
         "scatter": Figure(scatter, of="prompt", also=("survey",), depends=("heads",)),
         "composition": Figure(together, of="wiring", also=("survey",), settings=()),
