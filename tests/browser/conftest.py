@@ -121,7 +121,7 @@ class Shelf:
         if "locale" in options or len(self.free) == 2:
             page.close()
             return
-        page.evaluate("try { sessionStorage.clear(); } catch {}")
+        page.evaluate("try { addEventListener('pagehide', () => sessionStorage.clear()); } catch {}")
         page.goto("about:blank")
         page.mouse.move(0, 0)
         self.free.append(page)
