@@ -31,8 +31,8 @@ def build(playground: Playground) -> gr.Blocks:
     with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
         wire = _wire({"shown": shown, "model": model_id})
         with gr.Column(elem_id="pg-frame"):
+            picker, prompt = _picker(playground, catalogue), _prompt(catalogue)  # first in the order of the Tab key
             part("nav", first["nav"], value={"tab": TABS[0].key})  # the open tab
-            picker, prompt = _picker(playground, catalogue), _prompt(catalogue)
             part("chat", first.get("chat"), value={})
             part("examples", first.get("examples"))
             part("header", first["header"])
