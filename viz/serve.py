@@ -328,8 +328,8 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
         gc.freeze()  # startup objects are permanent, so the garbage collector need not scan them
         gc.enable()
         print(f"Attention playground: {served.url}", flush=True)
-        if served.network_url:
-            print(f"For other computers on this network: {served.network_url}", flush=True)
+        if served.network_urls:
+            print(f"For other computers on this network: {' '.join(served.network_urls)}", flush=True)
         threading.Thread(target=warm, args=(playground, static), daemon=True).start()
         if open_browser:
             webbrowser.open(served.url)
