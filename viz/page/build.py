@@ -49,6 +49,7 @@ def build(playground: Playground) -> gr.Blocks:
                     _screen(tab, {name: first[name] for name in tab.parts if name in first})
                     _streams(tab)
                 label.select(js=f"() => playground.opened({tab.key!r})", **_SCRIPT)
+        part("programs", first["programs"])
         prompt.change(js="() => playground.ask()", **_SCRIPT)
         picker.input(js="(id) => playground.choose(id)", inputs=[picker], **_SCRIPT)
         wire.put(js="() => playground.put()", outputs=[picker, prompt], **_SCRIPT)

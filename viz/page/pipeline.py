@@ -132,7 +132,7 @@ class PageRequest:
 
 
 # The parts of the page's head, followed by those of each tab.
-HEAD = ("nav", "header", "notice", "guide", "address", "examples", "chat", "tokens", "selection")
+HEAD = ("nav", "header", "notice", "guide", "address", "examples", "chat", "tokens", "selection", "programs")
 PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
 HELD = ("chat", *(name for tab in TABS for name in (*tab.asks, *tab.keeps)))  # the parts whose values a link holds
 
@@ -158,6 +158,7 @@ def payloads(
             "selection": selection_payload(catalogue, None),
         }
         parts["guide"] = guide.payload(catalogue)
+        parts["programs"] = section(catalogue, "programs")
         parts["nav"] = frame.payload(playground, catalogue, request.language)
         start = address.name_of(playground, playground.options.model)
         usual = {"model": start, "prompt": FIRST, "tab": TABS[0].key}  # the state of an untouched page

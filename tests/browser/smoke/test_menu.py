@@ -4,6 +4,7 @@ import pytest
 
 from tests.browser.conftest import FIRST, READY
 from tests.support.visitor import SOON, expect
+from viz.api.endpoints import ENDPOINTS
 from viz.words import words
 
 pytestmark = pytest.mark.browser
@@ -109,3 +110,20 @@ def test_the_lessons_are_the_first_item_of_learn(open_page):
     expect(nav.locator(".pg-tab:visible").first).to_have_text(WORDS["header.learn"])
     nav.locator(".pg-learn-open").click()
     expect(page.locator(".pg-learn-title")).to_be_visible(timeout=SOON)
+
+
+@pytest.mark.parametrize(("language", "scheme"), [("en", "light"), ("zh", "dark")])
+def test_the_functions_for_programs_are_listed_at_the_foot_of_the_page(open_page, app_url, language, scheme):
+    own = words(language)
+    page = open_page(f"?lang={language}", color_scheme=scheme)
+    foot = page.get_by_role("button", name=own["programs.api"])
+    foot.scroll_into_view_if_needed()
+    assert foot.bounding_box()["y"] > page.locator(FIRST).bounding_box()["y"]
+    expect(page.locator("footer").get_by_role("link")).to_be_visible()  # the framework's own
+    foot.click()
+    box = page.get_by_role("dialog", name=own["programs.api"])
+    expect(box.locator("summary code").first).to_have_text("/models", timeout=SOON)
+    expect(box.locator(".pg-about").first).to_have_text(own["programs.about"].format(n=len(ENDPOINTS)))
+    expect(box.locator("pre")).to_contain_text(f'Client("{app_url}")')  # the address that the browser used
+    page.keyboard.press("Escape")
+    expect(box).to_be_hidden()

@@ -304,7 +304,7 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
     each = {"notice"}  # of every view
     assert (
         set(ask("attention"))
-        == each | {"nav", "header", "guide", "address", "examples", "chat", "tokens", "selection"} | others
+        == each | {"nav", "header", "guide", "address", "examples", "chat", "tokens", "selection", "programs"} | others
     )
     assert set(ask("training")) == each | ours
     assert set(ask("training")) == each
