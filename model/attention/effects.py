@@ -224,6 +224,16 @@ def patch_heads(
     return _replaced_alone(aim, "z", places, new, lambda done: progress(done, len(places), "Patching"), at)
 
 
+def replacement_cost(layers: int, per_layer: int, tokens: int) -> tuple[float, float]:
+    """Estimate the cost of replacing `per_layer` values in each layer in turn, one in each run of the model.
+
+    Returns the number of runs and of processed tokens. A run starts at the replaced layer, so on average it counts as
+    half a run; runs are computed in batches of up to 1,024 tokens.
+    """
+    processed = layers * per_layer * tokens / 2
+    return processed / max(tokens, _TOKENS), processed
+
+
 def _heads_at(trace: Trace, at: int | slice) -> Tensor:
     """Return z of all heads at the given positions. [L, H, n, E], or [L, H, E] for a single position"""
     return torch.stack([trace.sites(layer, ["z"])["z"][0, :, at] for layer in range(trace.config.n_layer)])

@@ -88,6 +88,9 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
     problem.replaceChildren(...(message ? [el("strong", "", message.text), el("span", "", message.hint)] : []));
     if (message?.way) problem.append(wayTo(message.way.tab, message.way.view, message.way.text)); // a button that leads to the remedy
     root.classList.toggle("pg-failed", Boolean(message));
+    // a stored result of another prompt or model, with its label
+    if (payload?.stored_example && !message) root.dataset.example = payload.stored_example;
+    else delete root.dataset.example;
     if (payload && !message) drawn(payload);
     for (const listener of drawnListeners) listener(root, payload);
   };

@@ -75,7 +75,9 @@ export function mountPlot(root, on) {
   const ask = (window) => on.ask?.(window, payload.run);
   const listen = () => {
     chart.dataset.wired = "yes";
-    chart.on("plotly_click", (event) => pickPoint(event, figure.layout.meta, on));
+    chart.on("plotly_click", (event) => {
+      if (!payload.stored_example) pickPoint(event, figure.layout.meta, on);
+    });
     chart.on("plotly_relayout", (change) => {
       const window = zoomedTo(change, figure.layout.meta);
       if (window !== undefined) ask(window);

@@ -1,9 +1,10 @@
 // Small forms: a row of settings beside the figure they control. value: a plain object with one entry per control
 //
-// payload: { controls: [{ name, kind, label, value, options, min, max, step, when, help }], shows }
+// payload: { controls: [{ name, kind, label, value, options, min, max, step, when, help }], help, shows }
 //  kind "views" and "choice": options [[value, text, help]]; "views" is a row of buttons, "choice" a select menu
 //  kind "check": a checkbox; "range": a slider with its number; "number"; "text"; "tokens": the prompt as chips
 //  file: accepted types of files whose text can be loaded; kind "button": repeats the question without a change
+//  help: the label of the button that unfolds the texts of several settings
 //  when { other: [values] }: visible only while another control has one of these values
 //  shows { value of the first control: [parts] }: alternative parts of the page
 import { el, roving } from "../page/dom.js";
@@ -102,7 +103,14 @@ define("controls", (root, props, ask) => {
   let timer = null,
     payload = null;
   const fields = new Map();
-  const help = el("p", "pg-control-help");
+  const help = el("div", "pg-control-help");
+  // Fold several texts behind a button, so that the settings stay in one line.
+  const folded = (lines) => {
+    const details = el("details");
+    details.open = help.querySelector("details")?.open ?? false;
+    details.append(el("summary", "", payload.help), ...lines);
+    return details;
+  };
   // Return the control's value, or its initial one if a link contains an invalid value.
   const fits = ({ kind, value, options }, chosen) => {
     if (options) return options.some(([key]) => key === chosen || String(key) === chosen);
@@ -130,14 +138,13 @@ define("controls", (root, props, ask) => {
         kind === "views" ? "" : options?.find(([key]) => key === now[name])?.[2],
       ])
       .filter(([, text]) => text);
-    help.replaceChildren(
-      ...texts.map(([label, text]) => {
-        const line = el("span");
-        if (texts.length > 1) line.append(el("b", "", label), " "); // the series to which the text belongs
-        line.append(text);
-        return line;
-      }),
-    );
+    const lines = texts.map(([label, text]) => {
+      const line = el("span");
+      if (texts.length > 1) line.append(el("b", "", label), " "); // the series to which the text belongs
+      line.append(text);
+      return line;
+    });
+    help.replaceChildren(...(lines.length > 1 ? [folded(lines)] : lines));
     const rest = root.querySelector(".pg-control-rest"),
       seen = ({ hidden, firstChild }) => !hidden && firstChild;
     rest?.toggleAttribute("data-folded", ![...rest.children].some(seen));

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from viz.seam.jobs.stored import PROMPT
 from viz.words import Catalogue
 
-FIRST = "The cat sat on the mat because it was tired"
+FIRST = PROMPT
 _DOG = "Lily had a red dog. Lily took it to the park. Everybody liked the red"
 _NAME = "Lily had a fox named Fizz. Tom had a ball. Lily had a fox named"
 _STORE = "When Mary and John went to the store, John gave a drink to"

@@ -15,8 +15,8 @@ from viz.page.examples import FIRST
 from viz.page.notebook import NotebookPage, page_of
 from viz.seam.jobs import stored
 
-# Not stored: what takes less than two seconds, checks, which are of this machine, and a trained model.
-NEVER = {"sweep_job", "patching_job", "heads_survey", "checks_job", "reward_model_start"}
+# Not stored: names of heads, which take a second, checks, which are of this machine, and a trained model.
+NEVER = {"heads_survey", "checks_job", "reward_model_start"}
 
 
 def main(chosen: list[str]) -> None:

@@ -1,5 +1,6 @@
 """The layout of a tab's parts: a tree of names, rows and columns for static/page/screen.js."""
 
+import itertools
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ class Box:
 
 
 Node = Slot | Box
+SLIM = {"controls", "targets", "job"}  # kinds of parts that share one line with their neighbors of these kinds
 
 
 def of_view(view: View, placed: Collection[str] = ()) -> tuple[Node, ...]:
@@ -45,7 +47,14 @@ def of_view(view: View, placed: Collection[str] = ()) -> tuple[Node, ...]:
             return Slot(view.part_name(each), part.kind, {} if part.read or each == "form" else None)
         return Box("row", tuple(Box("column", stack(column)) for column in each), "pg-columns")
 
-    return stack(view.layout)
+    return tuple(_in_lines(stack(view.layout)))
+
+
+def _in_lines(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """Yield the nodes, with neighboring settings and buttons gathered in one line above their pictures."""
+    for slim, run in itertools.groupby(nodes, lambda node: isinstance(node, Slot) and node.kind in SLIM):
+        gathered = tuple(run)
+        yield from (Box("row", gathered, "pg-slim"),) if slim and len(gathered) > 1 else gathered
 
 
 def slots(nodes: tuple[Node, ...]) -> Iterator[Slot]:

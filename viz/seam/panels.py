@@ -7,18 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 from model.errors import InputError, PlaygroundError
-from model.loading.sources import available
 from model.progress import Progress
-from viz.numbers import number
+from viz.seam.depends import depended
 from viz.seam.jobs import background
 from viz.seam.jobs.at_once import starts_itself
+from viz.seam.jobs.buttons import button_of
 from viz.seam.jobs.result_size import nbytes_of
-from viz.seam.jobs.stored import MODEL, stored
+from viz.seam.jobs.stored import PROMPT, stored
 from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
 from viz.seam.tasks import MeasureTask, Measuring, slow_ones, travels
-from viz.seam.view import Depends, Facts, Part, Payload, Picture, Seen, Values, View
-from viz.words import Catalogue, Words, joined, plot_words
+from viz.seam.view import Facts, Part, Payload, Picture, Seen, Values, View
+from viz.words import Catalogue, Words, plot_words
 from viz.work.engine import Done, EngineRequest, Work
 
 
@@ -29,33 +29,6 @@ def settings_of(view: View, scene: Scene, values: Values) -> Settings:
         (name, part.read(values.get(view.part_name(name)), scene)) for name, part in view.parts.items() if part.read
     ]
     return Settings(from_form.items_ + tuple(from_parts))
-
-
-def depended(scene: Scene, names: tuple[Depends, ...]) -> tuple:
-    """Return the values on which a measure or a picture depends, in order."""
-    return tuple(_DEPENDS[name](scene) for name in names)
-
-
-_DEPENDS = {
-    "run": lambda scene: scene.trace.key,
-    "plain": lambda scene: (scene.trace.key.model_id, scene.trace.key.ids),
-    "model": lambda scene: scene.model.id,
-    "edits": lambda scene: scene.picked.edits,
-    "head": lambda scene: scene.head,
-    "heads": lambda scene: scene.picked.heads,
-    "layer": lambda scene: scene.head[0],
-    "token": lambda scene: scene.position,
-    "tokens": lambda scene: scene.picked.tokens,
-    "pair": lambda scene: scene.picked.pair,
-    "watched": lambda scene: (scene.picked.target, scene.picked.distractor),
-    "limit": lambda scene: scene.limit,
-    "prompt": lambda scene: scene.prompt,
-    "chat": lambda scene: bool(scene.prompt.turns),
-    "visitor": lambda scene: tuple((run.id, len(run.reports)) for run in scene.playground.workshop.of(scene.visitor)),
-    "trained": lambda scene: tuple(run.id for run in scene.playground.workshop.of(scene.visitor) if run.left_a_model),
-    "built_in": lambda scene: available(),
-    "loaded": lambda scene: tuple(scene.playground.loaded()),
-}
 
 
 # --- measuring ---------------------------------------------------------------------------------------------
@@ -85,8 +58,7 @@ def _state_of(question: MeasureTask) -> tuple:
 
 def _slow_result(scene: Scene, key: tuple) -> background.Result | None:
     """Return a slow measure's result: one that came with the scene, one of a finished job, or a stored one."""
-    result = scene.measured.get(key) or scene.playground.results.peek(key)
-    return result or (stored(key) if scene.model and scene.model.id == MODEL else None)
+    return scene.measured.get(key) or scene.playground.results.peek(key) or stored(key)
 
 
 def _used(question: MeasureTask) -> dict[str, Any]:
@@ -285,11 +257,18 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
     origin = () if part.steady else (scene.model.id, bool(scene.picked.edits))
     owner = "" if part.shared else view.key
     key = (owner, name, *states, depended(scene, part.depends), drawn, origin, scene.language)
+    unmeasured = [each for each, (_, known) in zip(questions, states, strict=True) if not known]
+    missing = [each for each in unmeasured if each in part.of]
+    example = _example(view, name, part, scene) if unmeasured else None
+    if example and missing and all(_has_example(view, each, scene) for each in missing):
+        return example
 
     def make() -> Payload:
         results = {each: answered(question) for each, question in questions.items()}
         words = Words(scene.words, view.key)
-        if any(results[each] is None for each in part.of):
+        if missing:
+            if all(starts_itself(questions[each]) for each in missing):
+                return {"empty": {"text": scene.words["job.soon"], "hint": ""}}
             hint = words.get(f"{name}.empty_hint") or words.get("empty_hint") or ""
             return {"empty": {"text": words[f"{name}.empty"], "hint": hint}}
         values = {each: result.value if result else None for each, result in results.items()}
@@ -298,14 +277,40 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
         paces = _paces(needed)
         seen = Seen(view.key, name, first, values, seconds, paces, settings, words, facts)
         if part.job:
-            auto = results[part.job] is None and starts_itself(questions[part.job])
-            return _button(part, seen, results[part.job], auto)
+            known = results[part.job]
+            if known and not known.threads:
+                return button_of(part, seen, known)
+            auto = starts_itself(questions[part.job])
+            return button_of(part, seen, known, auto, not known and _has_example(view, part.job, scene))
         payload = part.draw(seen) if part.draw else {}
+        if "empty" in payload and example and "empty" not in (shown := example.make()):
+            return shown
         if any(result and result.threads for result in results.values()):
             payload |= {"source": _stored_source(scene, needed)}
         return payload if part.steady else finished(payload, seen, scene, key)
 
     return Picture(key, make, _layers(needed))
+
+
+def _example(view: View, name: str, part: Part, scene: Scene) -> Picture | None:
+    """Build a part's picture in the example scene; None for an input part, a button, or without an example."""
+    other = scene.example
+    if other is None or part.job or (part.read and not part.of):
+        return None
+    picture = _picture(view, name, part, other, settings_of(view, other, {}), facts_of(other))
+    words = scene.words
+    about = " · ".join([other.model.label, words["job.example_source"].format(prompt=PROMPT)])
+
+    def make() -> Payload:
+        return picture.make() | {"source": about, "stored_example": words["job.example"]}
+
+    return Picture(("example", picture.key), make)
+
+
+def _has_example(view: View, measure: str, scene: Scene) -> bool:
+    """Return whether the result of a slow measure is known in the example scene, with the default settings."""
+    other = scene.example
+    return other is not None and measured(view, measure, other, settings_of(view, other, {})) is not None
 
 
 def _stored_source(scene: Scene, needed: list[MeasureTask]) -> str:
@@ -334,27 +339,6 @@ def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
     if "figure" in payload:
         usual["words"] = plot_words(scene.words)
     return usual | payload
-
-
-def _button(part: Part, seen: Seen, result: background.Result | None, auto: bool) -> Payload:
-    """Build the payload of a job's button, or the reason why it is missing; `auto` means that the page starts
-    the job.
-    """
-    hint = part.draw(seen) if part.draw else {"text": seen.here.get("hint") or ""}
-    if "problem" in hint or "empty" in hint:
-        return hint
-    start = hint.get("start") or seen.here["start"]
-    if hint.get("unready"):
-        return background.unready(seen.all_words, start, hint["text"])
-    if hint.get("done"):
-        return background.button(start, seen.all_words, None) | {"state": "done", "text": hint["text"]}
-    shown = background.button(start, seen.all_words, result, hint.get("text", ""))
-    if result and result.threads:
-        taken = seen.all_words["job.stored"].format(threads=result.threads, seconds=number(result.seconds, 2))
-        shown |= {"again": start, "text": joined([taken, hint.get("text", "")])}
-    elif part.again and result:
-        shown |= {"again": seen.all_words["job.again"]}
-    return shown | {"auto": True} if auto else shown
 
 
 def fixed(view: View, words: Catalogue) -> dict[str, Payload]:

@@ -12,6 +12,7 @@ from model.api import LanguageModel
 from model.errors import PlaygroundError
 from model.records import RunKey, Tokens
 from model.tracing.trace import Trace
+from viz.seam.jobs.stored import MODEL, PROMPT
 from viz.seam.selection import Selection
 from viz.words import Catalogue, words
 from viz.work.playground import Playground
@@ -51,6 +52,7 @@ class Scene:
     language: str
     picked: Selection  # contains at least one head
     visitor: str = ""  # owner of the page; not part of the key, so only results that depend on "visitor" may use it
+    is_example: bool = False  # whether it is the scene whose slow results are stored, shown beside another one
     measured: dict[tuple, Any] = field(default_factory=dict, repr=False)  # results that are dropped after one redraw
     _plain: list[Trace] = field(default_factory=list, repr=False)
     _others: dict[tuple[str, Prompt], Trace | PlaygroundError] = field(default_factory=dict, repr=False)
@@ -113,7 +115,25 @@ class Scene:
     @cached_property
     def limit(self) -> int:
         """The maximum context length to measure: the model's own, within the limits of this server."""
-        return min(self.model.config.n_ctx, self.playground.options.max_tokens)
+        n_ctx = self.model.config.n_ctx
+        return n_ctx if self.is_example else min(n_ctx, self.playground.options.max_tokens)
+
+    @cached_property
+    def example(self) -> "Scene | None":
+        """The scene whose slow results are stored: the default model and prompt, in the language of this one.
+
+        None on a server without examples or without that model, and for the example itself.
+        """
+        playground = self.playground
+        if self.is_example or not playground.options.examples:
+            return None
+        try:
+            model, prompt = playground.opened(MODEL), Prompt(PROMPT)
+            trace = playground.trace(model, prompt)
+        except PlaygroundError:
+            return None
+        run, picked = run_id(trace.key, self.language), Selection(heads=(default_head(trace),))
+        return Scene(playground, model, prompt, trace, run, self.words, self.language, picked, is_example=True)
 
 
 def run_id(key: RunKey, language: str) -> str:

@@ -227,7 +227,7 @@ def form(declared: tuple[Setting, ...], words: Words, scene: object) -> dict:
         control = each.control(words, scene)
         when = {name: values for name, values in control.pop("when", {}).items() if name in names}
         controls.append(control | ({"when": when} if when else {}))
-    return {"controls": controls}
+    return {"controls": controls, "help": words.catalogue["form.help"]}
 
 
 # --- the values of input parts ----------------------------------------------------------------------------

@@ -165,5 +165,6 @@ class Tab:
                 control["when"]["view"].append(view.key)
         return {
             "controls": [row, *controls.values()],
+            "help": words["form.help"],
             "shows": {view.key: list(self._shown(view)) for view in self.views},
         }

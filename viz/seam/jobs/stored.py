@@ -23,7 +23,9 @@ from viz.seam.jobs.background import Result
 
 FOLDER = Path(__file__).parents[2] / "stored"
 MODEL = "tinygpt"  # the model that the results are of
+PROMPT = "The cat sat on the mat because it was tired"  # the prompt, with which the page opens, too
 AT = -1.0  # their time of completion: before anything that is computed here
+_CONTAINERS = {"list": list, "tuple": tuple, "frozenset": frozenset}
 OURS = ("model.", "viz.")  # modules whose dataclasses a file may name
 
 
@@ -85,8 +87,8 @@ def encode(value: Any) -> Any:
         return ["array", value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode()]
     if isinstance(value, pd.DataFrame):
         return ["frame", encode(list(value.index.names)), encode(list(value.index)), encode(value.to_dict("list"))]
-    if isinstance(value, list | tuple):
-        return [type(value).__name__, *map(encode, value)] if type(value) in (list, tuple) else _refuse(value)
+    if type(value) in _CONTAINERS.values():
+        return [type(value).__name__, *map(encode, sorted(value) if isinstance(value, frozenset) else value)]
     if isinstance(value, Mapping):
         return ["dict", *([encode(key), encode(each)] for key, each in value.items())]
     if dataclasses.is_dataclass(value) and type(value).__module__.startswith(OURS):
@@ -115,8 +117,8 @@ def decode(value: Any) -> Any:
         levels, rows, columns = map(decode, items)
         index = pd.MultiIndex.from_tuples(rows, names=levels) if len(levels) > 1 else pd.Index(rows, name=levels[0])
         return pd.DataFrame(columns, index=index)
-    if kind in ("list", "tuple"):
-        return (list if kind == "list" else tuple)(map(decode, items))
+    if kind in _CONTAINERS:
+        return _CONTAINERS[kind](map(decode, items))
     if kind == "dict":
         return {decode(key): decode(each) for key, each in items}
     module, name, fields = items

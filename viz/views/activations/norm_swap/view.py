@@ -251,7 +251,7 @@ VIEW = View(
         Measure("changed", measure_changed, settings=_FIELDS, question=question, slow=True),
         Measure("next", measure_next, ("run", "token"), _FIELDS, question=question, uses=("quick", "changed")),
     ),
-    layout=("form", "job", "facts", ("next", "sizes")),
+    layout=("form", "job", ("next", "sizes"), "facts"),
     parts={
         "job": Job("changed", job, depends=("run",), settings=()),
         "facts": Custom("normfacts", facts, **_RUN),

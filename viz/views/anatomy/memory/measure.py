@@ -149,6 +149,11 @@ def measure_expected(scene: Scene, settings: Settings) -> Expected:
     return Expected(T, derived, readable)
 
 
+def cost_of_held(scene: Scene, settings: Settings) -> tuple[float, float]:
+    """Estimate the number of runs and of processed tokens: four runs, and two backward passes of twice the work."""
+    return 8, 8 * min(len(scene.tokens), measured_memory.MOST_TOKENS)
+
+
 def measure_held(scene: Scene, settings: Settings, progress: Progress) -> MemoryUse:
     """Measure the memory of the loaded model while it processes the first tokens of the prompt, without edits."""
     return measured_memory.measure(scene.model.model, scene.tokens.ids.tolist(), progress)

@@ -23,6 +23,7 @@ from viz.views.anatomy.memory.measure import (
     NUMBER,
     TOKENS,
     Memory,
+    cost_of_held,
     measure,
     measure_expected,
     measure_held,
@@ -276,7 +277,7 @@ VIEW = View(
     measures=(
         Measure("main", measure, ("model",), (FORM, *(each.name for each in _SETTINGS)), locks=False),
         Measure("expected", measure_expected, ("plain",), locks=False),
-        Measure("held", measure_held, ("plain",), slow=True),
+        Measure("held", measure_held, ("plain",), slow=True, cost=cost_of_held),
     ),
     layout=(FORM, "form", ("figure", ("table", "fits")), ("formats", "facts"), "job", "held"),
     parts={

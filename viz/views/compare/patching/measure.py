@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from model.attention.effects import PATCH_SITES, Target, metric, patch, patch_heads
+from model.attention.effects import PATCH_SITES, Target, metric, patch, patch_heads, replacement_cost
 from model.errors import InputError
 from model.progress import Progress
 from model.records import Tokens
@@ -157,6 +157,12 @@ def measure_patch(scene: Scene, settings: Settings, results: Mapping[str, Any], 
     return patch(clean, corrupted, target.target, settings.site, progress)
 
 
+def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
+    """Estimate the number of runs and of processed tokens of patching at every place."""
+    config, T = scene.model.config, len(scene.tokens)
+    return replacement_cost(config.n_layer, T if settings.by == "position" else config.n_head, T)
+
+
 def _runs(scene: Scene, settings: Settings) -> tuple[Trace, Trace]:
     """Return run A and run B."""
     request = settings.run_b
@@ -188,6 +194,7 @@ MEASURES = (
         depends=("run", "watched"),
         settings=("run_b", "by", "site", "where", "into"),
         slow=True,
+        cost=cost,
         uses=("other", "target"),
         beside=run_b.beside,
         question=question_of,

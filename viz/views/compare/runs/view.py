@@ -159,9 +159,9 @@ VIEW = View(
     measures=MEASURES,
     layout=(
         "run_b",
-        "alignment",
         "form",
         ("a", "b"),
+        "alignment",
         ("difference", ("metric", "heads")),
         "next",
     ),

@@ -194,7 +194,7 @@ VIEW = View(
     settings=(SEED, WAY),
     form_depends=("model",),
     measures=(Measure("main", measure, depends=("run",), settings=("seed",)),),
-    layout=("form", "orders", "table", ("weights", "distance")),
+    layout=("form", ("weights", "distance"), "table", "orders"),
     parts={
         "orders": Custom("normfacts", orders, depends=("edits",), settings=()),
         "table": Table(table, settings=()),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from model.attention.effects import ABLATIONS, TARGETS, Target, metric, sweep
+from model.attention.effects import ABLATIONS, TARGETS, Target, metric, replacement_cost, sweep
 from model.errors import InputError
 from model.progress import Progress
 from viz.charts.distribution import likeliest
@@ -88,8 +88,14 @@ def measure_sweep(scene: Scene, question: Settings, results: Mapping[str, Any], 
     return Swept(metric(scene.trace, target), sweep(scene.trace, question.how, target, progress))
 
 
+def cost(scene: Scene, question: Settings) -> tuple[float, float]:
+    """Estimate the number of runs and of processed tokens of the sweep."""
+    config = scene.model.config
+    return replacement_cost(config.n_layer, config.n_head, len(scene.tokens))
+
+
 MEASURES = (
     Measure("target", measure_target, ("plain",), _NAMES, question=question_of),
-    Measure("sweep", measure_sweep, ("run",), _NAMES, slow=True, question=sweep_question, uses=("target",)),
+    Measure("sweep", measure_sweep, ("run",), _NAMES, slow=True, question=sweep_question, uses=("target",), cost=cost),
     OFFERED,
 )

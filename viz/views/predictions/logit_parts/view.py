@@ -262,7 +262,7 @@ VIEW = View(
         Measure("gradients", measure_gradients, depends=(), uses=("target",), slow=True),
         OFFERED,
     ),
-    layout=("targets", "check", "map", "layers", ("sources", "tokens"), "job", "gradients"),
+    layout=("targets", "map", "check", "layers", ("sources", "tokens"), "job", "gradients"),
     parts={
         "targets": fields(usual=_usual, of=("target",)),
         "check": Custom("normfacts", check, of=("target", "main"), settings=()),

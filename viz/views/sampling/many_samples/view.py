@@ -345,7 +345,7 @@ VIEW = View(
             pace=pace,
         ),
     ),
-    layout=("strategies", ("form", "job"), "table", ("plot", "entropy"), "texts"),
+    layout=("strategies", "form", "job", "table", ("plot", "entropy"), "texts"),
     parts={
         "strategies": cards.PART,
         "job": Job("main", hint, settings=OF_CARDS),
