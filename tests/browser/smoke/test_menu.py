@@ -127,3 +127,32 @@ def test_the_functions_for_programs_are_listed_at_the_foot_of_the_page(open_page
     expect(box.locator("pre")).to_contain_text(f'Client("{app_url}")')  # the address that the browser used
     page.keyboard.press("Escape")
     expect(box).to_be_hidden()
+
+
+def test_an_open_lesson_leaves_the_name_the_search_and_the_menu_in_one_line(open_page):
+    page = open_page("?lesson=tokens", viewport={"width": 1280, "height": 800})
+    page.locator(".pg-learn-title").wait_for(timeout=SOON)
+    places = [page.locator(each) for each in ("#pg-nav .pg-title", "#prompt", ".pg-search-open kbd", ".pg-more")]
+    for place in places:
+        expect(place).to_be_visible()
+        assert place.bounding_box()["y"] < 40
+    places[-1].click()
+    share = page.locator(".pg-header-items .pg-share")
+    share.click()
+    expect(page.locator("#pg-share-box")).to_be_visible()
+    link = page.locator(".pg-share-link input").input_value()
+    assert link.startswith(page.evaluate("location.origin"))  # the host that the browser used
+
+
+def test_the_formula_of_by_hand_covers_no_step(open_page):
+    page = open_page(
+        "#tab=by_hand", ready="#pg-hand_attention_steps .pg-hand-made b", viewport={"width": 1280, "height": 800}
+    )
+    assert page.locator("#pg-hand_attention_desk .pg-hand-grid").first.bounding_box()["y"] < 400
+    cards, formula = page.locator(".pg-hand-steps:visible > li"), page.locator(".pg-hand-made:visible")
+    for scroll in (0, 250):
+        page.evaluate(f"scrollTo(0, {scroll})")
+        made = formula.bounding_box()
+        for card in cards.all():
+            assert card.bounding_box()["x"] + card.bounding_box()["width"] <= made["x"]
+    assert made["y"] >= 56 and made["y"] + made["height"] <= 800
