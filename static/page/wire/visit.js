@@ -36,7 +36,7 @@ window.addEventListener("pagehide", () => {
   try {
     if (isKept()) sessionStorage.setItem(KEY, visit);
   } catch {
-    /* storage is unavailable: the reload starts anew */
+    /* storage is unavailable: the next page cannot find the runs */
   }
 });
 // The page does not ask if it reloads itself. Gradio closes its connection on this event, which must not happen if the

@@ -146,7 +146,7 @@ def test_an_open_lesson_leaves_the_name_the_search_and_the_menu_in_one_line(open
 
 def test_the_formula_of_by_hand_covers_no_step(open_page):
     page = open_page(
-        "#tab=by_hand", ready="#pg-hand_attention_steps .pg-hand-made b", viewport={"width": 1280, "height": 800}
+        "#tab=by_hand", ready="#pg-hand_attention_steps .pg-hand-made", viewport={"width": 1280, "height": 800}
     )
     assert page.locator("#pg-hand_attention_desk .pg-hand-grid").first.bounding_box()["y"] < 400
     cards, formula = page.locator(".pg-hand-steps:visible > li"), page.locator(".pg-hand-made:visible")
