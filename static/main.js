@@ -71,6 +71,8 @@ import "./guide/glossary.js";
 import "./guide/tour.js";
 import "./guide/learn_item.js";
 import "./page/address/share.js";
+import "./page/menu/menu.js";
+import "./page/menu/programs.js";
 import "./page/server/log_out.js";
 import "./export/report.js";
 import { opened, state } from "./page/address/address.js";

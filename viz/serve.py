@@ -38,6 +38,7 @@ from viz.page.wire.routes import routes as wire_routes
 from viz.server import here, search
 from viz.server.assets import MAIN, ROUTE, STYLE, Assets, HeadMiddleware, answer, read, tags
 from viz.server.calls import Functions
+from viz.server.first_frame import first_frame
 from viz.server.guard import login
 from viz.server.guard.door import Door
 from viz.server.guard.health import Health
@@ -208,7 +209,7 @@ def app_of(
                 Guard, options=options, functions=Functions.of(page.get_config_file(), endpoints.needed()), door=door
             ),
             Middleware(Listeners, presence=playground.presence),
-            Middleware(HeadMiddleware, tags=head(assets, options.workshop), options=options),
+            Middleware(HeadMiddleware, tags=head(assets, options.workshop), first=first_frame, options=options),
         ],
     )
     page.max_threads = MOST_CALLS  # maximum number of concurrent calls in Gradio's queue
@@ -221,7 +222,7 @@ def app_of(
         theme=gr.themes.Default(
             font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
         ),
-        footer_links=[],
+        footer_links=["gradio"],
         max_file_size="64kb",
         mcp_server=options.mcp,
         ssr_mode=False,
@@ -327,8 +328,8 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
         gc.freeze()  # startup objects are permanent, so the garbage collector need not scan them
         gc.enable()
         print(f"Attention playground: {served.url}", flush=True)
-        if served.network_url:
-            print(f"For other computers on this network: {served.network_url}", flush=True)
+        if served.network_urls:
+            print(f"For other computers on this network: {' '.join(served.network_urls)}", flush=True)
         threading.Thread(target=warm, args=(playground, static), daemon=True).start()
         if open_browser:
             webbrowser.open(served.url)

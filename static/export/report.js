@@ -18,6 +18,7 @@ const ASKING = new Set([
   "header",
   "notice",
   "guide",
+  "programs",
   "tokens",
   "selection",
   "edited",

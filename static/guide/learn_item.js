@@ -1,7 +1,7 @@
-// Access to the lessons: a button in the page's header, a link (?lesson=key, with &workshop for the lessons alone), and
+// Access to the lessons: the first item of the group Learn, a link (?lesson=key, with &workshop for the lessons alone), and
 // a server that shows nothing else. The lessons' scripts are loaded when the first one is opened.
 import { el } from "../page/dom.js";
-import { headerItem } from "../page/header_items.js";
+import { groupItem } from "../page/header_items.js";
 import { onDrawn } from "../page/mount.js";
 import { pageState } from "../page/state.js";
 
@@ -42,8 +42,8 @@ onDrawn((root) => {
 });
 
 let first = true;
-headerItem(5, (words) => {
-  const open = el("button", "pg-button pg-quiet pg-learn-open", words.learn, {
+groupItem("learn", (words) => {
+  const open = el("button", "pg-tab pg-learn-open", words.learn, {
     type: "button",
     title: words.learn_help,
   });

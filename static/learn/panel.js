@@ -69,7 +69,8 @@ export function close() {
   panel = body = live = null;
   delete document.documentElement.dataset.pgLearn;
   widths();
-  const back = from?.offsetParent && from !== document.body ? from : document.querySelector(".pg-learn-open");
+  const places = [from, ...document.querySelectorAll(".pg-learn-open, .pg-group[data-group=learn]")];
+  const back = places.find((each) => each?.offsetParent && each !== document.body);
   back?.focus({ preventScroll: true });
 }
 

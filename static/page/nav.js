@@ -7,7 +7,7 @@ import { iconButton } from "../parts/icons.js";
 import { addressIn } from "./address/address.js";
 import { arrived, currentTab, go, onTab } from "./address/places.js";
 import { el } from "./dom.js";
-import { headerItems } from "./header_items.js";
+import { groupItems, headerItems } from "./header_items.js";
 import { define } from "./mount.js";
 import { modelsButton } from "./prompt/models.js";
 import { searchButton } from "./search/search.js";
@@ -42,8 +42,8 @@ define("nav", (root, props, ask) => {
     visited.set(open.key, tab);
     for (const button of row.children) {
       const { group, tab: of } = button.dataset;
-      if (of && group !== of) button.hidden = group !== open.key;
-      else button.setAttribute("aria-expanded", group === open.key);
+      if (button.matches(".pg-group")) button.setAttribute("aria-expanded", group === open.key);
+      else button.hidden = group !== open.key;
       if (!of) continue;
       if (of === tab) button.setAttribute("aria-current", "page");
       else button.removeAttribute("aria-current");
@@ -70,8 +70,11 @@ define("nav", (root, props, ask) => {
     }
     name.title = tabs.map((tab) => `${tab.label}: ${tab.question}`).join("\n");
     name.onclick = () => go(visited.get(key) ?? tabs[0].key);
+    const items = groupItems(key, pageState.words);
+    for (const item of items) item.dataset.group = key;
     return [
       name,
+      ...items,
       ...tabs.map((tab) => {
         const button = el("button", "pg-tab", tab.label, {
           type: "button",
@@ -94,6 +97,7 @@ define("nav", (root, props, ask) => {
     search.replaceChildren(searchButton(payload));
     models.replaceChildren(modelsButton(payload.models));
     items.replaceChildren(...headerItems(payload.words), ...payload.languages.map(link));
+    requestAnimationFrame(() => document.getElementById("pg-first")?.remove());
     if (currentTab()) paint(currentTab());
     else arrived(groups[0].tabs[0].key);
   };

@@ -20,6 +20,7 @@ const PATHS = {
   dots: "M3 8h.1M8 8h.1M13 8h.1",
   gap: "M8 3v.1M8 8v.1M8 13v.1",
   info: "M8 1.7a6.3 6.3 0 1 0 .1 0M8 7.4v3.8M8 4.7v.1",
+  theme: "M8 1.7a6.3 6.3 0 1 0 .1 0M8 1.7v12.6M10.2 3v10M12.3 4.6v6.8",
   square: "M4.5 4.5h7v7h-7z",
   open: "M4 5.5h8L8 11z",
   shut: "M4 10.5h8L8 5z",

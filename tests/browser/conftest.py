@@ -121,7 +121,10 @@ class Shelf:
         if "locale" in options or len(self.free) == 2:
             page.close()
             return
-        page.evaluate("try { sessionStorage.clear(); } catch {}")
+        page.evaluate("""() => {
+          localStorage.removeItem("playground-theme");
+          addEventListener("pagehide", () => sessionStorage.clear());
+        }""")
         page.goto("about:blank")
         page.mouse.move(0, 0)
         self.free.append(page)

@@ -31,8 +31,8 @@ def build(playground: Playground) -> gr.Blocks:
     with gr.Blocks(title=catalogue["page.title"], analytics_enabled=False) as page:
         wire = _wire({"shown": shown, "model": model_id})
         with gr.Column(elem_id="pg-frame"):
+            picker, prompt = _picker(playground, catalogue), _prompt(catalogue)  # first in the order of the Tab key
             part("nav", first["nav"], value={"tab": TABS[0].key})  # the open tab
-            picker, prompt = _picker(playground, catalogue), _prompt(catalogue)
             part("chat", first.get("chat"), value={})
             part("examples", first.get("examples"))
             part("header", first["header"])
@@ -51,6 +51,7 @@ def build(playground: Playground) -> gr.Blocks:
                     _screen(tab, {name: first[name] for name in tab.parts if name in first})
                     _streams(tab)
                 label.select(js=f"() => playground.opened({tab.key!r})", **_SCRIPT)
+        part("programs", first["programs"])
         prompt.change(js="() => playground.ask()", **_SCRIPT)
         picker.input(js="(id) => playground.choose(id)", inputs=[picker], **_SCRIPT)
         wire.put(js="() => playground.put()", outputs=[picker, prompt], **_SCRIPT)

@@ -150,6 +150,7 @@ HEAD = (
     "shortfall",
     "selection",
     "edited",
+    "programs",
 )
 PARTS = (*HEAD, *(name for tab in TABS for name in tab.parts))
 HELD = ("chat", *(name for tab in TABS for name in (*tab.asks, *tab.keeps)))  # the parts whose values a link holds
@@ -177,6 +178,7 @@ def payloads(
             "edited": edited_payload(catalogue, None),
         }
         parts["guide"] = guide.payload(catalogue)
+        parts["programs"] = section(catalogue, "programs")
         parts["nav"] = frame.payload(playground, catalogue, request.language)
         start = address.name_of(playground, playground.options.model)
         usual = {"model": start, "prompt": FIRST, "tab": TABS[0].key}  # the state of an untouched page

@@ -27,6 +27,7 @@ ACTIONS = {
     "glossary": "header.glossary",
     "report": "header.report",
     "share": "header.share",
+    "keys": "header.keys",
     "log_out": "header.log_out",
     "language": "page.language",
     "examples": "examples.label",

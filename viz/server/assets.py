@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from viz.server.headers import hashed, page_policy
 from viz.server.middleware import path_of
+from viz.words import pick_language
 from viz.work.playground import Options
 
 ROUTE = "/playground/static/{digest}/{name:path}"
@@ -94,7 +95,8 @@ def stylesheet(folder: Path) -> bytes:
 NO_SCRIPT = (
     "<noscript><style>body::before{content:"
     '"This page needs JavaScript. Enable it for this site, then reload. 本页面需要 JavaScript，请启用后重新加载。";'
-    "display:block;max-width:36rem;margin:20vh auto;padding:0 1rem;font:18px/1.6 sans-serif}</style></noscript>"
+    "display:block;max-width:36rem;margin:20vh auto;padding:0 1rem;font:18px/1.6 sans-serif}"
+    "#pg-first{display:none}</style></noscript>"
 )
 
 
@@ -139,8 +141,8 @@ _LONG = ("/config", "/gradio_api/info")
 
 @dataclass(eq=False)
 class HeadMiddleware:
-    """Middleware that inserts the project's tags into the page's head; Gradio would add its own `head` only after its
-    scripts have started.
+    """Middleware that inserts the first frame and the project's tags into the page; Gradio would add its own `head`
+    only after its scripts have started.
 
     The styles therefore apply before anything is visible, and the project's scripts run before Gradio's. The page and
     Gradio's configuration, half a megabyte, are compressed. The content security policy lists the hashes of inline
@@ -149,12 +151,14 @@ class HeadMiddleware:
 
     app: ASGIApp
     tags: str
+    first: Callable[[str], str] = lambda language: ""  # the first frame in a language
     options: Options = field(default_factory=Options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET" or path_of(scope) not in ("", "/", *_LONG):
             await self.app(scope, receive, send)
             return
+        language = pick_language(Request(scope).query_params.get("lang"), Headers(scope=scope).get("accept-language"))
         packs, begun, body = "gzip" in Headers(scope=scope).get("accept-encoding", ""), [], bytearray()
 
         async def send_page(message: Message) -> None:
@@ -169,7 +173,7 @@ class HeadMiddleware:
             kind = headers.get("content-type", "").partition(";")[0]
             if kind in ("text/html", "application/json") and "content-encoding" not in headers:
                 if kind == "text/html":
-                    page = with_tags(page, self.tags)
+                    page = with_tags(page, self.first(language) + self.tags)
                     headers["content-security-policy"] = await asyncio.to_thread(policy_of, page, self.options)
                 headers.add_vary_header("Accept-Encoding")
                 if packs:

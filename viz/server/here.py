@@ -3,7 +3,6 @@ anymore.
 """
 
 import asyncio
-from collections.abc import Iterable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -15,7 +14,7 @@ from viz.work.presence import Presence
 
 BEAT_SECONDS = 15.0  # interval of heartbeats on a presence connection
 MOST_PAGES = 256  # maximum number of pages per connection, as in static/page/server/line.js
-GRACE = 3.0  # seconds to wait for a page to reconnect after its connection was cut
+GRACE = 60.0  # seconds for which the work of a page is kept after its connection was cut, for it to reconnect
 
 
 class Here:
@@ -26,7 +25,7 @@ class Here:
 
     def __init__(self, presence: Presence) -> None:
         self.presence = presence
-        self._ends: set[asyncio.Task] = set()  # keeps references, because an unreferenced task may be garbage collected
+        self._ends: dict[str, asyncio.Task] = {}  # visit -> the task that ends its work; a page that returns cancels it
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         visits = set(scope["path_params"]["visits"].split(","))
@@ -36,6 +35,8 @@ class Here:
         gone = asyncio.create_task(_gone(receive))
         for visit in visits:
             self.presence.arrive(visit)
+            if task := self._ends.pop(visit, None):
+                task.cancel()
         try:
             headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -44,18 +45,15 @@ class Here:
                 await asyncio.wait((gone,), timeout=BEAT_SECONDS)
         finally:
             gone.cancel()
-            closed = [visit for visit in visits if self.presence.depart(visit) and self.presence.is_known(visit)]
-            if closed:
-                task = asyncio.create_task(self._end(closed))
-                self._ends.add(task)
-                task.add_done_callback(self._ends.discard)
+            for visit in visits:
+                if self.presence.depart(visit) and self.presence.is_known(visit):
+                    self._ends[visit] = asyncio.create_task(self._end(visit))
 
-    async def _end(self, visits: Iterable[str]) -> None:
-        """End the work of pages that did not reconnect."""
+    async def _end(self, visit: str) -> None:
+        """End the work of a page that did not reconnect."""
         await asyncio.sleep(GRACE)
-        for visit in visits:
-            if not self.presence.is_open(visit):
-                await run_in_threadpool(self.presence.leaving, visit)
+        del self._ends[visit]
+        await run_in_threadpool(self.presence.leaving, visit)
 
 
 async def _gone(receive: Receive) -> None:

@@ -13,18 +13,11 @@ from starlette.types import ASGIApp
 from model.errors import InputError
 from viz.server.protocol import BACKLOG, Crowd, bounded
 from viz.server.quiet import quieten
+from viz.work.addresses import urls
 
 FIRST, PORTS = 7860, 100  # first port to try, and number of ports to try
 CUT_SECONDS = 0.5  # seconds to wait for answers in progress when the server stops
 STOP_SECONDS = 2  # seconds to wait after that for everything else
-
-
-def network_address() -> str:
-    """Return this computer's IPv4 address on its network; "" without one. Connecting a UDP socket sends nothing."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as place, contextlib.suppress(OSError):
-        place.connect(("192.0.2.1", 9))
-        return str(place.getsockname()[0])
-    return ""
 
 
 class Stopping(uvicorn.Server):
@@ -47,11 +40,8 @@ class RunningServer:
     def __init__(self, app: ASGIApp, place: socket.socket, host: str, crowd: Crowd) -> None:
         self.app = app
         self.port: int = place.getsockname()[1]
-        host = host.strip("[]")
-        name = "localhost" if host == "0.0.0.0" else f"[{host}]" if ":" in host else host
-        self.url = f"http://{name}:{self.port}/"
-        address = network_address() if host in ("0.0.0.0", "::") else ""
-        self.network_url = f"http://{address}:{self.port}/" if address else ""  # for other computers; "" if unknown
+        # the address for this computer, and those for others, if it listens at all addresses
+        self.url, self.network_urls = urls(host, self.port)
         config = uvicorn.Config(
             app,
             http=bounded(crowd),

@@ -1,6 +1,6 @@
 // Destinations of the search: the page's own controls, a setting in its view, a strategy of Side by side.
 import { go } from "../address/places.js";
-import { isDark } from "../theme.js";
+import { chooseTheme, isDark } from "../theme.js";
 
 const PATIENCE = 10_000, // milliseconds to wait for a view to draw its settings
   LOOK = 50,
@@ -15,11 +15,12 @@ const press = (selector) => () => {
 };
 // Each function returns its control, or nothing if the page lacks it. The keys match those in viz/page/search.py.
 const CONTROLS = {
-  learn: press(".pg-header-items .pg-learn-open"),
+  learn: press(".pg-learn-open"),
   tour: press(".pg-header-items .pg-tour-open"),
   glossary: press(".pg-header-items .pg-glossary-open"),
   report: press(".pg-header-items .pg-report-open"),
   share: press(".pg-header-items .pg-share"),
+  keys: press(".pg-keys-open"),
   log_out: press(".pg-header-items .pg-log-out button"),
   language: press(".pg-header-items .pg-language"),
   examples: press("#pg-examples [aria-haspopup=dialog]"),
@@ -33,7 +34,7 @@ export const ACTIONS = Object.keys(CONTROLS);
 export function actions(words) {
   return ACTIONS.flatMap((key) => {
     const control = CONTROLS[key]();
-    if (!control || control.closest("[hidden]")) return [];
+    if (!control || control.closest("[hidden]:not(.pg-tab)")) return [];
     const own = control === document.body ? "" : control.textContent.trim() || control.getAttribute("aria-label");
     return {
       target: `action.${key}`,
@@ -47,7 +48,7 @@ export function actions(words) {
 // Perform an action.
 export function act(key) {
   const control = CONTROLS[key]();
-  if (control === document.body) control.classList.toggle("dark", !isDark());
+  if (control === document.body) chooseTheme(isDark() ? "light" : "dark");
   else {
     control?.scrollIntoView({ block: "nearest" });
     control?.click();

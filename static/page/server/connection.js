@@ -26,6 +26,9 @@ function say(next) {
     el("div", "pg-connection", "", { role: "status", "aria-live": "polite" }),
   );
   box.dataset.kind = kind;
+  const { documentElement: whole } = document;
+  whole.toggleAttribute("data-pg-lost", kind === "lost");
+  whole.style.setProperty("--pg-unopened", JSON.stringify(words.unopened)); // shown by a tab that was never opened
   const texts = [words[kind] ?? "", words[`${kind}_hint`] ?? ""].filter(Boolean);
   const items = texts.map((text, i) => el(i ? "span" : "strong", "", text));
   if (kind === "lost") {

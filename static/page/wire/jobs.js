@@ -4,14 +4,19 @@ import { reachable } from "../server/connection.js";
 import { post } from "./post.js";
 import { page } from "./question.js";
 import { ask } from "./view.js";
+import { keepPage } from "./visit.js";
 
+const LONG = 10_000; // milliseconds after which leaving the page would lose the work of a job
 const running = new Map(); // part -> the AbortController of its request
+const since = new WeakMap(); // AbortController -> time at which its job started
+keepPage(() => [...running.values()].some((each) => performance.now() - since.get(each) > LONG));
 
 async function start(part) {
   running.get(part)?.abort();
   const controller = new AbortController(),
     show = (payload) => payload && running.get(part) === controller && mounted.get(part)?.show(payload);
   running.set(part, controller);
+  since.set(controller, performance.now());
   const { signal } = controller;
   let stopped = null;
   try {

@@ -2,10 +2,10 @@
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { isDark, onTheme } from "../../page/theme.js";
+import { keepPage, returned } from "../../page/wire/visit.js";
 import { feed } from "../../parts/feed.js";
 import { clock, offers, problemLine, runButtons } from "../../parts/run.js";
 import { tableOf } from "../../parts/table.js";
-import { keepPage } from "../training/runs.js";
 import { chart, HUES, line, smooth, thin } from "../training/training_charts.js";
 import { glance } from "./glance.js";
 import { paintLosses } from "./losses.js";
@@ -17,7 +17,7 @@ let told = () => {},
   current = null,
   stored = null; // the stored run, shown until a run is started
 
-keepPage(() => [...runs.values()].some(({ reports }) => reports.length));
+keepPage(() => [...runs.values()].some(({ over, reports }) => !over || reports.length));
 const shownRun = () => runs.get(current) ?? stored;
 
 // Store the pieces in order; if any were missed, request them.
@@ -40,6 +40,7 @@ function take(piece) {
 }
 
 const send = feed("fine_tune_tuning", take);
+if (returned) send("return");
 
 function curves(words) {
   const loss = chart(words, words.loss_title, words.loss_about, "fine-tuning-loss");

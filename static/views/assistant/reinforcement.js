@@ -7,6 +7,7 @@
 import { el, fill } from "../../page/dom.js";
 import { define, mountPart } from "../../page/mount.js";
 import { noteRun } from "../../page/state.js";
+import { keepPage, returned } from "../../page/wire/visit.js";
 import { feed } from "../../parts/feed.js";
 import { offers, problemLine, runButtons } from "../../parts/run.js";
 import { glance } from "./glance.js";
@@ -27,6 +28,8 @@ lab.send = feed("reinforcement_practice", (piece) => {
   if (run) noteRun("reinforcement_form", run);
   lab.told();
 });
+if (returned) lab.send("return");
+keepPage(() => Boolean(lab.run && (!lab.run.over || lab.run.reports)));
 
 define("reinforcement", (root) => {
   let words = null,

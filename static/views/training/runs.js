@@ -1,5 +1,6 @@
 // The training runs of this page: their data so far, and the selection of displayed runs.
-import { noteRun, pageState } from "../../page/state.js";
+import { noteRun } from "../../page/state.js";
+import { keepPage, returned } from "../../page/wire/visit.js";
 import { feed } from "../../parts/feed.js";
 
 export const runs = new Map(); // id -> run, with all data received from the server
@@ -13,21 +14,7 @@ export const choose = (change) => {
   tell("choice");
 };
 
-// Register a function that returns whether leaving the page would lose data.
-const reasons = [() => [...runs.values()].some(({ reports, note }) => reports.length && !note)];
-export const keepPage = (reason) => reasons.push(reason);
-
-// Training results exist only on this page, so leaving asks for confirmation, unless the page reloads itself. Gradio
-// closes its connection on this event, which must not happen if the user stays.
-window.addEventListener(
-  "beforeunload",
-  (event) => {
-    if (pageState.leaving || !reasons.some((reason) => reason())) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
-  },
-  { capture: true },
-);
+keepPage(() => [...runs.values()].some(({ over, reports, note }) => !note && (!over || reports.length)));
 
 export function decode(base64, type) {
   return new type(Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer);
@@ -60,3 +47,4 @@ export function take(piece) {
 }
 
 lab.send = feed("training_run", take);
+if (returned) lab.send("return");

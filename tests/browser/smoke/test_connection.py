@@ -14,7 +14,7 @@ import pytest
 
 from tests.browser.conftest import FIRST, blank_page
 from tests.support.elsewhere import ROOT
-from tests.support.visitor import SOON, expect
+from tests.support.visitor import SOON, expect, open_tab
 
 pytestmark = pytest.mark.browser
 
@@ -124,6 +124,11 @@ def test_a_killed_server_is_told_once_and_the_page_comes_back_with_it(server, pr
     process.send_signal(signal.SIGKILL)
     expect(notice).to_contain_text("The server cannot be reached.", timeout=SOON)
     expect(notice).to_be_in_viewport()
+    open_tab(page, "Anatomy")  # never opened: it says why it is empty
+    said = "getComputedStyle(document.querySelector('.tabitem:not([data-begun])'), '::before').content"
+    page.wait_for_function(f"() => {said}.includes('as soon as the server can be reached')", timeout=SOON)
+    assert page.locator(".tabitem:not([data-begun])").first.bounding_box()["height"] < 120
+    open_tab(page, "Start")
     prompt.fill("The dog sat on the mat")
     page.get_by_role("button", name="Try now").click()
     expect(chips).to_have_count(3)  # what was shown stays

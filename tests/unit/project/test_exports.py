@@ -2,7 +2,10 @@
 
 import re
 
+import pytest
+
 from tests.support.scripts import STATIC
+from viz.words import LANGUAGES, words
 
 SCRIPTS = {
     path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8")
@@ -34,3 +37,9 @@ def test_what_tells_its_source_has_the_menu():
     without = {name for name in telling if not re.search(r"\b(?:exporting|mountPlot|titled)\(", SCRIPTS[name])}
     assert len(telling) > 15 and without == set()
     assert "exporting(" in SCRIPTS["parts/titled.js"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_menu_says_what_reads_a_format_that_the_project_cannot(language):
+    requirements = (STATIC.parent / "requirements.txt").read_text(encoding="utf-8")
+    assert "pyarrow" in requirements or "pyarrow" in words(language)["exports.parquet"]

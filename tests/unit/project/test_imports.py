@@ -74,6 +74,7 @@ PACKAGES = {
     "viz.views": VIEWS,
     "viz.api": WEB,
     "viz.cluster": VIEWS,
+    "viz.work.addresses": {"psutil"},
     "viz.cluster.join": VIEWS | {"ray", "psutil"},
     "viz.cluster.cluster": VIEWS | {"ray"},
     "viz.cluster.care": VIEWS | {"ray"},

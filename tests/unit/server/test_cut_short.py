@@ -18,8 +18,9 @@ from tests.support.models.small_models import save_tiny
 from tests.support.training.rehearsal import LONG, exit_code, in_threads, quick, until
 from viz.seam.jobs.live_runs import failure
 from viz.work.playground import Options, Playground
-from viz.work.processes import training_process
+from viz.work.processes import saving as saving_module
 from viz.work.processes.archive import archive
+from viz.work.processes.saving import Saving
 from viz.work.processes.training_process import CUT_SHORT
 
 EXAMPLES = tuple(Example("Say it.", word, word) for word in ("ho", "ha", "hi", "oh"))
@@ -98,8 +99,8 @@ def test_a_page_that_is_closed_ends_its_run_and_leaves_nothing(playground, base,
 def test_weights_that_are_no_numbers_are_not_kept(tmp_path):
     spoilt = torch.nn.Linear(2, 2)
     torch.nn.init.constant_(spoilt.bias, float("nan"))
-    assert not training_process.Saving(tmp_path, lambda: spoilt).after(3)
-    assert not training_process.Saving(tmp_path, lambda: None).after(3)
+    assert not Saving(tmp_path, lambda: spoilt).after(3)
+    assert not Saving(tmp_path, lambda: None).after(3)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -107,10 +108,10 @@ def test_a_run_is_saved_now_and_then_and_not_before_its_first_step(tmp_path, bas
     from model.api import load_resolved
 
     clock = [100.0]
-    monkeypatch.setattr(training_process, "time", type("Clock", (), {"monotonic": staticmethod(lambda: clock[0])}))
-    saving = training_process.Saving(tmp_path, lambda: load_resolved(base).model)
+    monkeypatch.setattr(saving_module, "time", type("Clock", (), {"monotonic": staticmethod(lambda: clock[0])}))
+    saving = Saving(tmp_path, lambda: load_resolved(base).model)
     assert [saving.after(step) for step in (0, 1, 2)] == [False, True, False]
-    clock[0] += training_process.SAVE_EVERY
+    clock[0] += saving_module.SAVE_EVERY
     assert saving.after(3)
 
 

@@ -13,6 +13,7 @@ from tests.support.wire import listening
 from viz.server import serving
 from viz.server.protocol import Crowd
 from viz.server.serving import RunningServer, taken
+from viz.work import addresses
 from viz.work.playground import Options
 
 
@@ -37,16 +38,11 @@ def test_an_address_that_is_taken_or_none_of_this_machine_is_told():
             taken(host, 0)
 
 
-def test_a_network_address_is_one_of_this_computer_or_none():
-    address = serving.network_address()
-    assert not address or socket.inet_aton(address)
-
-
 @pytest.mark.parametrize(
     ("host", "url"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "localhost"), ("::1", "[::1]"), ("[::1]", "[::1]")]
 )
 def test_the_addresses_that_are_printed_can_be_opened(host, url, monkeypatch):
-    monkeypatch.setattr(serving, "network_address", lambda: "192.0.2.7")
+    monkeypatch.setattr(addresses, "network_addresses", lambda **_: ("192.0.2.7", "198.51.100.2"))
 
     async def app(scope, receive, send):
         if scope["type"] == "lifespan":
@@ -58,7 +54,8 @@ def test_the_addresses_that_are_printed_can_be_opened(host, url, monkeypatch):
     running = RunningServer(app, place, host, Crowd(total=8))
     try:
         assert running.url == f"http://{url}:{running.port}/"
-        assert running.network_url == (f"http://192.0.2.7:{running.port}/" if host == "0.0.0.0" else "")
+        others = (f"http://192.0.2.7:{running.port}/", f"http://198.51.100.2:{running.port}/")
+        assert running.network_urls == (others if host == "0.0.0.0" else ())
         socket.create_connection((url.strip("[]"), running.port), 5).close()
     finally:
         running.close()

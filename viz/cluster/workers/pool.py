@@ -21,6 +21,7 @@ from pathlib import Path
 
 from model.errors import InputError
 from viz.cluster.workers.haproxy import HEALTH, Front, config, name_of
+from viz.work.addresses import urls
 
 log = logging.getLogger("playground")
 
@@ -217,7 +218,10 @@ def serve(options: argparse.Namespace, arguments: Sequence[str], program: Path) 
     signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=roll, daemon=True).start())
     try:
         pool.start()
-        print(f"Attention playground: http://{options.host}:{port}/, {options.workers} processes", flush=True)
+        own, others = urls(options.host, port)
+        print(f"Attention playground: {own}, {options.workers} processes", flush=True)
+        if others:
+            print(f"For other computers on this network: {' '.join(others)}", flush=True)
         pool.watch()
     except KeyboardInterrupt:
         pass

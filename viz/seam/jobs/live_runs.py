@@ -19,9 +19,20 @@ Piece = Callable[[LiveRun, str, tuple[int, int]], Payload]
 
 
 def follow(visit: Visit, job: Any, piece: Piece) -> Iterator[Payload | ModelsChanged]:
-    """Start a run and yield its updates. Closing the iterator stops the run."""
-    run, have = visit.playground.workshop.start(visit.session, job), (0, 0)
-    try:
+    """Start a run and yield its updates. Once the iterator is closed, the run waits for its page and then stops."""
+    yield from _updates(visit, visit.playground.workshop.start(visit.session, job), piece)
+
+
+def find_again(visit: Visit, kind: type, piece: Piece) -> Iterator[Payload | ModelsChanged]:
+    """Yield all updates of the visitor's runs for a page that was reloaded, and follow the run in progress."""
+    for run in visit.playground.workshop.of(visit.session):
+        if isinstance(run.job, kind):
+            yield from _updates(visit, run, piece)
+
+
+def _updates(visit: Visit, run: LiveRun, piece: Piece) -> Iterator[Payload | ModelsChanged]:
+    have = (0, 0)
+    with run.followed():
         while True:
             over = run.over  # read before the update is built, so that nothing later is missed
             new = piece(run, visit.language, have)
@@ -31,8 +42,6 @@ def follow(visit: Visit, job: Any, piece: Piece) -> Iterator[Payload | ModelsCha
                 break
             time.sleep(EVERY)
             run.wait(PAUSED)
-    finally:
-        run.tell("stop")
     yield ModelsChanged()
 
 
@@ -67,6 +76,15 @@ def reconnect(kind: type, piece: Piece) -> Event:
 
     def answer(visit: Visit, sent: object) -> Iterator[Payload]:
         yield from lacking(visit, sent, kind, piece)
+
+    return Event(answer)
+
+
+def returning(kind: type, piece: Piece) -> Event:
+    """Build the event that sends a reloaded page its own runs and follows the one in progress."""
+
+    def answer(visit: Visit, sent: object) -> Iterator[Payload | ModelsChanged]:
+        yield from find_again(visit, kind, piece)
 
     return Event(answer)
 

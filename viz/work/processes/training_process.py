@@ -5,7 +5,8 @@ others share the rules here. `Workshop.start` checks a job against the server's 
 The job sends events; "pause", "resume" and "stop" are received between two messages. `LiveRun` is the run as the page
 sees it. At the end, the model is in the run's folder, where the picker finds it; the download contains the whole
 folder. A job that diverges ends with the last good model; if the process is killed, the last saved model remains. When
-the visitor's page is closed, its runs end and their files are removed.
+the visitor's page is closed, its runs continue for ABSENT seconds, in which a reloaded page finds them again; then they
+end and their files are removed. A run without a page gives way to a new one.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -29,7 +30,6 @@ import torch
 from model.alignment.adapter_files import CONFIG as ADAPTER
 from model.alignment.adapter_files import FOLDER
 from model.errors import InputError, PlaygroundError, say
-from model.gpt.transformer import Transformer
 from model.loading.checkpoint import CONFIG, save_folder
 from model.loading.sources import Resolved
 from model.loading.vocabulary_export import write_files
@@ -37,17 +37,17 @@ from model.text.tokenizer import Tokenizer, from_folder
 from model.training.jobs.job import Limits
 from model.training.jobs.running_job import DIVERGED, Finished
 from model.workshop import JobKind, kind_of
+from viz.work.processes.saving import Saving
 from viz.work.processes.start import context
 
 log = logging.getLogger("playground")
 
 PREFIX = "trained:"
 CUT_SHORT = "The training process ended early."
+ABSENT = 60.0  # seconds for which a run continues while no page follows it
 KEPT = 4  # maximum number of finished runs kept per visitor
 NICE = 10
 ENDS = ("done", "time", "stopped", DIVERGED, "failed")
-SAVE_EVERY = 5.0  # minimum seconds between two saves of a running job
-SAVING = 20  # minimum interval as a multiple of the last save's duration
 
 
 @dataclass(frozen=True)
@@ -125,30 +125,6 @@ def _teach(connection: Connection, job: Any, limits: Limits, folder: Path) -> No
     connection.send(Finished(reason))
 
 
-@dataclass(eq=False)
-class Saving:
-    """A schedule that saves a run's model periodically, so that the last good one remains if the process is killed."""
-
-    folder: Path
-    model: Callable[[], Transformer | None]
-    leave: Callable[[Path], None] | None = None  # writes additional files
-    due: float = 0.0  # time at which the next save is due
-
-    def after(self, step: int) -> bool:
-        """Save the model if it was trained, a save is due and all numbers are finite; return whether it was saved."""
-        began = time.monotonic()
-        if not step or began < self.due:
-            return False
-        model = self.model()
-        if model is None or not all(bool(torch.isfinite(each).all()) for each in model.parameters()):
-            return False
-        save_folder(self.folder, model)
-        if self.leave:
-            self.leave(self.folder)
-        self.due = time.monotonic() + max(SAVE_EVERY, SAVING * (time.monotonic() - began))
-        return True
-
-
 def _paused(connection: Connection, seconds: float) -> str:
     """Wait for the end of a pause. Returns "resume", "stop", or "late" at the time limit, so that others can train."""
     until = time.monotonic() + seconds
@@ -179,6 +155,7 @@ class LiveRun:
     heard: float = field(default_factory=time.monotonic)
     failure: Failed | None = None
     changed: threading.Condition = field(default_factory=threading.Condition)
+    absent: threading.Timer | None = None  # stops the run if no page follows it again in time
     connection: Connection | None = None
     process: BaseProcess | None = None
 
@@ -220,6 +197,22 @@ class LiveRun:
             with contextlib.suppress(OSError, ValueError):  # the process may end at this moment
                 self.connection.send(wish)
             self.changed.notify_all()
+
+    @contextlib.contextmanager
+    def followed(self) -> Iterator[None]:
+        """Hold while a page follows the run; the run stops if the page does not return within ABSENT seconds."""
+        with self.changed:
+            if self.absent:
+                self.absent.cancel()
+            self.absent = None
+        try:
+            yield
+        finally:
+            with self.changed:
+                if not self.over:
+                    self.absent = threading.Timer(ABSENT, self.tell, ("stop",))
+                    self.absent.daemon = True
+                    self.absent.start()
 
     def end(self) -> None:
         """Stop immediately; later messages are ignored."""
@@ -324,6 +317,9 @@ class Workshop:
             raise InputError("Training is disabled on this server.", "", "Run the app on your own machine.")
 
     def _check_free(self) -> None:
+        for run in self._runs.values():
+            if run.absent:  # a run without a page gives way
+                run.end()
         if self._trial or any(not run.over for run in self._runs.values()):
             raise InputError("Another training run is in progress on this server.", "", "Try again when it has ended.")
 

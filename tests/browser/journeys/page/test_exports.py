@@ -82,7 +82,7 @@ def test_a_figure_leaves_in_every_format(open_page, reader, lm):
         "SVG",
         "HTML, works offline",
         "CSV",
-        "Parquet",
+        "Parquet (pandas needs pyarrow)",
         "NPZ",
         "Copy the Python code",
     ]

@@ -235,6 +235,29 @@ def test_pause_resume_stop_and_the_files(open_page, tmp_path):
         assert sorted(file.namelist()) == ["config.json", "model.safetensors", "tokenizer.json"]
 
 
+def test_a_run_under_way_asks_and_survives_a_reload(open_page):
+    page = open_page()
+    open_tab(page)
+    assert not page.evaluate(STAYS)
+    start(page, steps=20_000)
+    assert page.evaluate(ASKS)
+    wait_for_reports(page)
+    number, before = shown_run(page, "run.id"), reports(page)
+    page.evaluate("() => { playground.page.leaving = true; location.reload(); }")
+    page.wait_for_function(f"() => window.playground?.lab && ({RUNS})() > 0", timeout=SOON)
+    assert shown_run(page, "run.id") == number
+    expect(state(page)).to_have_text("Training", timeout=SOON)
+    wait_for_reports(page, before)
+    assert shown_run(page, "run.reports[0][0]") == 1  # from its first step
+    page.get_by_role("button", name="Stop").click()
+    expect(state(page)).to_have_text("Stopped", timeout=SOON)
+    # A page of its own does not know it.
+    other = open_page()
+    open_tab(other)
+    expect(other.locator(".pg-empty")).to_be_visible()
+    assert other.evaluate(RUNS) == 0
+
+
 def test_a_hostile_text_is_shown_as_text(open_page):
     page = open_page()
     open_tab(page)

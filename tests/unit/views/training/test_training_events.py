@@ -1,5 +1,6 @@
 """The events of the training tab without a browser: watching a run, whose run it is, opening its model, the tabs."""
 
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +24,7 @@ from viz.views.training import tab
 from viz.views.training.training import view as training
 from viz.views.training.training.view import RUN, piece_payload
 from viz.work.playground import Options, Playground
+from viz.work.processes import training_process
 from viz.work.prompt import Prompt
 
 
@@ -65,14 +67,42 @@ def test_watching_a_run_to_its_end(playground):
     assert (pieces[0]["from_report"], pieces[0]["from_snapshot"]) == (0, 0)
 
 
-def test_a_page_that_goes_stops_its_run(playground):
-    steps = watch(playground, "me", {**SMALL, **LONG})
+def left(playground, owner="me"):
+    """A run that is under way, and whose page has gone."""
+    steps = watch(playground, owner, {**SMALL, **LONG})
     while not next(steps)["reports"]:
         pass
-    (run,) = playground.workshop.of("me")
+    (run,) = playground.workshop.of(owner)
     steps.close()
+    return run
+
+
+def test_a_page_that_goes_stops_its_run(playground, monkeypatch):
+    monkeypatch.setattr(training_process, "ABSENT", 0.1)
+    run = left(playground)
     until(lambda: run.over)
     assert run.state == "stopped"
+
+
+def test_a_page_that_is_loaded_again_finds_its_run(playground, monkeypatch):
+    monkeypatch.setattr(training_process, "ABSENT", 0.3)
+    finish(playground.workshop, "other")
+    run = left(playground)
+    steps = answers(RUN.events["return"], visit(playground), None)
+    piece = next(steps)
+    assert piece["run"] == run.id and piece["from_report"] == 0 and piece["reports"] and piece["state"] == "running"
+    time.sleep(0.4)
+    assert not run.over and next(steps)["from_report"] == len(piece["reports"])
+    run.tell("stop")
+    *_, last, after = steps
+    assert last["over"] and last["state"] == "stopped" and isinstance(after, ModelsChanged)
+    assert list(answers(RUN.events["return"], visit(playground, "nobody"), None)) == []
+
+
+def test_a_run_whose_page_has_gone_gives_way_to_another(playground):
+    run = left(playground)
+    assert not run.over
+    assert playground.workshop.start("other", quick(**LONG)).state == "starting" and run.state == "stopped"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +213,7 @@ def test_the_cliff_and_the_highest_head_by_hand():
 def lesson(playground):
     """The channel as the page wires it."""
     channel = channel_of(training.VIEW)
-    assert set(channel.stream.events) == {"start", "pause", "resume", "stop", "again", "open"}
+    assert set(channel.stream.events) == {"start", "pause", "resume", "stop", "again", "return", "open"}
     return channel
 
 
@@ -274,7 +304,21 @@ def test_only_the_open_tab_is_drawn_and_its_words_are_sent_once_a_language(playg
     each = {"notice"}  # of every view
     assert (
         set(ask("attention"))
-        == each | {"nav", "header", "guide", "address", "examples", "chat", "tokens", "selection", "edited"} | others
+        == each
+        | {
+            "nav",
+            "header",
+            "guide",
+            "address",
+            "examples",
+            "chat",
+            "tokens",
+            "shortfall",
+            "selection",
+            "edited",
+            "programs",
+        }
+        | others
     )
     assert set(ask("training")) == each | ours
     assert set(ask("training")) == each

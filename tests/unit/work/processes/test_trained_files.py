@@ -91,7 +91,7 @@ def test_a_terminated_server_removes_what_was_trained(playground, monkeypatch):
         time.sleep(30)  # the signal comes before this ends
 
     closed = []
-    running = types.SimpleNamespace(url="", network_url="", wait=wait, close=lambda: closed.append(True))
+    running = types.SimpleNamespace(url="", network_urls=(), wait=wait, close=lambda: closed.append(True))
     monkeypatch.setattr(serve, "build", lambda playground: None)
     monkeypatch.setattr(serve, "start", lambda *_, **__: running)
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("not handled"))

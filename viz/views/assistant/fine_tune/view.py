@@ -22,7 +22,7 @@ from model.alignment.tuning import RATE, TuneJob, default_recipe, token_losses
 from model.errors import InputError, say
 from model.training.jobs.job import MOST_SEED, RATES, Limits
 from viz.numbers import decimals
-from viz.seam.jobs.live_runs import about, failure, follow, own_run, reconnect, wish
+from viz.seam.jobs.live_runs import about, failure, follow, own_run, reconnect, returning, wish
 from viz.seam.jobs.stored_runs import shown
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
@@ -272,7 +272,7 @@ def glance_of(run: LiveRun, language: str) -> Payload | None:
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload | ModelsChanged]:
-    """Start a run and yield its updates. Closing the iterator stops the run."""
+    """Start a run and yield its updates. The run stops if its page does not return."""
     yield from follow(visit, job_of(visit), piece_payload)
 
 
@@ -292,6 +292,7 @@ TUNING = Stream(
         "resume": wish("resume", TuneJob),
         "stop": wish("stop", TuneJob),
         "again": reconnect(TuneJob, piece_payload),
+        "return": returning(TuneJob, piece_payload),
         "open": Event(open_model),
     },
 )

@@ -11,6 +11,7 @@ from model.alignment.reinforcement.job import Practice, course_of, practice
 from model.alignment.reinforcement.presets import PRESETS
 from model.errors import InputError
 from model.training.jobs.job import Limits
+from viz.seam.jobs import live_runs
 from viz.seam.jobs.live_runs import Piece, follow, lacking, live_run, own_run, wish
 from viz.seam.jobs.stored_runs import shown
 from viz.seam.programs.endpoint import Endpoint
@@ -134,13 +135,18 @@ def piece_in(histories: Histories, session: str) -> Piece:
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload | ModelsChanged]:
-    """Start a run and yield its messages. Closing the iterator stops the run."""
+    """Start a run and yield its messages. The run stops if its page does not return."""
     yield from follow(visit, job_of(visit, sent), piece_for(visit))
 
 
 def send_again(visit: Visit, sent: object) -> Iterator[Payload]:
     """Yield the messages of the visitor's run that a reconnected page has missed."""
     yield from lacking(visit, sent, Practice, piece_for(visit))
+
+
+def find_again(visit: Visit, sent: object) -> Iterator[Payload | ModelsChanged]:
+    """Yield the messages of the visitor's runs for a page that was reloaded, and follow the run in progress."""
+    yield from live_runs.find_again(visit, Practice, piece_for(visit))
 
 
 def open_model(visit: Visit, sent: object) -> Iterator[Open]:
@@ -165,6 +171,7 @@ PRACTICE = Stream(
         "resume": wish("resume", Practice),
         "stop": wish("stop", Practice),
         "again": Event(send_again),
+        "return": Event(find_again),
         "open": Event(open_model),
     },
     Histories,

@@ -13,7 +13,7 @@ from model.training.tasks import TASKS
 from viz.charts.heatmap import PatternWords
 from viz.labels import run_label, visible
 from viz.numbers import decimals, whole
-from viz.seam.jobs.live_runs import about, failure, follow, live_run, own_run, reconnect, wish
+from viz.seam.jobs.live_runs import about, failure, follow, live_run, own_run, reconnect, returning, wish
 from viz.seam.jobs.stored_runs import shown
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
@@ -176,7 +176,7 @@ def hidden_layers(run: LiveRun) -> list[int]:
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload | ModelsChanged]:
-    """Start a run and yield its updates. Closing the iterator stops the run."""
+    """Start a run and yield its updates. The run stops if its page does not return."""
     yield from follow(visit, job_of(sent, visit.playground.workshop.limits), piece_payload)
 
 
@@ -255,6 +255,7 @@ RUN = Stream(
         "resume": wish("resume", Job),
         "stop": wish("stop", Job),
         "again": reconnect(Job, piece_payload),
+        "return": returning(Job, piece_payload),
         "open": Event(open_model),
     },
 )
