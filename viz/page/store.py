@@ -1,6 +1,6 @@
 """Measure every slow measure on the default model and prompt and store the results: `python -m viz.page.store`.
 
-Measures that start automatically are left out, except those of ALWAYS, which are stored for every built-in model.
+Measures that start automatically are left out, except those of ALWAYS, which are stored for all of stored.MODELS.
 Names of jobs as arguments limit the work to these.
 """
 
@@ -15,7 +15,7 @@ from viz.page.examples import FIRST
 from viz.page.notebook import NotebookPage, page_of
 from viz.seam.jobs import stored
 
-# Stored for every built-in model, for any prompt: the names of heads, which every tab shows.
+# Stored for each of stored.MODELS, for any prompt: the names of heads, which every tab shows.
 ALWAYS = ("heads_survey",)
 # Not stored: checks, which are of this machine, and a trained model.
 NEVER = {"checks_job", "reward_model_start"}

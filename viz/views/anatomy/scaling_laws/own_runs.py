@@ -1,13 +1,14 @@
 """The visitor's own training runs beside the scaling laws: loss vs. compute, with fitted exponents."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model.anatomy.power_fit import Fit
 from model.anatomy.scaling_curves import RunCurve, fitted, lacking, run_curve
 from model.training.jobs.job import Job
 from viz.labels import run_label
 from viz.numbers import NONE, count, interval, nats, power
+from viz.seam.jobs import stored_runs
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Payload, Seen
@@ -45,11 +46,16 @@ class OwnRuns:
     group: tuple[int, ...] = ()  # indices into `runs`: the largest group with one task and vocabulary
     across: Fit | None = None  # fit of final loss against compute; None for fewer than three budgets
     lacking: int = 0  # number of runs with other budgets that the fit still needs
+    is_stored: bool = False  # whether it is the stored run of the Training tab, shown until the visitor trains one
 
 
 def measure(scene: Scene, settings: Settings) -> OwnRuns:
-    """Collect the current visitor's training runs, and fit the power law across them."""
-    return compared([run for each in scene.playground.workshop.of(scene.visitor) if (run := own_run(each))])
+    """Collect the current visitor's training runs, or else the stored one, and fit the power law across them."""
+    runs = [run for each in scene.playground.workshop.of(scene.visitor) if (run := own_run(each))]
+    if runs or not scene.playground.options.examples:
+        return compared(runs)
+    stored = own_run(stored_runs.as_live(stored_runs.read("training")))
+    return replace(compared([stored]), is_stored=True) if stored else compared([])
 
 
 def own_run(run: LiveRun) -> OwnRun | None:
@@ -113,14 +119,20 @@ def figure(seen: Seen) -> Payload:
     ends, fit = sorted(result.runs[at].compute for at in result.group), result.across
     line = PlotLine(words["across"], ends, fit.at(ends).tolist(), GRAY, "dash") if fit else None
     n = len(result.runs)
-    amount = words["one"] if n == 1 else words["several"].format(n=n)
+    amount = words["stored"] if result.is_stored else words["one"] if n == 1 else words["several"].format(n=n)
     return {
         "figure": runs_figure(drawn, line, words),
-        "title": words["title"],
+        "title": words["title_stored" if result.is_stored else "title"],
         "note": f"{amount} {words['note']}",
+        **_origin(seen),
         "file": "own-runs",
         "columns": [words["line"], words["point"], words["x"], words["y"]],
     }
+
+
+def _origin(seen: Seen) -> Payload:
+    """Return the source line of the stored run; {} for the visitor's own runs, which have the usual one."""
+    return {"source": seen.all_words["job.stored_source"]} if seen.result.is_stored else {}
 
 
 def _exponent(fit: Fit | None) -> str:
@@ -149,8 +161,9 @@ def table(seen: Seen) -> Payload:
         name = words["across"].format(n=len(result.group))
         rows.append([name, "", "", "", "", _exponent(result.across), NONE, NONE])
     return {
-        "title": words["title"],
+        "title": words["title_stored" if result.is_stored else "title"],
         "about": words["about"],
+        **_origin(seen),
         "columns": [words[key] for key in ("run", "params", "tokens", "compute", "last", "line", "floor", "e")],
         "rows": rows,
         "check": words["enough"] if result.across else words["lacking"].format(n=result.lacking),
