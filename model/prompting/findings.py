@@ -1,5 +1,6 @@
 """What a run says about a prompt of a known kind: the rank of the expected token, and which built-in model is able."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,18 +45,18 @@ def first_token(lm: LanguageModel, text: str, answer: str) -> int:
     return lm.tokenizer.encode(space + answer).ids.tolist()[0]
 
 
-def shortfall(lm: LanguageModel, text: str, logits: np.ndarray) -> Shortfall | None:
+def shortfall(lm: LanguageModel, text: str, logits: Callable[[], np.ndarray]) -> Shortfall | None:
     """Return what the model falls short of at the end of a text; None if it does not, or if the kind is unknown.
 
-    `logits` [V] are those after the last token. If the answer is unknown, or its first token does not decide, as the
-    first digit of a sum, the model's stored result on the kind is the reason.
+    `logits` returns those after the last token, [V]; it is called only for a known kind. If the answer is unknown, or
+    its first token does not decide, as the first digit of a sum, the model's stored result on the kind is the reason.
     """
     found = recognize(text)
     if found is None:
         return None
     result = results().get(lm.id, {}).get(found.kind)
     token = _token(lm, text, found)
-    rank = None if token is None else rank_of(logits[: lm.tokenizer.vocab_size], token)
+    rank = None if token is None else rank_of(logits()[: lm.tokenizer.vocab_size], token)
     if rank == 1 and found.kind != "arithmetic":
         return None
     if rank in (None, 1) and (result is None or result.able):

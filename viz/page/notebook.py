@@ -17,7 +17,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from model.api import LanguageModel
-from model.errors import InputError
+from model.errors import InputError, say
 from model.gpt.edits import Edit
 from model.progress import Progress, silent
 from viz.charts.packed import unpacked_figure
@@ -67,11 +67,15 @@ class NotebookPage:
         if place is None:
             raise InputError("No figure has this name.", name[:40], "Choose one of figures().")
         payload = self.payload(*place, name, settings)
-        problem = payload.get("problem") or payload.get("empty")
-        if problem:
-            job = _job_of(place[0], name)
-            first = f'Measure it with run("{job}") first.' if job and "empty" in payload else ""
-            raise InputError(problem["text"], name, " ".join(text for text in (problem["hint"], first) if text))
+        if problem := payload.get("problem"):
+            raise InputError(problem["text"], name, problem["hint"])
+        job = _job_of(place[0], name)
+        first = say('Measure it with run("{}") first.', job) if job else ""
+        empty = payload.get("empty")
+        if payload.get("stored_example") or (empty and empty.get("starts")):  # an example is of another prompt
+            raise InputError("This has not been measured yet.", name, first)
+        if empty:
+            raise InputError(empty["text"], name, " ".join(text for text in (empty["hint"], first) if text))
         payload = payload if "figure" in payload else payload.get("map", {})
         if "figure" not in payload:
             raise InputError("This figure is not drawn with these settings.", name, "Change the settings of its view.")

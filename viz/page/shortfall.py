@@ -1,5 +1,7 @@
 """The line below the prompt that says what the model cannot do, with the measured reason and a model that can."""
 
+import numpy as np
+
 from model.loading.sources import BUILT_IN, available
 from model.prompting.findings import AbleModel, Shortfall, shortfall
 from viz.labels import visible
@@ -19,13 +21,20 @@ def payload(scene: Scene) -> dict:
     """
     if scene.prompt.turns or not len(scene.tokens):
         return {}
-    found = shortfall(scene.model, scene.prompt.text, scene.unedited.logits_at(len(scene.tokens) - 1))
+    found = shortfall(scene.model, scene.prompt.text, lambda: _last_logits(scene))
     if found is None:
         return {}
     only = scene.playground.options.allowed.models
     able = next((each for each in found.able if not only or each.id in only), None)
     said = {"kind": scene.words[f"shortfall.kind_{found.kind}"], "reason": _reason(found, scene)}
     return said | (_way(able, scene) if able else {})
+
+
+def _last_logits(scene: Scene) -> np.ndarray:
+    """Return the logits after the last token of the unedited run. [V]"""
+    trace = scene.unedited
+    with scene.playground.computing:
+        return trace.logits_at(len(scene.tokens) - 1)
 
 
 def _reason(found: Shortfall, scene: Scene) -> str:

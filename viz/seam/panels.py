@@ -58,7 +58,8 @@ def _state_of(question: MeasureTask) -> tuple:
 
 def _slow_result(scene: Scene, key: tuple) -> background.Result | None:
     """Return a slow measure's result: one that came with the scene, one of a finished job, or a stored one."""
-    return scene.measured.get(key) or scene.playground.results.peek(key) or stored(key)
+    result = scene.measured.get(key) or scene.playground.results.peek(key)
+    return result or (stored(key) if scene.playground.options.examples else None)
 
 
 def _used(question: MeasureTask) -> dict[str, Any]:
@@ -259,8 +260,9 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
     key = (owner, name, *states, depended(scene, part.depends), drawn, origin, scene.language)
     unmeasured = [each for each, (_, known) in zip(questions, states, strict=True) if not known]
     missing = [each for each in unmeasured if each in part.of]
-    example = _example(view, name, part, scene) if unmeasured else None
-    if example and missing and all(_has_example(view, each, scene) for each in missing):
+    known_there = bool(unmeasured) and all(_has_example(view, each, scene) for each in unmeasured)
+    example = _example(view, name, part, scene) if known_there else None
+    if example and missing:
         return example
 
     def make() -> Payload:
@@ -268,7 +270,7 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
         words = Words(scene.words, view.key)
         if missing:
             if all(starts_itself(questions[each]) for each in missing):
-                return {"empty": {"text": scene.words["job.soon"], "hint": ""}}
+                return {"empty": {"text": scene.words["job.soon"], "hint": "", "starts": True}}
             hint = words.get(f"{name}.empty_hint") or words.get("empty_hint") or ""
             return {"empty": {"text": words[f"{name}.empty"], "hint": hint}}
         values = {each: result.value if result else None for each, result in results.items()}
@@ -285,7 +287,7 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
         payload = part.draw(seen) if part.draw else {}
         if "empty" in payload and example and "empty" not in (shown := example.make()):
             return shown
-        if payload.pop("stored", True) and any(each and each.threads for each in results.values()):
+        if not payload.pop("unstored", False) and any(each and each.threads for each in results.values()):
             payload |= {"source": _stored_source(scene, needed)}
         return payload if part.steady else finished(payload, seen, scene, key)
 

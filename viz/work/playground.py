@@ -54,8 +54,8 @@ class Options:
     proxies: int = 0  # number of trusted proxies; each appends an address to X-Forwarded-For
     login: Path | None = None  # a file with names and passwords
     lessons: Path | None = None  # a teacher's own folder of lessons
-    examples: bool = True  # show stored results of the default prompt until a visitor's own are measured
     workshop: str = ""  # keys of lessons, or "all", for a server that shows only lessons
+    examples: bool = True  # show stored results until a visitor's own are measured
 
 
 @dataclass(frozen=True, eq=False)

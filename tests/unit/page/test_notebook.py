@@ -115,7 +115,7 @@ def test_no_part_that_has_a_figure_is_left_out(page):
 @pytest.mark.parametrize("name", ["logit_parts_gradients", "sweep_map"])
 def test_a_slow_measure_is_run_when_it_is_asked_for(lm, name):
     page = page_of(lm, PROMPT)
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="has not been measured"):
         page.figure(name)
     assert page.run(JOBS[name]) is not None
     assert page.figure(name).data

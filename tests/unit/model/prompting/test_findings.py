@@ -16,7 +16,7 @@ def lm() -> LanguageModel:
 
 
 def found(lm, text):
-    return shortfall(lm, text, lm.trace(text).logits_at(-1))
+    return shortfall(lm, text, lambda: lm.trace(text).logits_at(-1))
 
 
 def test_the_rank_counts_larger_logits():
@@ -37,7 +37,7 @@ def test_an_indirect_object_on_tinygpt(lm):
 def test_a_prompt_that_the_model_continues_has_none(lm):
     logits = lm.trace(STORE).logits_at(-1).copy()
     logits[first_token(lm, STORE, "Mary")] = logits.max() + 1
-    assert shortfall(lm, STORE, logits) is None
+    assert shortfall(lm, STORE, lambda: logits) is None
     assert found(lm, "The cat sat on the mat because it was tired") is None
 
 
@@ -46,7 +46,7 @@ def test_a_sum_is_judged_by_the_stored_result(lm):
     text = "17 + 25 ="
     logits = lm.trace(text).logits_at(-1).copy()
     logits[first_token(lm, text, "42")] = logits.max() + 1
-    short = shortfall(lm, text, logits)
+    short = shortfall(lm, text, lambda: logits)
     assert short.rank is None and short.result == results()["tinygpt"]["arithmetic"] and short.able == ()
 
 

@@ -12,7 +12,7 @@ from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
-from viz.seam import panels
+from viz.seam import depends, panels
 from viz.views.anatomy.tokenizers import measure
 from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text
 from viz.views.anatomy.tokenizers.view import VIEW
@@ -27,7 +27,7 @@ HOSTILE = '<img src=x onerror="alert(1)"> {x} \u202e'
 def playground(tmp_path, monkeypatch):
     """A byte model beside TinyGPT's vocabulary; SmolLM2's is missing on any machine."""
     monkeypatch.setattr(measure, "local_vocabularies", lambda: ("tinygpt",))
-    monkeypatch.setattr(panels, "available", lambda: ("tinygpt",))
+    monkeypatch.setattr(depends, "available", lambda: ("tinygpt",))
     model = tiny_model({**VARIANTS["gpt2"], "vocab_size": 256, "n_ctx": 512})
     return serving(
         LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path)), Options(model="tiny", max_tokens=500)

@@ -59,6 +59,12 @@ def measure_quick_survey(scene: Scene, settings: Settings) -> Survey | None:
     return survey(scene.model.model, scene.tokens.ids.tolist())
 
 
+def cost_of_survey(scene: Scene, settings: Settings) -> tuple[float, float]:
+    """Estimate the number of runs and of processed tokens of the comparison."""
+    n = runs(scene.model.config)
+    return n, n * len(scene.tokens)
+
+
 def measure_survey(scene: Scene, settings: Settings, progress: Progress) -> Survey:
     """Compare all variants, regardless of the cost."""
     return survey(scene.model.model, scene.tokens.ids.tolist(), progress)
@@ -70,6 +76,11 @@ def measure_quick_run(scene: Scene, settings: Settings) -> Stops | None:
     if has_one_kv_head(config) or work(config, len(scene.tokens)) > QUICK:
         return None
     return stops(scene.model.model, scene.tokens.ids.tolist(), int(settings.groups), settings.merge)
+
+
+def cost_of_run(scene: Scene, settings: Settings) -> tuple[float, float]:
+    """Estimate the number of runs and of processed tokens of the selected variant."""
+    return 1, len(scene.tokens)
 
 
 def measure_run(scene: Scene, settings: Settings, progress: Progress) -> Stops:

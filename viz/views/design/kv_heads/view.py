@@ -15,6 +15,8 @@ from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
 from viz.views.design.kv_heads.figures import Sharing, damage_figure, sharing_figure, where_figure
 from viz.views.design.kv_heads.measure import (
     SPEED,
+    cost_of_run,
+    cost_of_survey,
     counts_of,
     has_one_kv_head,
     measure_maps,
@@ -256,9 +258,9 @@ VIEW = View(
     form_depends=("model",),
     measures=(
         Measure("quick_survey", measure_quick_survey, depends=("plain",)),
-        Measure("survey", measure_survey, depends=("plain",), slow=True),
+        Measure("survey", measure_survey, depends=("plain",), slow=True, cost=cost_of_survey),
         Measure("quick_run", measure_quick_run, depends=("plain",), settings=_VARIANT),
-        Measure("run", measure_run, depends=("plain",), settings=_VARIANT, slow=True),
+        Measure("run", measure_run, depends=("plain",), settings=_VARIANT, slow=True, cost=cost_of_run),
         Measure("maps", measure_maps, depends=("plain", "head"), settings=_VARIANT, uses=("quick_run", "run")),
     ),
     layout=(

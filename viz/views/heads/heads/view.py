@@ -135,7 +135,7 @@ def table(seen: Seen) -> Payload:
         "caption": caption(seen),
         "names_of": names,
         "source": source_line(seen),
-        "stored": source != "prompt",
+        "unstored": source == "prompt",
         "file": f"heads-{source}",
         "python": python_of(seen.facts, source),
         "words": words.plain() | {"rule": rule, "head": words["head"], **names_only(seen)},
@@ -167,7 +167,7 @@ def scatter(seen: Seen) -> Payload:
         "title": words["title"].format(x=x.label, y=y.label),
         "note": joined([caption(seen), words["note"], *notes]),
         "source": source_line(seen),
-        "stored": source != "prompt",
+        "unstored": source == "prompt",
         "file": f"heads-{x.key}-{y.key}-{source}",
         "columns": [words["head"], x.label, y.label],
         "python": python_of(seen.facts, source, (x.key, y.key)),
@@ -227,7 +227,7 @@ def together(seen: Seen) -> Payload:
         "title": words["title"].format(layer=layer, head=head),
         "note": joined(_notes(seen)),
         "file": f"composition-{layer}-{head}",
-        "stored": False,
+        "unstored": True,  # it reads only the names of the heads
         "columns": [words["input"], words["layer"], words["head"], words["above"]],
         "python": model_script(facts, lines, ["from model.attention.circuits import composition, copying"]),
     }
