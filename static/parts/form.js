@@ -147,6 +147,7 @@ define("controls", (root, props, ask) => {
       line.append(text);
       return line;
     });
+    help.classList.toggle("pg-control-folded", lines.length > 1);
     help.replaceChildren(...(lines.length > 1 ? [folded(lines)] : lines));
     const rest = root.querySelector(".pg-control-rest"),
       seen = ({ hidden, firstChild }) => !hidden && firstChild;

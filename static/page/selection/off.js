@@ -1,5 +1,6 @@
 // Heads that are switched off: one mark for all lists and grids, and the button that switches heads off and on.
 import { el, fill } from "../dom.js";
+import { onDrawn } from "../mount.js";
 import { pageState } from "../state.js";
 import { changeBeside } from "./edited.js";
 import { onEdits, onSelect, select, selection } from "./selection.js";
@@ -79,6 +80,10 @@ export function offButton(heads, { off, on, beside = true }) {
   };
   button.addEventListener("click", () => select({ edits: switched(heads()) }));
   onSelect(show);
+  // another language
+  onDrawn((part, payload) => {
+    if (part.dataset.part === "nav" && payload) show();
+  });
   show();
   return { root, show };
 }

@@ -7,6 +7,7 @@ import pytest
 from tests.browser.conftest import READY
 from tests.conftest import ALL
 from tests.support.visitor import SOON, every_view, expect, settle
+from viz.words import words
 
 pytestmark = pytest.mark.browser
 
@@ -93,6 +94,25 @@ SIGNS = """() => {
   }
   return [...new Set(found)];
 }"""
+# Boxes that say what is not there yet. The view of a conversation says how to begin one.
+EMPTY = """() => [...document.querySelectorAll("[data-screen] .pg-quiet-box")]
+  .filter((box) => box.checkVisibility() && !box.nextElementSibling.dataset.part.startsWith("turns_"))
+  .map((box) => `an empty box: ${box.textContent}`)"""
+# Where the first picture or table begins: what is seen before anything is scrolled.
+FIRST = """() => {
+  const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent);
+  const pictures = ".js-plotly-plot, table, svg, canvas, [role=img], [role=grid], .pg-hand-grid, .pg-head-card, " +
+    ".pg-glance, .pg-pipe, .pg-race-row, .pg-try-text, .pg-curve-plot, .pg-norm-steps, .pg-draws, .pg-pair";
+  const tops = [...open.querySelectorAll(pictures)].filter((each) => each.checkVisibility())
+    .map((each) => each.getBoundingClientRect()).filter(({ width, height }) => width > 80 && height > 30)
+    .map(({ top }) => top + scrollY);
+  const first = Math.min(...tops);
+  return first <= 410 ? [] : [`the first picture begins at ${first}`];
+}"""
+# Texts of the page that are still in English on a Chinese one.
+ENGLISH = {text for text in words("en").values() if " " in text} - set(words("zh").values())
+TEXTS = """() => [...document.querySelectorAll("button, label, a, p, h1, h2, h3, th, summary, span")]
+  .filter((each) => each.checkVisibility()).map((each) => each.textContent.trim())"""
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 ENDS = ("One day a dog met a cat. The dog and the cat", "One day a dog met a cat. The dog and the dog")
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
@@ -167,7 +187,10 @@ def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, theme, 
             type_another_prompt(page)
         wrong[view] = page.evaluate(WRONG) + page.evaluate(UNSEEN) + page.evaluate(SIGNS)
         wrong[view] += page.evaluate(FAULTS, [levels, False])
-        wrong[view] += page.evaluate(LONG) if width == 1280 else []
+        wrong[view] += page.evaluate(EMPTY)
+        wrong[view] += page.evaluate(LONG) + page.evaluate(FIRST) if width == 1280 else []
+        if language == "zh":
+            wrong[view] += [f"in English: {text}" for text in page.evaluate(TEXTS) if text in ENGLISH]
     assert len(wrong) > 40
     assert {view: each for view, each in wrong.items() if each} == {}
 

@@ -170,7 +170,7 @@ def test_a_head_clicked_in_the_map_of_heads_is_compared(page, lm):
     page.wait_for_function(
         "() => document.querySelector('#pg-runs_heads .pg-chart')._fullData[0].hovertemplate.includes('entropy')"
     )
-    np.testing.assert_allclose(cells(page, "runs_heads"), (a - b).to_numpy().T, atol=ROUNDING)
+    np.testing.assert_allclose(cells(page, "runs_heads"), (a - b).to_numpy(), atol=ROUNDING)
     page.evaluate(
         """document.querySelector('#pg-runs_heads .pg-chart').emit('plotly_click',
              { points: [{ pointIndex: [3, 6] }], event: new MouseEvent('click') })"""
@@ -220,7 +220,7 @@ def test_patching_every_layer_and_position(page, lm):
     page.get_by_role("button", name="Patch every head").click()
     page.locator("#pg-patching_heads [data-run]").wait_for(timeout=SOON)
     shares = recovered(patch_heads(a, b, target), *ends)
-    np.testing.assert_allclose(cells(page, "patching_heads"), shares.T, atol=1e-3)
+    np.testing.assert_allclose(cells(page, "patching_heads"), shares, atol=1e-3)
     layer, head = (int(n) for n in np.unravel_index(np.abs(shares).argmax(), shares.shape))
     first = page.locator("#pg-patching_heads .pg-effect-item").first
     expect(first).to_contain_text(f"{layer}.{head}")

@@ -254,7 +254,7 @@ def test_a_run_under_way_asks_and_survives_a_reload(open_page):
     # A page of its own does not know it.
     other = open_page()
     open_tab(other)
-    expect(other.locator(".pg-empty")).to_be_visible()
+    expect(other.locator("#pg-training_lab .pg-stored-note")).to_be_visible()
     assert other.evaluate(RUNS) == 0
 
 
