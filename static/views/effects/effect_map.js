@@ -65,7 +65,7 @@ define("effectmap", (root) => {
   };
   const show = (next) => {
     latest = next;
-    const payload = next.asked === undefined ? next : ranks.of(next, next.asked);
+    const payload = next.asked === undefined || next.stored_example ? next : ranks.of(next, next.asked);
     root.classList.toggle("pg-absent", Boolean(payload.absent));
     plot.hidden = side.hidden = Boolean(payload.absent);
     waiting.hidden = !payload.absent || !payload.waiting;

@@ -31,7 +31,7 @@ def test_scores_by_distance_and_past_the_trained_length(open_page, lm):
     # The first token among the others: its line goes.
     page.locator("#pg-distance_form select").nth(1).select_option("in")
     expect(page.locator("#pg-distance_weights")).to_contain_text("including the first token", timeout=SOON)
-    # Past the trained length: a stored result of the bundled text, and nothing of one's own text before the button.
+    # Past the trained length: a stored result of the bundled text, and an example before the button for one's own text.
     page.get_by_role("tab", name="Past the trained length", exact=True).click()
     table = page.locator("#pg-past_length_table")
     expect(page.locator("#pg-past_length_job")).to_contain_text("Stored result: took", timeout=SOON)
@@ -40,7 +40,7 @@ def test_scores_by_distance_and_past_the_trained_length(open_page, lm):
     selects = page.locator("#pg-past_length_form select")
     selects.nth(3).select_option("own")
     page.locator("#pg-past_length_form textarea").fill(TEXT)
-    expect(table).to_contain_text("Press “Measure”", timeout=SOON)
+    expect(table.locator("[data-example]")).to_be_visible(timeout=SOON)
     page.locator("#pg-past_length_job").get_by_role("button", name="Measure", exact=True).click()
     rows = table.locator("tbody tr")
     expect(rows).to_have_count(5, timeout=SOON)

@@ -258,7 +258,7 @@ def drawn_map(page):
 
 def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     show(page, "sweep")
-    expect(page.locator("#pg-sweep_map")).to_contain_text("Nothing measured", timeout=SOON)
+    expect(page.locator("#pg-sweep_map .js-plotly-plot")).to_be_visible(timeout=SOON)
     form = page.locator("#pg-sweep_form")
     form.locator("[data-name=how] select").select_option("mean")
     form.locator("[data-name=kind] select").select_option("difference")
@@ -274,14 +274,13 @@ def test_the_sweep_shows_every_heads_effect_and_picks_heads(page, lm):
     token, other = (lm.encode(text).ids.tolist()[0] for text in (" and", " of"))
     watched = f"“·and” (id {token}) minus that of “·of” (id {other})"
     expect(page.locator("#pg-sweep_job")).to_contain_text(watched, timeout=SOON)
-    page.locator("#pg-sweep_job button").click()
+    expect(page.locator("#pg-sweep_job")).to_contain_text("Measured here in", timeout=SOON)  # it started by itself
     effects = sweep(lm.trace(COREFERENCE), "mean", Target("difference", -1, token, other))
     assert drawn_map(page) == pytest.approx(-effects, abs=10 * ROUNDING)
     expect(page.locator("#pg-sweep_map h2")).to_have_text(
         "Effect on logit(“·and”) − logit(“·of”) at position 9: original minus ablated, "
         "each head replaced with its mean in turn"
     )
-    expect(page.locator("#pg-sweep_job")).to_contain_text("Measured here in")
     layer, number = (int(n) for n in np.unravel_index(np.abs(effects).argmax(), effects.shape))
     strongest = page.locator(".pg-effect-item").first
     expect(strongest).to_contain_text(f"{layer}.{number}")
@@ -326,13 +325,13 @@ def test_while_a_sweep_runs_clicks_are_answered_and_it_can_be_cancelled(page):
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#pg-sweep_job")).to_contain_text("Stopped.", timeout=SOON)
     expect(bar).to_have_count(0)
-    expect(page.locator("#pg-sweep_map .js-plotly-plot").filter(visible=True)).to_have_count(0)
+    expect(page.locator("#pg-sweep_map [data-example]")).to_be_visible()
     expect(page.locator("#pg-sweep_job").get_by_role("button", name="Try again")).to_be_enabled()
 
 
 def test_an_edit_while_a_sweep_runs_leaves_no_bar_behind(page):
-    page.locator("#prompt textarea").fill((f"{COREFERENCE}. " * 20).strip())
-    expect(page.locator("#pg-edits_next h2")).to_contain_text("position 219", timeout=SOON)
+    page.locator("#prompt textarea").fill((f"{COREFERENCE}. " * 40).strip())
+    expect(page.locator("#pg-edits_next h2")).to_contain_text("position 439", timeout=SOON)
     run = shown(page)
     show(page, "sweep")
     page.locator("#pg-sweep_job").get_by_role("button", name="Switch off every").click(timeout=SOON)

@@ -48,13 +48,13 @@ def test_a_head_that_is_switched_off_on_its_card_is_off_in_the_run_and_marked(pa
     card = page.locator(CARDS).first
     expect(card.locator(".pg-card-off")).to_be_hidden()
     card.get_by_role("button", name="Switch off: Head 7.3").click()
-    expect(page.locator("#pg-selection .pg-edit")).to_have_text("head 7.3 off")
+    expect(page.locator("#pg-edited")).to_contain_text("head 7.3 off")
     expect(card.locator(".pg-card-off")).to_be_visible()
     expect(card.locator(".pg-card-switch")).to_have_text("Switch on")
     expect(page.locator(".pg-head-card.pg-head-off")).to_have_count(1)
     expect(page.locator(CARDS).first.locator(".pg-card-head")).to_have_text("7.3")  # in the same place
     card.locator(".pg-card-switch").click()
-    expect(page.locator("#pg-selection .pg-edit")).to_have_count(0)
+    expect(page.locator("#pg-edited")).not_to_contain_text("head 7.3 off")
     expect(card.locator(".pg-card-off")).to_be_hidden()
 
 

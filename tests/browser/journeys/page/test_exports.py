@@ -107,7 +107,7 @@ def test_a_figure_leaves_in_every_format(open_page, reader, lm):
     assert (np.abs(np.where(seen, arrays["values"], 0) - np.where(seen, pattern, 0)) <= apart).all()
     source = plot.locator(".pg-source").inner_text()
     assert arrays["title"] == [f"Head {layer}.{head}"] and arrays["source"] == [source]
-    raw, weights = export(plot, "Parquet").read_bytes(), [float(weight) for *_, weight in rows]
+    raw, weights = export(plot, "Parquet (pandas needs pyarrow)").read_bytes(), [float(weight) for *_, weight in rows]
     assert raw[:4] == raw[-4:] == b"PAR1"
     footer = raw[-8 - struct.unpack("<I", raw[-8:-4])[0] : -8]
     for part in (*names, source, struct.pack("<d", max(weights)), struct.pack("<d", min(weights))):
