@@ -27,7 +27,7 @@ def page(same_page):
     expect(chips(page)).to_have_count(10)
     page.evaluate("playground.select({heads: [[5, 0]], tokens: []})")
     shows(page, 5, 0)
-    page.wait_for_function("() => document.querySelector('.pg-chart')._fullData[0].z.length === 10")
+    page.wait_for_function("() => document.querySelector('#pg-map_plot .pg-chart')._fullData[0].z.length === 10")
     return page
 
 
@@ -46,7 +46,7 @@ def chips(page):
 def cells(page):
     """What the heat map holds, NaN as None."""
     return page.evaluate(
-        """() => { const z = document.querySelector('.pg-chart')._fullData[0].z;
+        """() => { const z = document.querySelector('#pg-map_plot .pg-chart')._fullData[0].z;
                    return Array.from(z, row => Array.from(row, v => Number.isFinite(v) ? v : null)); }"""
     )
 
@@ -98,7 +98,7 @@ def test_typing_updates_everything_and_keeps_the_head(page, lm):
     expect(chips(page)).to_have_count(14)
     expect(page.locator("#pg-overview_heads [data-part]")).not_to_have_attribute("data-run", before)
     expect(chips(page).last).to_have_text("·to")
-    page.wait_for_function("() => document.querySelector('.pg-chart')._fullData[0].z.length === 14")
+    page.wait_for_function("() => document.querySelector('#pg-map_plot .pg-chart')._fullData[0].z.length === 14")
     shows(page, 2, 5)
     assert_pattern(page, lm, GIFT, 2, 5)
 
@@ -127,16 +127,16 @@ def test_tokens_show_their_id_and_mark_the_picture(page, lm):
     )
     chips(page).nth(7).click()
     expect(chips(page).nth(7)).to_have_attribute("aria-pressed", "true")
-    page.wait_for_function("() => document.querySelector('.pg-chart')._fullLayout.shapes.length === 2")
+    page.wait_for_function("() => document.querySelector('#pg-map_plot .pg-chart')._fullLayout.shapes.length === 2")
     expect(page.locator("#pg-selection")).to_contain_text("token ·it (7)")
     page.get_by_role("button", name="Clear").click()
-    page.wait_for_function("() => document.querySelector('.pg-chart')._fullLayout.shapes.length === 0")
+    page.wait_for_function("() => document.querySelector('#pg-map_plot .pg-chart')._fullLayout.shapes.length === 0")
 
 
 def test_click_on_a_cell_selects_its_pair(page):
     page.locator("#pg-map_plot .pg-foot").scroll_into_view_if_needed()
     box = page.evaluate(
-        """() => { const gd = document.querySelector('.pg-chart'), l = gd._fullLayout, r = gd.getBoundingClientRect();
+        """() => { const gd = document.querySelector('#pg-map_plot .pg-chart'), l = gd._fullLayout, r = gd.getBoundingClientRect();
                    return [r.left + l.xaxis._offset + l.xaxis.c2p(1), r.top + l.yaxis._offset + l.yaxis.c2p(7)]; }"""
     )
     page.mouse.move(box[0] - 2, box[1])
@@ -165,7 +165,7 @@ def test_hostile_prompt_is_shown_as_text(page, lm):
     assert "<" in shown and "{{" in shown and "alert" in shown and "\u202e" not in shown
     page.wait_for_function("() => document.querySelectorAll('.pg-chart .xtick').length > 5")
     assert page.locator("img[src=x]").count() == 0
-    assert page.locator(".pg-chart .xtick tspan[style*=bold]").count() == 0
+    assert page.locator("#pg-map_plot .pg-chart .xtick tspan[style*=bold]").count() == 0
     page.get_by_role("button", name="Table").click()
     expect(page.locator(".pg-table tbody tr").first).to_be_visible()
 
@@ -217,11 +217,11 @@ def test_long_prompt_pools_and_resolves_on_zoom(page, lm):
     expect(page.locator("#pg-map_plot")).to_contain_text("largest of 2 × 2 weights")
     shows(page, 5, 0)
     page.evaluate(
-        "() => Plotly.relayout(document.querySelector('.pg-chart'),"
+        "() => Plotly.relayout(document.querySelector('#pg-map_plot .pg-chart'),"
         "{'xaxis.range[0]': 0, 'xaxis.range[1]': 20, 'yaxis.range[0]': 20, 'yaxis.range[1]': 0})"
     )
     expect(page.locator("#pg-map_plot")).to_contain_text("Zoomed to rows 0 to 41")
-    page.wait_for_function("() => document.querySelector('.pg-chart')._fullData[0].z.length === 42")
+    page.wait_for_function("() => document.querySelector('#pg-map_plot .pg-chart')._fullData[0].z.length === 42")
     drawn = cells(page)
     assert drawn[41] == pytest.approx(lm.trace(prompt).pattern(5, 0)[41, :42].tolist(), abs=ROUNDING)
     page.get_by_role("button", name="See all").click()
@@ -270,10 +270,10 @@ def test_nothing_overflows_and_pictures_are_kept(open_page, scheme, tmp_path):
     for width in (390, 1280):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(
-            "(w) => document.querySelector('.pg-chart')._fullLayout.width > (w > 480 ? 480 : 0)", arg=width
+            "(w) => document.querySelector('#pg-map_plot .pg-chart')._fullLayout.width > (w > 480 ? 480 : 0)", arg=width
         )
         assert page.evaluate("document.documentElement.scrollWidth") <= width, width
-        color = page.evaluate("document.querySelector('.pg-chart')._fullLayout.coloraxis.colorscale[0][1]")
+        color = page.evaluate("document.querySelector('#pg-map_plot .pg-chart')._fullLayout.coloraxis.colorscale[0][1]")
         assert color == ("rgb(255,255,217)" if scheme == "light" else "rgb(8,29,88)"), width
         shot = page.screenshot(path=tmp_path / f"{width}-{scheme}.png", full_page=True)
         assert len(shot) > 20_000, width

@@ -69,10 +69,10 @@ def test_the_parts_add_up_and_open(open_page, lm):
     first.focus()
     number = lists.locator("button:focus .pg-effect-number")
     before = number.text_content()
-    page.evaluate("playground.select({ edits: [{ kind: 'scale', layer: 0, head: 0, factor: 1.5 }] })")
+    page.evaluate("playground.select({ tokens: [8] })")
     expect(number).not_to_have_text(before, timeout=SOON)
     expect(lists.locator("button:focus")).to_contain_text(wanted)
-    page.evaluate("playground.select({ edits: [] })")
+    page.evaluate("playground.select({ tokens: [] })")
     expect(number).to_have_text(before, timeout=SOON)
 
     # An MLP from the map's strip, a head from the map.

@@ -41,7 +41,7 @@ def test_examples_help_where_they_hold_the_answer(open_page, start_app):
     curve = page.locator("#pg-prompts_curve_job")
     curve.get_by_role("button", name="Vary the number of examples").click()
     page.locator("#pg-prompts_curve .main-svg").first.wait_for(timeout=SOON)
-    # Other questions: what was drawn goes, since nobody has asked them yet.
+    # Other questions: an example stands there until they are asked.
     page.locator("#pg-prompts_form select").first.select_option("pronouns")
-    expect(page.locator("#pg-prompts_compare")).to_contain_text("will appear here", timeout=SOON)
+    expect(page.locator("#pg-prompts_compare [data-example]")).to_be_visible(timeout=SOON)
     expect(job).to_contain_text("He or She")
