@@ -136,7 +136,8 @@ def test_tokens_show_their_id_and_mark_the_picture(page, lm):
 def test_click_on_a_cell_selects_its_pair(page):
     page.locator("#pg-map_plot .pg-foot").scroll_into_view_if_needed()
     box = page.evaluate(
-        """() => { const gd = document.querySelector('#pg-map_plot .pg-chart'), l = gd._fullLayout, r = gd.getBoundingClientRect();
+        """() => { const gd = document.querySelector('#pg-map_plot .pg-chart');
+                   const l = gd._fullLayout, r = gd.getBoundingClientRect();
                    return [r.left + l.xaxis._offset + l.xaxis.c2p(1), r.top + l.yaxis._offset + l.yaxis.c2p(7)]; }"""
     )
     page.mouse.move(box[0] - 2, box[1])
