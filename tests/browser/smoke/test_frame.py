@@ -187,7 +187,7 @@ def test_the_models_are_described_and_one_is_chosen_there(open_page):
     page = open_page("", ready=FIRST)
     page.get_by_role("button", name=WORDS["models.label"]).click()
     box = page.get_by_role("dialog", name="The models in the list")
-    expect(box.get_by_role("button")).to_have_count(2)
+    expect(box.get_by_role("button")).to_have_count(3)
     expect(box.get_by_role("button").first).to_contain_text("8.55 M parameters · context 512 tokens · base model")
     expect(box).to_contain_text("hub:OWNER/NAME")
     page.keyboard.press("Escape")
