@@ -268,11 +268,9 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
     def make() -> Payload:
         results = {each: answered(question) for each, question in questions.items()}
         words = Words(scene.words, view.key)
+        starts = bool(unmeasured) and all(starts_itself(questions[each]) for each in unmeasured)
         if missing:
-            if all(starts_itself(questions[each]) for each in missing):
-                return {"empty": {"text": scene.words["job.soon"], "hint": "", "starts": True}}
-            hint = words.get(f"{name}.empty_hint") or words.get("empty_hint") or ""
-            return {"empty": {"text": words[f"{name}.empty"], "hint": hint}}
+            return _soon(scene) if starts else _waiting(words, name)
         values = {each: result.value if result else None for each, result in results.items()}
         seconds = {each: result.seconds for each, result in results.items() if result}
         first = values[part.of[0]] if part.of else None
@@ -287,11 +285,24 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
         payload = part.draw(seen) if part.draw else {}
         if "empty" in payload and example and "empty" not in (shown := example.make()):
             return shown
+        if "empty" in payload and starts:
+            return _soon(scene)
         if not payload.pop("unstored", False) and any(each and each.threads for each in results.values()):
             payload |= {"source": _stored_source(scene, needed)}
         return payload if part.steady else finished(payload, seen, scene, key)
 
     return Picture(key, make, _layers(needed))
+
+
+def _soon(scene: Scene) -> Payload:
+    """Build the note of a part whose slow measure starts by itself."""
+    return {"empty": {"text": scene.words["job.soon"], "hint": "", "starts": True}}
+
+
+def _waiting(words: Words, name: str) -> Payload:
+    """Build the note of a part whose slow measure waits for its button. `words` are those of the view."""
+    hint = words.get(f"{name}.empty_hint") or words.get("empty_hint") or ""
+    return {"empty": {"text": words[f"{name}.empty"], "hint": hint}}
 
 
 def _example(view: View, name: str, part: Part, scene: Scene) -> Picture | None:
