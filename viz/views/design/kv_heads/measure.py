@@ -1,5 +1,6 @@
 """Measurements of merged KV heads: the effect on the predictions for a prompt, and on one head's attention map."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -79,8 +80,8 @@ def measure_quick_run(scene: Scene, settings: Settings) -> Stops | None:
 
 
 def cost_of_run(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the number of runs and of processed tokens of the selected variant."""
-    return 1, len(scene.tokens)
+    """Estimate the number of runs and of processed tokens of the selected variant; infinite if there is none to run."""
+    return (math.inf, math.inf) if has_one_kv_head(scene.model.config) else (1, len(scene.tokens))
 
 
 def measure_run(scene: Scene, settings: Settings, progress: Progress) -> Stops:
