@@ -285,7 +285,7 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
         payload = part.draw(seen) if part.draw else {}
         if "empty" in payload and example and "empty" not in (shown := example.make()):
             return shown
-        if "empty" in payload and starts:
+        if "empty" in payload and first is None and starts:
             return _soon(scene)
         if not payload.pop("unstored", False) and any(each and each.threads for each in results.values()):
             payload |= {"source": _stored_source(scene, needed)}
