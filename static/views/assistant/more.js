@@ -3,6 +3,7 @@
 // payload of "folded": { label, parts: names of the parts that it shows and hides }
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
+import { icon } from "../../parts/icons.js";
 
 // Build a fold around elements of one part.
 export function fold(label, ...inside) {
@@ -13,7 +14,8 @@ export function fold(label, ...inside) {
 
 define("folded", (root) => {
   const button = el("button", "pg-more-button", "", { type: "button", "aria-expanded": "false" });
-  let parts = [];
+  let parts = [],
+    label = "";
   // The block of a part, or the row of columns that contains it.
   const blockOf = (name) => {
     const block = document.getElementById(`pg-${name}`);
@@ -21,6 +23,7 @@ define("folded", (root) => {
   };
   const show = () => {
     const open = button.getAttribute("aria-expanded") === "true";
+    button.replaceChildren(icon(open ? "shut" : "open"), " ", label);
     for (const name of parts) blockOf(name)?.classList.toggle("pg-more-shut", !open);
   };
   button.onclick = () => {
@@ -29,8 +32,7 @@ define("folded", (root) => {
   };
   root.append(button);
   return (payload) => {
-    button.textContent = payload.label;
-    ({ parts } = payload);
+    ({ parts, label } = payload);
     show();
   };
 });

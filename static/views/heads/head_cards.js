@@ -3,7 +3,7 @@
 // payload: { title, note, groups [{ name, label, does, hue, cards [{ head, numbers [score, error, baseline], texts (the
 //   same), example [sentence, query, keys, weight] or null, weight }] }], sentences [[token]], sequences, source, file,
 //   run, python, words }, or { absent: true } before the heads were surveyed
-import { el, fill, showBlock } from "../../page/dom.js";
+import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { changeBeside } from "../../page/selection/edited.js";
 import { isOff, switched } from "../../page/selection/off.js";
@@ -171,7 +171,7 @@ define("headcards", (root) => {
   onSelect(mark);
   onName(arrange);
   return (payload) => {
-    showBlock(root, !payload.absent);
+    root.classList.toggle("pg-absent", Boolean(payload.absent));
     now = payload.absent ? null : payload;
     if (!now) return;
     bar.setAttribute("aria-label", payload.words.names);

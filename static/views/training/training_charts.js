@@ -101,7 +101,7 @@ export function chart(words, title, about, file) {
         font: { family: "ui-sans-serif, system-ui, sans-serif", size: 12 },
         paper_bgcolor: "rgba(0,0,0,0)",
         plot_bgcolor: "rgba(0,0,0,0)",
-        margin: { l: 8, r: 8, t: 8, b: 8 },
+        margin: { l: 8, r: 16, t: 8, b: 8 },
         showlegend: axes.legend ?? true,
         legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 11 } },
         hovermode: "closest",

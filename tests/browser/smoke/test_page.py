@@ -142,7 +142,7 @@ def test_click_on_a_cell_selects_its_pair(page):
     )
     page.mouse.move(box[0] - 2, box[1])
     page.mouse.move(*box)
-    expect(page.locator(".hoverlayer")).to_contain_text("7 ·it")
+    expect(page.locator("#pg-map_plot .hoverlayer")).to_contain_text("7 ·it")
     page.mouse.click(*box)
     expect(page.locator(".pg-chip[aria-pressed=true]")).to_have_text(["·cat", "·it"])
 

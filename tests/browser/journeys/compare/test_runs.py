@@ -173,7 +173,7 @@ def test_a_head_clicked_in_the_map_of_heads_is_compared(page, lm):
     np.testing.assert_allclose(cells(page, "runs_heads"), (a - b).to_numpy(), atol=ROUNDING)
     page.evaluate(
         """document.querySelector('#pg-runs_heads .pg-chart').emit('plotly_click',
-             { points: [{ pointIndex: [3, 6] }], event: new MouseEvent('click') })"""
+             { points: [{ pointIndex: [6, 3] }], event: new MouseEvent('click') })"""
     )
     expect(page.locator("#pg-runs_a h2")).to_have_text("A: head 6.3")
     expect(page.locator("#pg-runs_b h2")).to_have_text("B: head 6.3")

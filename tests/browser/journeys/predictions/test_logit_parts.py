@@ -69,10 +69,15 @@ def test_the_parts_add_up_and_open(open_page, lm):
     first.focus()
     number = lists.locator("button:focus .pg-effect-number")
     before = number.text_content()
-    page.evaluate("playground.select({ tokens: [8] })")
+    page.evaluate("playground.select({ edits: [{ kind: 'scale', layer: 0, head: 0, factor: 1.5 }] })")
+    again = page.locator("#pg-logit_parts_map .pg-ranked-before button")
+    again.wait_for(timeout=SOON)
+    again.evaluate("button => button.click()")  # the focus stays on the part
     expect(number).not_to_have_text(before, timeout=SOON)
     expect(lists.locator("button:focus")).to_contain_text(wanted)
-    page.evaluate("playground.select({ tokens: [] })")
+    page.evaluate("playground.select({ edits: [] })")
+    again.wait_for(timeout=SOON)
+    again.evaluate("button => button.click()")
     expect(number).to_have_text(before, timeout=SOON)
 
     # An MLP from the map's strip, a head from the map.

@@ -80,7 +80,7 @@ def measure_quick_run(scene: Scene, settings: Settings) -> Stops | None:
 
 
 def cost_of_run(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the number of runs and of processed tokens of the selected variant; infinite if there is none to run."""
+    """Estimate the number of runs and of processed tokens of the selected variant; infinite for one KV head."""
     return (math.inf, math.inf) if has_one_kv_head(scene.model.config) else (1, len(scene.tokens))
 
 
