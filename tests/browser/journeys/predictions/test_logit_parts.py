@@ -82,10 +82,10 @@ def test_the_parts_add_up_and_open(open_page, lm):
 
     # An MLP from the map's strip, a head from the map.
     still(page, "#pg-logit_parts_map .pg-chart")
-    strip = page.locator("#pg-logit_parts_map .xy2 image, #pg-logit_parts_map .xy2 .heatmaplayer").first
+    strip = page.locator("#pg-logit_parts_map .x2y image, #pg-logit_parts_map .x2y .heatmaplayer").first
     strip.evaluate("node => node.scrollIntoView({ block: 'center' })")
     box = strip.bounding_box()
-    page.mouse.click(box["x"] + box["width"] * 6.5 / 8, box["y"] + box["height"] / 2)
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] * 6.5 / 8)
     expect(page.locator("#pg-logit_parts_map select")).to_have_value("6", timeout=SOON)
     expect(title(page, "tokens")).to_contain_text("MLP 6", timeout=SOON)
     page.evaluate("playground.pickHead(2, 3)")

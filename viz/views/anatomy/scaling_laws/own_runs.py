@@ -123,7 +123,7 @@ def figure(seen: Seen) -> Payload:
     return {
         "figure": runs_figure(drawn, line, words),
         "title": words["title_stored" if result.is_stored else "title"],
-        "note": f"{amount} {words['note']}",
+        "note": amount if result.is_stored else f"{amount} {words['note']}",
         **_origin(seen),
         "file": "own-runs",
         "columns": [words["line"], words["point"], words["x"], words["y"]],
