@@ -68,7 +68,7 @@ def effect_map(seen: Seen) -> Payload:
     labels = EffectWords(words["layer"], words["head"], words["value_adds" if signed_effects else "value_kl"], unit)
     shown = added(swept.effects) if signed_effects else swept.effects
     read = {"kl": "read_size", "loss": "read_loss"}.get(kind, "read_signed")
-    notes = [words[read], _watching(seen, target)]
+    notes = [words[read]]
     if signed_effects:
         notes.append(words["now"].format(value=_WRITTEN[kind](swept.start), unit=unit))
     return {
