@@ -100,10 +100,10 @@ class NotebookPage:
         return tab.jobs[job](scene_of(self.playground, request), request.values)
 
     def waits(self, job: str) -> bool:
-        """Return whether a slow measure waits for its button: it does not start automatically and has no result."""
+        """Return whether a slow measure has neither a result nor a stored one."""
         tab = _tab_of(job)
         payload = self.payload(tab, _view_of(tab, job), job, {})
-        return payload.get("state") != "done" and not payload.get("auto")
+        return payload.get("state") != "done"
 
     def payload(self, tab: Tab, view: str, part: str, settings: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
         """Return the content of one part, as the page's scripts receive it; a notice of the page replaces it."""

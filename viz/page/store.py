@@ -1,7 +1,7 @@
 """Measure every slow measure on the default model and prompt and store the results: `python -m viz.page.store`.
 
-Measures that start automatically are left out, except those of ALWAYS, which are stored for all of stored.MODELS.
-Names of jobs as arguments limit the work to these.
+Measures with a stored result are left out; those of ALWAYS are stored for all of stored.MODELS. Names of jobs as
+arguments limit the work to these.
 """
 
 import dataclasses
