@@ -99,8 +99,8 @@ def test_four_strategies_write_and_one_token_is_changed(open_page, lm):
 
 def test_stopping_and_going_on_and_another_prompt(open_page, lm):
     page = open_race(open_page, viewport={"width": 390, "height": 844})
-    page.get_by_label("New tokens").fill("400")
     written_at_once = over(page)
+    page.get_by_label("New tokens").fill("400")
     page.evaluate(START_AND_STOP)  # at once, perhaps before the server has begun
     first = over(page, written_at_once)
     count = chips(rows(page).first).count()
