@@ -1,5 +1,8 @@
 """The values of a scene on which measures and pictures can depend, by the names of `viz.seam.view.Depends`."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from model.loading.sources import available
 from viz.seam.scene import Scene
 from viz.seam.view import Depends
@@ -10,7 +13,7 @@ def depended(scene: Scene, names: tuple[Depends, ...]) -> tuple:
     return tuple(_DEPENDS[name](scene) for name in names)
 
 
-_DEPENDS = {
+_DEPENDS: Mapping[Depends, Callable[[Scene], Any]] = {
     "run": lambda scene: scene.trace.key,
     "plain": lambda scene: (scene.trace.key.model_id, scene.trace.key.ids),
     "model": lambda scene: scene.model.id,
