@@ -13,7 +13,7 @@ def depended(scene: Scene, names: tuple[Depends, ...]) -> tuple:
     return tuple(_DEPENDS[name](scene) for name in names)
 
 
-_DEPENDS: Mapping[Depends, Callable[[Scene], Any]] = {
+_DEPENDS: Mapping[str, Callable[[Scene], Any]] = {
     "run": lambda scene: scene.trace.key,
     "plain": lambda scene: (scene.trace.key.model_id, scene.trace.key.ids),
     "model": lambda scene: scene.model.id,
