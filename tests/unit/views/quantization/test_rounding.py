@@ -294,9 +294,9 @@ def test_the_sentence_follows_from_the_numbers(playground):
     best = min(parts["rounding_table"]["lines"], key=lambda line: line[2])[0]
     said = {
         "nearest": "no method here beats",
-        "scaled": "“scaled first” has the smallest error",
-        "compensated": "“compensated” has the smallest error",
-        "both": "“scaled and compensated” has the smallest error",
+        "scaled": "“scaled first” is best",
+        "compensated": "“compensated” is best",
+        "both": "“scaled and compensated” is best",
     }
     assert said[best] in parts["rounding_errors"]["note"]
 
