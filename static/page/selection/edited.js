@@ -15,7 +15,7 @@ let change = null, // the change of the present edits, null while it is computed
   latest = { edits: "[]", change: null },
   acting = null, // the button that is being clicked
   acted = null; // the button that made the latest change
-const shown = new Set(); // functions that show the change beside a button
+const buttons = new WeakMap(); // element that shows the change beside a button -> the button
 
 // Return the element beside a button that shows the change after a click on the button.
 export function changeBeside(button) {
@@ -30,16 +30,17 @@ export function changeBeside(button) {
     },
     true,
   );
-  shown.add(() => {
-    const text = acted === button && selection.edits.length ? change : null;
-    node.textContent = text?.text ?? "";
-    node.title = text?.help ?? "";
-  });
+  buttons.set(node, button);
   return node;
 }
-const showChange = () => {
-  for (const show of shown) show();
-};
+function showChange() {
+  for (const node of document.querySelectorAll(".pg-change")) {
+    if (!buttons.has(node)) continue; // that of the line of edits
+    const text = acted === buttons.get(node) && selection.edits.length ? change : null;
+    node.textContent = text?.text ?? "";
+    node.title = text?.help ?? "";
+  }
+}
 onEdits((now) => {
   acted = acting;
   change = now === latest.edits ? latest.change : null;
