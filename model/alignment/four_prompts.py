@@ -105,12 +105,8 @@ def _choices(
     among: int,
 ) -> FourChoices:
     """Build the result from the indices of the texts of each prompt. scores [4, CHOICES], chosen and other [4]"""
-    texts, rows = texts_of(rollouts, tokenizer), range(len(PROMPTS))
-    picked = [[int(at) for at in which] for which in (chosen, other)]
-    lines, numbers = (
-        [tuple(of(row, at) for row, at in zip(rows, which, strict=True)) for which in picked]
-        for of in (lambda row, at: texts[row * CHOICES + at], lambda row, at: float(scores[row, at]))
-    )
+    texts, rows = np.array(texts_of(rollouts, tokenizer), dtype=object).reshape(-1, CHOICES), np.arange(len(PROMPTS))
+    lines, numbers = ([tuple(of[rows, at].tolist()) for at in (chosen, other)] for of in (texts, scores))
     return FourChoices(*lines, *numbers, kl_bound(among), Story.of(tokenizer).bits(model))
 
 
@@ -122,15 +118,20 @@ def write_four(model: Transformer, tokenizer: Tokenizer, per_prompt: int) -> Rol
     new_tokens = max(1, min(NEW_TOKENS, model.config.n_ctx // 2))
     prompts = [tokenizer.prompt_ids(prompt)[new_tokens - model.config.n_ctx :] for prompt in PROMPTS]
     rows = [prompt for prompt in prompts for _ in range(per_prompt)]
-    closing = ending(tokenizer) | ({end_of(tokenizer)} if has_end(tokenizer) else set())
-    writing = RolloutSettings(new_tokens, frozenset(closing), tokenizer.vocab_size, min(closing, default=0))
+    ends = _ends(tokenizer)
+    writing = RolloutSettings(new_tokens, ends, tokenizer.vocab_size, min(ends, default=0))
     return sample(model, rows, writing, uniforms(_SEED, _STEP, len(rows), new_tokens))
 
 
 def texts_of(rollouts: Rollouts, tokenizer: Tokenizer) -> tuple[str, ...]:
     """Decode the texts without prompts and end tokens."""
-    ends = ending(tokenizer) | ({end_of(tokenizer)} if has_end(tokenizer) else set())
+    ends = _ends(tokenizer)
     return tuple(tokenizer.decode([n for n in ids if n not in ends]).strip() for ids in rollouts.answers())
+
+
+def _ends(tokenizer: Tokenizer) -> frozenset[int]:
+    """Return the ids of the tokens that end an answer."""
+    return frozenset(ending(tokenizer) | ({end_of(tokenizer)} if has_end(tokenizer) else set()))
 
 
 @dataclass(frozen=True, eq=False)

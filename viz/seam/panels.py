@@ -258,10 +258,9 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
     origin = () if part.steady else (scene.model.id, bool(scene.picked.edits))
     owner = "" if part.shared else view.key
     key = (owner, name, *states, depended(scene, part.depends), drawn, origin, scene.language)
-    unmeasured = [each for each, (_, known) in zip(questions, states, strict=True) if not known]
-    missing = [each for each in unmeasured if each in part.of]
-    known_there = bool(unmeasured) and all(_has_example(view, each, scene) for each in unmeasured)
-    example = _example(view, name, part, scene) if known_there else None
+    unmeasured = {each for each, (_, known) in zip(questions, states, strict=True) if not known}
+    missing = unmeasured & set(part.of)
+    example = _example(view, name, part, scene, unmeasured)
     if example and missing:
         return example
 
@@ -281,7 +280,7 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
             if known and not known.threads:
                 return button_of(part, seen, known)
             auto = starts_itself(questions[part.job])
-            return button_of(part, seen, known, auto, not known and _has_example(view, part.job, scene))
+            return button_of(part, seen, known, auto, not known and _has_example(view, {part.job}, scene))
         payload = part.draw(seen) if part.draw else {}
         if "empty" in payload and example and "empty" not in (shown := example.make()):
             return shown
@@ -305,10 +304,14 @@ def _waiting(words: Words, name: str) -> Payload:
     return {"empty": {"text": words[f"{name}.empty"], "hint": hint}}
 
 
-def _example(view: View, name: str, part: Part, scene: Scene) -> Picture | None:
-    """Build a part's picture in the example scene; None for an input part, a button, or without an example."""
-    other = scene.example
-    if other is None or part.job or (part.read and not part.of):
+def _example(view: View, name: str, part: Part, scene: Scene, unmeasured: set[str]) -> Picture | None:
+    """Build a part's picture in the example scene, where the `unmeasured` results are known; else None.
+
+    A button and an input part that draws no result have no example.
+    """
+    has_none = not unmeasured or part.job or (part.read and not part.of)
+    other = None if has_none else scene.example
+    if other is None or not _has_example(view, unmeasured, scene):
         return None
     picture = _picture(view, name, part, other, settings_of(view, other, {}), facts_of(other))
     words = scene.words
@@ -320,10 +323,12 @@ def _example(view: View, name: str, part: Part, scene: Scene) -> Picture | None:
     return Picture(("example", picture.key), make)
 
 
-def _has_example(view: View, measure: str, scene: Scene) -> bool:
-    """Return whether the result of a slow measure is known in the example scene, with the default settings."""
-    other = scene.example
-    return other is not None and measured(view, measure, other, settings_of(view, other, {})) is not None
+def _has_example(view: View, measures: set[str], scene: Scene) -> bool:
+    """Return whether the results of slow measures are known in the example scene, with the default settings."""
+    if (other := scene.example) is None:
+        return False
+    settings = settings_of(view, other, {})
+    return all(measured(view, each, other, settings) for each in measures)
 
 
 def _stored_source(scene: Scene, needed: list[MeasureTask]) -> str:
