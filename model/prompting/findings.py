@@ -1,4 +1,4 @@
-"""What a run says about a prompt of a known kind: the rank of the expected token, and which built-in model is able."""
+"""The reason why a model falls short on a prompt of a known kind, and the built-in models that do not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

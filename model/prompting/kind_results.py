@@ -1,4 +1,4 @@
-"""How often the built-in models continue a prompt of a known kind correctly, measured and stored.
+"""The measured number of prompts of each known kind that a built-in model continues correctly.
 
     python -m model.prompting.kind_results tinygpt smollm2-135m
 

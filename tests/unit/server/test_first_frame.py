@@ -1,4 +1,4 @@
-"""What a page shows before its scripts have arrived: it comes first, in the reader's language, and may run."""
+"""The first frame: sent before the scripts, in the reader's language, and allowed by the page's policy."""
 
 import pytest
 from starlette.applications import Starlette

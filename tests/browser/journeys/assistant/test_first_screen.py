@@ -1,4 +1,4 @@
-"""What a visitor sees on arrival in the Assistant tab: three numbers, two texts, the rail, and the rest folded."""
+"""The first screen of the Assistant tab: three numbers, two texts, the rail, and the rest folded."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a run says about a prompt of a known kind."""
+"""Ranks of expected tokens, and the models that are named as able."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which kind of prompt a text is, and the answer that it asks for."""
+"""Recognition of kinds of prompts, with the expected answers."""
 
 import pytest
 

@@ -51,7 +51,7 @@ class RewardReading:
 
 @dataclass(frozen=True, eq=False)
 class RewardRun:
-    """What the view shows: the visitor's reward model, or the stored one with its own prompt until one is trained."""
+    """The reward model that the view shows: the visitor's own, or the stored one with its own prompt."""
 
     learned: Learned
     reading: RewardReading
