@@ -14,7 +14,7 @@ from model.errors import PlaygroundError
 from viz.page.examples import FIRST
 from viz.page.notebook import page_of
 from viz.page.pipeline import payloads
-from viz.page.store import NEVER
+from viz.page.store.results import NEVER
 from viz.seam import panels
 from viz.seam.jobs import stored
 from viz.seam.jobs.background import Result
@@ -74,7 +74,7 @@ def test_a_value_of_another_type_is_refused(value):
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("subprocess", "Popen"), ("viz.page.store", "main"), ("model.store", "ByteLRU")]
+    ("module", "name"), [("subprocess", "Popen"), ("viz.page.store.results", "main"), ("model.store", "ByteLRU")]
 )
 def test_a_file_names_only_our_dataclasses(module, name):
     with pytest.raises(TypeError, match="cannot be read"):

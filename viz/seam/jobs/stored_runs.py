@@ -1,6 +1,6 @@
 """Stored training runs of the default model, which views of training show until the visitor starts a run.
 
-`python -m viz.page.store_runs` makes them. A file holds the job, the messages of its run, and the digest of the weights
+`python -m viz.page.store.runs` makes them. A file holds the job, the messages of its run, and the digest of the weights
 that it started from; it names no folder of a machine.
 """
 

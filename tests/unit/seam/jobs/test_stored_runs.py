@@ -5,7 +5,7 @@ import pytest
 
 from model.training.jobs.form import job_of as training_job
 from model.training.jobs.job import Limits
-from viz.page.store_runs.__main__ import STORES, thinned
+from viz.page.store.runs import STORES, thinned
 from viz.seam.jobs import stored_runs
 from viz.seam.jobs.stored_runs import ID, StoredRun
 from viz.seam.view import Visit
@@ -38,7 +38,7 @@ def test_the_files_are_small_and_one_for_each_view():
 @pytest.mark.parametrize("view", STORES)
 def test_a_run_is_of_the_present_weights(view):
     run = stored_runs.read(view)
-    assert run.weights == stored_runs.weights(), f"run python -m viz.page.store_runs {view}"
+    assert run.weights == stored_runs.weights(), f"run python -m viz.page.store.runs {view}"
     assert run.seconds > 0 and run.threads >= 1
 
 
@@ -46,7 +46,7 @@ def test_a_run_is_of_the_present_weights(view):
 def test_a_run_is_of_the_default_settings(view):
     visit = Visit(Playground(Options(model="tinygpt")), "", "en", "tinygpt", Prompt(), {})
     job = stored_runs.as_live(stored_runs.read(view)).job
-    assert stored_runs.bare(job) == stored_runs.bare(JOBS[view](visit)), f"run python -m viz.page.store_runs {view}"
+    assert stored_runs.bare(job) == stored_runs.bare(JOBS[view](visit)), f"run python -m viz.page.store.runs {view}"
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

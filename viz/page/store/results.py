@@ -5,7 +5,6 @@ arguments limit the work to these.
 """
 
 import dataclasses
-import sys
 
 import torch
 
@@ -51,7 +50,3 @@ def store(page: NotebookPage, model: str, job: str) -> str:
     about = {"model": model, "job": job, "weights": stored.weights_of(model)}
     size = stored.write(key, result.value, **about, seconds=result.seconds, threads=threads)
     return f"{result.seconds:.1f} s, {size:,} bytes"
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

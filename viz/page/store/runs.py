@@ -1,5 +1,5 @@
 """Train the default model with the default settings of each view of training and store the runs:
-`python -m viz.page.store_runs`. Names of views as arguments limit the work to these.
+`python -m viz.page.store.runs`. Names of views as arguments limit the work to these.
 """
 
 import dataclasses
