@@ -11,6 +11,7 @@ const KEYS = [
   ["Home End", "ends"],
   ["Enter", "enter"],
   ["Shift Enter", "more"],
+  ["Ctrl Z", "undo"],
   ["Esc", "escape"],
 ];
 let words = null,

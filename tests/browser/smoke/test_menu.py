@@ -70,7 +70,7 @@ def test_a_question_mark_lists_the_keys(open_page):
     expect(box.locator("dd")).to_have_text(
         [
             WORDS[f"header.keys_{name}"]
-            for name in ("prompt", "search", "keys", "tab", "arrows", "ends", "enter", "more", "escape")
+            for name in ("prompt", "search", "keys", "tab", "arrows", "ends", "enter", "more", "undo", "escape")
         ]
     )
     page.keyboard.press("Escape")
