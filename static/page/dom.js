@@ -73,6 +73,10 @@ export function onWidth(node, act) {
   }).observe(node);
 }
 
+const TEXT = "textarea, select, [contenteditable], input:not([type=range], [type=checkbox], [type=radio])";
+// Whether keys are text at the moment, rather than the page's shortcuts.
+export const isTyping = () => Boolean(document.activeElement?.matches(TEXT));
+
 // Scrolling moves elements under a resting pointer, so only a movement of the pointer counts as hovering.
 let pointer = "";
 const where = (event) => `${event.screenX} ${event.screenY}`;

@@ -1,4 +1,5 @@
 // Keyboard shortcuts of the whole page, and a delay of typed input while runs are slow.
+import { isTyping } from "./dom.js";
 import { focusPrompt } from "./prompt/prompt.js";
 import { select } from "./selection/selection.js";
 import { pageState } from "./state.js";
@@ -25,11 +26,11 @@ document.addEventListener(
 );
 
 document.addEventListener("keydown", (event) => {
-  const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement?.tagName ?? "");
-  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+  if (isTyping()) return;
+  if (event.key === "/" && !event.ctrlKey && !event.metaKey) {
     event.preventDefault();
     focusPrompt();
-  } else if (event.key === "Escape" && !typing) {
+  } else if (event.key === "Escape") {
     select({ tokens: [] });
   }
 });

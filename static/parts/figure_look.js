@@ -64,8 +64,9 @@ const crossShape = (tail, layer, head, line) => {
 };
 
 // Frame the rows and columns of the selected tokens or, in a map of layers x heads, the selected heads, and cross out the
-// heads that are off.
+// heads that are off. A figure of another run keeps only its own shapes.
 export function marks({ layout }, root, tokens) {
+  if (layout.meta.unmarked) return layout.meta.shapes ?? [];
   const line = { color: getComputedStyle(root).getPropertyValue("--pg-accent").trim(), width: 1.5 };
   const tails = Object.keys(layout)
     .filter((name) => /^xaxis/.test(name))

@@ -89,5 +89,10 @@ export function arrays(figure) {
   return out;
 }
 
-// Copy the figure of a payload, because drawing modifies it. A script may also pass a figure as JSON.
-export const ownFigure = ({ figure }) => (typeof figure === "string" ? JSON.parse(figure) : structuredClone(figure));
+// Copy the figure of a payload, because drawing modifies it. A script may also pass a figure as JSON. The figure of a
+// stored example is of another run: the selected tokens and heads are not marked in it.
+export function ownFigure({ figure, stored_example }) {
+  const own = typeof figure === "string" ? JSON.parse(figure) : structuredClone(figure);
+  if (stored_example) own.layout.meta = { ...own.layout.meta, unmarked: true };
+  return own;
+}

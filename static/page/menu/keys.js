@@ -1,6 +1,6 @@
 // The list of the page's keys: a dialog, opened by "?" and from the page's menu.
 import { cross } from "../../parts/icons.js";
-import { el } from "../dom.js";
+import { el, isTyping } from "../dom.js";
 
 const KEYS = [
   ["/", "prompt"],
@@ -41,9 +41,7 @@ export function openKeys() {
 }
 
 document.addEventListener("keydown", (event) => {
-  const { target } = event,
-    typing = /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName ?? "") || target.isContentEditable;
-  if (event.key !== "?" || typing || event.ctrlKey || event.metaKey || !words) return;
+  if (event.key !== "?" || isTyping() || event.ctrlKey || event.metaKey || !words) return;
   event.preventDefault();
   openKeys();
 });

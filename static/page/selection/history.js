@@ -1,4 +1,5 @@
 // The history of the edits: a button or Ctrl Z undoes the last change, on every tab.
+import { isTyping } from "../dom.js";
 import { onEdits, select, selection } from "./selection.js";
 
 const before = []; // earlier edits as text, the latest last
@@ -20,10 +21,9 @@ export function undo() {
   undoing = false;
 }
 
-const TEXT = "textarea, select, [contenteditable], input:not([type=range], [type=checkbox], [type=radio])";
 document.addEventListener("keydown", (event) => {
   if (event.key !== "z" || !(event.ctrlKey || event.metaKey) || event.shiftKey || event.altKey) return;
-  if (!before.length || document.activeElement?.matches(TEXT)) return;
+  if (!before.length || isTyping()) return;
   event.preventDefault();
   undo();
 });
