@@ -30,6 +30,9 @@ export const switched = (heads) =>
     ? switchedOn(selection.edits, heads)
     : switchedOff(selection.edits, heads, pageState.editSites ?? {});
 
+export const canSwitch = (heads) => heads.length > 0 && switched(heads).length <= MOST_EDITS;
+export const tooMany = () => fill(pageState.words?.heads_many ?? "", { most: MOST_EDITS });
+
 // --- the mark ---
 
 const saidOff = ([layer, head]) => fill(pageState.words?.is_off ?? "", { layer, head });
@@ -75,8 +78,8 @@ export function offButton(heads, { off, on, beside = true }) {
       n = heads().length;
     if (!words) return;
     button.textContent = fill(words[allOff() ? on : off], { n });
-    button.disabled = !n || switched(heads()).length > MOST_EDITS;
-    button.title = button.disabled && n ? fill(words.heads_many, { most: MOST_EDITS }) : words.heads_off_help;
+    button.disabled = !canSwitch(heads());
+    button.title = button.disabled && n ? tooMany() : words.heads_off_help;
   };
   button.addEventListener("click", () => select({ edits: switched(heads()) }));
   onSelect(show);

@@ -36,7 +36,7 @@ define("effectmap", (root) => {
   onSelect(paint);
   const item = ({ head, effect, text }, index, payload, top) => {
     const [layer, n] = head;
-    const node = button("", (event) => pickHead(layer, n, adding(event)));
+    const node = button("", (event) => payload.stored_example || pickHead(layer, n, adding(event)));
     node.className = "pg-effect-item";
     Object.assign(node.dataset, { index, head: JSON.stringify(head) });
     node.tabIndex = index ? -1 : 0;

@@ -6,7 +6,7 @@
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { changeBeside } from "../../page/selection/edited.js";
-import { isOff, switched } from "../../page/selection/off.js";
+import { canSwitch, isOff, switched, tooMany } from "../../page/selection/off.js";
 import { adding, onSelect, pickHead, select, selection } from "../../page/selection/selection.js";
 import { piece } from "../../parts/next_tokens.js";
 import { titled } from "../../parts/titled.js";
@@ -67,7 +67,7 @@ function cardOf(card, group, payload) {
     state = el("b", "pg-card-off", words.off),
     off = el("button", "pg-button pg-quiet pg-card-switch", "", { type: "button" });
   root.style.setProperty("--pg-hue", group.hue);
-  name.onclick = (event) => pickHead(layer, head, adding(event));
+  name.onclick = (event) => payload.stored_example || pickHead(layer, head, adding(event));
   off.onclick = () => select({ edits: switched([card.head]) });
   top.append(name, called, state, changeBeside(off), off);
   const evidence = el("p", "pg-card-evidence", fill(words.evidence, { score, error, baseline, n: sequences }));
@@ -83,6 +83,8 @@ function cardOf(card, group, payload) {
     );
     off.textContent = gone ? words.switch_on : words.switch_off;
     off.setAttribute("aria-pressed", gone);
+    off.disabled = !canSwitch([card.head]);
+    off.title = off.disabled ? tooMany() : "";
     off.setAttribute("aria-label", `${off.textContent}: ${fill(words.button, { layer, head })}`);
   };
   return { root, mark };

@@ -260,7 +260,7 @@ define("headtable", (root) => {
   };
   body.addEventListener("click", (event) => {
     const place = event.target.closest("tr")?.dataset.at;
-    if (place === undefined) return;
+    if (place === undefined || now.payload.stored_example) return;
     clicked = true;
     reach(+place);
     pickHead(...now.payload.index[place], adding(event));

@@ -56,6 +56,7 @@ define("wrotemap", (root, props, ask) => {
     ask("select");
   };
   const pick = (layer, head, add) => {
+    if (payload.stored_example) return;
     if (mlp !== null) look(null);
     pickHead(layer, head, add);
   };
