@@ -2,7 +2,7 @@
 //
 // A style sheet could do this with :has(:not([hidden])), but the browser would then re-evaluate a box whenever anything
 // inside it is drawn, which happens hundreds of times for a figure.
-const AROUND = ".pg-block, .pg-row, .block:not(:has([data-screen])), .row";
+const AROUND = ".pg-block, .pg-row, .pg-column, .block:not(:has([data-screen])), .row";
 
 const held = new Map(); // box -> [[root of a part, element of its error message]]
 const boxesOf = new Map(); // root or error message -> boxes

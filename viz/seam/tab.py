@@ -7,7 +7,7 @@ from functools import cached_property
 
 from viz.seam import panels
 from viz.seam.jobs.background import BackgroundJob
-from viz.seam.layout import Box, Node, Slot, of_view
+from viz.seam.layout import Box, Node, Slot, of_view, slots
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import choice
@@ -22,12 +22,14 @@ class Tab:
     """An entry of TABS. Its label is the word "tab.<key>"; names of parts are unique on the page.
 
     A view that fills the whole tab and shares its name needs no button, and no text beyond the tab's question. The
-    view `beside` is placed in a column to the left of the selected view, and is drawn with each.
+    view `beside` is placed in a column to the left of the selected view, and is drawn with each. The parts `left` of
+    the views, by their names on the page, are placed in that column, too.
     """
 
     key: str
     views: tuple[View, ...]  # one is shown at a time
     beside: View | None = None
+    left: tuple[str, ...] = ()
 
     @property
     def all_views(self) -> tuple[View, ...]:
@@ -92,14 +94,20 @@ class Tab:
         chooser = () if self.is_single else (Slot(self.chooser, "controls", {}),)
         top = (*chooser, Box("row", line, "pg-asked"))
         rows: list[Node] = []
-        placed: set[str] = set()
+        placed = set(self.left)
         for view in self.views:
             rows += of_view(view, placed)
             placed.update(panels.names_of(view))
-        if not self.beside:
+        left = (*(of_view(self.beside) if self.beside else ()), *self._left())
+        if not left:
             return (*top, *rows)
-        columns = Box("column", of_view(self.beside)), Box("column", tuple(rows))
+        columns = Box("column", left), Box("column", tuple(rows))
         return (*top, Box("row", columns, "pg-columns", f"{self.key}-row"))
+
+    def _left(self) -> tuple[Slot, ...]:
+        """Return the parts that are placed to the left of the views, in the order of `left`."""
+        found = {slot.name: slot for view in self.views for slot in slots(of_view(view))}
+        return tuple(found[name] for name in self.left)
 
     def fixed(self, words: Catalogue) -> dict[str, Payload]:
         """Build the payloads that depend only on the language."""

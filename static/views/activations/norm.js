@@ -56,7 +56,7 @@ function normStep(step, acts) {
   };
   canvas.onmouseleave = acts.leave;
   box.append(canvas, el("span", "pg-why-top", `±${step.top}`));
-  item.append(el("h3", "", step.title), formula, box);
+  item.append(el("h3", "", step.title), box, formula);
   return { item, canvas, values, top: Math.max(...values.map(Math.abs)) || 1 };
 }
 

@@ -140,6 +140,7 @@ function listenToTokens(root, rows, side, { describe, update }) {
 
 define("race", (root) => {
   const stage = { paint: () => {} },
+    line = el("div", "pg-race-line"),
     bar = el("div", "pg-race-bar pg-no-export"),
     notes = el("p", "pg-race-edited"),
     chat = el("details", "pg-race-chat pg-no-export"),
@@ -161,7 +162,8 @@ define("race", (root) => {
   };
   bar.append(buttons.node, status.node);
   grid.append(rows.node, side);
-  root.append(bar, status.problem, notes, choices.node, chat, grid, below);
+  line.append(bar, choices.node);
+  root.append(line, status.problem, notes, chat, grid, below);
 
   const recolor = () => {
     stage.paint = painter(root);

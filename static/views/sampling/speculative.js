@@ -131,7 +131,7 @@ define("drafttext", (root) => {
     text = el("div", "pg-draft-text", "", { role: "group" }),
     same = el("p", "pg-draft-same"),
     plain = el("details", "pg-draft-plain"),
-    frame = titled(root, key, details, text, same, plain);
+    frame = titled(root, text, key, details, same, plain);
   let payload = null,
     cells = [];
   roving(text, alongRow);

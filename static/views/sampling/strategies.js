@@ -58,7 +58,6 @@ function strategyHead({ payload, strategies }, acts) {
   };
   const full = strategies.length >= bounds.strategies;
   return [
-    el("span", "pg-label", words.title),
     button(`+ ${words.add}`, fill(words.most, { n: bounds.strategies }), full, add),
     button(words.compare_memories, words.compare_memories_help, bounds.strategies < 4, memories),
   ];
@@ -96,11 +95,14 @@ define("strategies", (root, props, send) => {
     relabel();
     tell(pause);
   });
-  root.append(head, list, editor.node, shared);
+  const below = el("div", "pg-strat-below");
+  below.append(shared, head);
+  root.append(list, editor.node, below);
 
   const lines = () => {
     const names = labels(desk.strategies, desk.payload);
     list.replaceChildren(...desk.strategies.map((_, i) => strategyLine(desk, i, names[i], acts)));
+    list.setAttribute("aria-label", desk.payload.words.title);
     root.dataset.count = desk.strategies.length;
   };
   const drawAll = () => {

@@ -62,7 +62,7 @@ def test_a_link_opened_elsewhere_shows_the_same(open_page):
     slider.wait_for(timeout=SOON)
     slider.press("ArrowRight")
     view_of(page, "Many samples")
-    page.get_by_role("button", name="Add a strategy").click()
+    page.get_by_role("button", name="+ Strategy").click()
     page.locator(".pg-strat-open").last.click()  # its editor is no part of the state
     page.evaluate("playground.select({ edits: [{ kind: 'scale', layer: 1, head: 2, factor: 0.5 }] })")
     for name in ("edits", "strategies", "pipeline", "attention_view", "tokens", "2.0"):

@@ -4,6 +4,7 @@ import re
 from importlib.resources import files
 
 import pytest
+from playwright.sync_api import Error
 
 from tests.browser.conftest import READY
 from tests.conftest import ALL
@@ -95,11 +96,21 @@ SIGNS = """() => {
   }
   return [...new Set(found)];
 }"""
-# Boxes that say what is not there yet, without a button that leads to it. The view of a conversation says how to begin.
+# Boxes that say what is not there yet, without a button that leads to it.
 EMPTY = """() => [...document.querySelectorAll("[data-screen] .pg-quiet-box")]
   .filter((box) => box.checkVisibility() && !box.querySelector("button"))
-  .filter((box) => !box.nextElementSibling.dataset.part.startsWith("turns_"))
   .map((box) => `an empty box: ${box.textContent}`)"""
+HIGH = 400
+# Where the first picture of a view begins, in pixels: a figure, a map, a table, a card, a text in boxes. A note
+# stands for what cannot be shown; icons and parts of forms do not count.
+PICTURES = (
+    ".pg-chart, canvas, table, svg, [role=img], [role=grid], article, .pg-glance, .pg-draft-text, .pg-race-text, "
+    ".pg-try-text, .pg-quiet-box"
+)
+FIRST = f"""() => Math.min(...[...document.querySelectorAll("[data-screen] :is({PICTURES})")]
+  .filter((each) => each.checkVisibility() && !each.closest("button, summary, .pg-pipe, .pg-controls, .pg-job"))
+  .map((each) => each.getBoundingClientRect()).filter((box) => box.width > 80 && box.height > 24)
+  .map((box) => Math.round(box.top + scrollY)))"""
 # Texts of the page that are still in English on a Chinese one.
 ENGLISH = {text for text in words("en").values() if re.search("[a-z]{2} [a-z]", text)} - set(words("zh").values())
 TEXTS = """() => [...document.querySelectorAll("button, label, a, p, h1, h2, h3, th, summary, span")]
@@ -180,11 +191,22 @@ def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, theme, 
         wrong[view] = page.evaluate(WRONG) + page.evaluate(UNSEEN) + page.evaluate(SIGNS)
         wrong[view] += page.evaluate(FAULTS, [levels, False])
         wrong[view] += page.evaluate(EMPTY)
-        wrong[view] += page.evaluate(LONG) if width == 1280 else []
+        if width == 1280:
+            wrong[view] += page.evaluate(LONG)
+            wrong[view] += late(page)
         if language == "zh":
             wrong[view] += [f"in English: {text}" for text in page.evaluate(TEXTS) if text in ENGLISH]
     assert len(wrong) > 40
     assert {view: each for view, each in wrong.items() if each} == {}
+
+
+def late(page) -> list[str]:
+    """Return what is wrong with where the first picture begins, on a screen that is 800 pixels high."""
+    try:
+        page.wait_for_function(f"(high) => ({FIRST})() <= high", arg=HIGH, timeout=SOON)
+    except Error:
+        return [f"the first picture begins at {page.evaluate(FIRST)}"]
+    return []
 
 
 def type_another_prompt(page) -> None:

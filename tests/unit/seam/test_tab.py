@@ -74,6 +74,12 @@ def test_it_has_a_column_of_its_own():
     assert left == ["all_shown"] and right[-1] == "two_shown"
 
 
+def test_parts_of_its_views_can_stand_to_the_left():
+    tab = Tab("t", (view("one", SIZE), view("two", SIZE)), left=("two_shown",))
+    left, right = ([slot.name for slot in slots(column.children)] for column in tab.layout[-1].children)
+    assert left == ["two_shown"] and "one_shown" in right and "two_shown" not in right
+
+
 @pytest.mark.parametrize("size", ["small", "large"])
 def test_what_is_kept_may_depend_on_the_settings(scene, size):
     some = view("some", SIZE, keep=large)

@@ -22,4 +22,5 @@ TAB = Tab(
         speculative.VIEW,
         kv_cache.VIEW,
     ),
+    left=("pipeline", "distribution_form", "distribution_steps"),
 )

@@ -52,7 +52,7 @@ def test_memories_write_side_by_side(open_page):
     page = open_page("", viewport={"width": 1280, "height": 900})
     open_tab(page, "Sampling")
     page.get_by_role("tab", name="Side by side", exact=True).click()
-    page.get_by_role("button", name="Compare KV-cache policies", exact=True).click()
+    page.get_by_role("button", name="Compare KV caches", exact=True).click()
     lines = page.locator("#pg-strategies .pg-strat")
     expect(lines).to_have_count(4)
     expect(lines.nth(1)).to_contain_text("last 32 keys")

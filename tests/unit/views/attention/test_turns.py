@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from model import api
-from model.errors import InputError
 from model.predictions.attribution import attribute, components
 from model.predictions.gradients import affordable, gradients
 from tests.support.models.talking import talking_model, talking_server
@@ -80,11 +79,16 @@ def test_the_parts_of_the_logit_add_up_to_the_heads(server, talker):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_bare_prompt_is_told_what_it_would_show(server, language):
-    parts = drawn(server, chat=False, language=language)
-    assert parts["turns_reads"]["empty"]["hint"] and parts["turns_writes"]["empty"]["text"] and not parts["notice"]
-    assert parts["turns_rests"]["empty"]["text"] and parts["turns_job"]["state"] == "unready"
-    assert "auto" not in parts["turns_job"]
+def test_a_plain_prompt_is_divided_into_sentences(server, talker, language):
+    values, selection = {"attention_view": {"view": "turns"}}, {"heads": [[2, 3]]}
+    parts = payloads(server, asked("ab. cd", values=values, selection=selection, language=language))[0]
+    figure = parts["turns_reads"]["figure"].data[0]
+    run = talker.trace("ab. cd")
+    assert list(run.tokens.pieces) == list("ab. cd")
+    row = run.pattern(2, 3)[-1]
+    np.testing.assert_allclose(figure.y, [row[1:3].sum(), row[3:].sum(), row[0]], atol=1e-6)
+    assert figure.x[-1] == {"en": "first token", "zh": "第一个词元"}[language]
+    assert not any("empty" in parts[f"turns_{name}"] for name in ("reads", "writes"))
 
 
 def test_an_edited_output_is_no_sum(server):
@@ -143,8 +147,8 @@ def test_for_programs(server, talker):
     assert [turn["role"] for turn in found["turns"]] == ["system", "user", "assistant", "user", "template"]
     assert sum(turn["weight"] for turn in found["turns"]) == pytest.approx(1, abs=1e-6)
     assert sum(turn["tokens"] for turn in found["turns"]) == len(talker.chat(MESSAGES))
-    with pytest.raises(InputError, match="plain prompt"):
-        ask(server, "attention_by_turn", prompt="abc", layer=2, head=3)
+    plain = ask(server, "attention_by_turn", prompt="ab. cd", layer=2, head=3)["turns"]
+    assert [(turn["role"], turn["tokens"]) for turn in plain] == [("sentence", 2), ("sentence", 3), ("first_token", 1)]
 
 
 def test_gradients_for_programs(server):
@@ -154,5 +158,5 @@ def test_gradients_for_programs(server):
     assert sum(turn["integrated"] for turn in found["turns"]) == pytest.approx(moved + found["gap"], abs=1e-6)
     bars = [turn["gradient_x_activation"] for turn in found["turns"]]
     np.testing.assert_allclose(bars, rows_of(drawn(server)["turns_rests"])[0], rtol=1e-4, atol=1e-6)
-    with pytest.raises(InputError, match="plain prompt"):
-        ask(server, "gradients_by_turn", prompt="abc")
+    plain = ask(server, "gradients_by_turn", prompt="a")["turns"]
+    assert [turn["role"] for turn in plain] == ["first_token"]

@@ -1,8 +1,10 @@
-"""By turn: attention to the turns of a conversation, contributions to a logit, and gradients of this logit."""
+"""By turn: attention to the turns of a conversation, contributions to a logit, and gradients of this logit.
+
+A plain prompt is divided into sentences instead of turns.
+"""
 
 from collections.abc import Mapping
 
-from model.errors import InputError
 from model.predictions.gradients import affordable
 from viz.labels import axis_name, quoted
 from viz.numbers import logit, percent, signed, whole
@@ -25,36 +27,41 @@ from viz.work.prompt import turn_names
 
 
 def _names(reads: Reads, catalogue: Mapping[str, str]) -> list[str]:
-    """Return the names of the turns, followed by that of the template."""
-    return [*turn_names(reads.roles, catalogue), catalogue["chat.template"]]
+    """Return the names of the turns, followed by that of the tokens in no turn."""
+    return [*turn_names(reads.roles, catalogue), catalogue[f"chat.{_outside(reads)}"]]
+
+
+def _outside(reads: Reads) -> str:
+    """Return what the tokens are that belong to no turn."""
+    return "template" if reads.is_chat else "first_token"
+
+
+def _titled(seen: Seen, reads: Reads, token: str) -> str:
+    """Format a title, which names the token and the parts of the prompt."""
+    part = seen.words["turn" if reads.is_chat else "sentence"]
+    return seen.here["title"].format(token=token, part=part)
 
 
 def _heads(facts: Facts, words: Words) -> list[str]:
     return [words["head"].format(layer=layer, head=head) for layer, head in facts.heads]
 
 
-def _placeholder(seen: Seen) -> Payload:
-    """Build the placeholder for a prompt that is not a conversation."""
-    return {"empty": {"text": seen.words["none"], "hint": seen.words["none_hint"]}}
-
-
-_IMPORTS = ("import numpy as np", "from model.attention.turns import by_turn")
+_IMPORTS = ("import numpy as np", "from model.attention.turns import by_turn, sentences")
 
 
 def _lines(facts: Facts, reading: Reads) -> list[str]:
+    chat = f"turns = lm.turns({facts.prompt.messages!r}{facts.prompt.ending})  # [T], -1: the template's"
     return [
-        f"turns = lm.turns({facts.prompt.messages!r}{facts.prompt.ending})  # [T], -1: the template's",
+        chat if reading.is_chat else "turns = sentences(run.tokens)  # [T], -1: the first token",
         f"heads = {[list(head) for head in facts.heads]}",
         f"rows = np.stack([run.pattern(layer, head)[{reading.position}] for layer, head in heads])",
-        f"by_turn(rows, turns, {len(reading.roles)})  # [heads, turns + 1], the template last; rows sum to 1",
+        f"by_turn(rows, turns, {len(reading.roles)})  # [heads, turns + 1], the rest last; rows sum to 1",
     ]
 
 
 def reads(seen: Seen) -> Payload:
     """Draw the attention of each head by turn."""
-    reading: Reads | None = seen.result
-    if reading is None:
-        return _placeholder(seen)
+    reading: Reads = seen.result
     words, facts = seen.here, seen.facts
     names = _names(reading, seen.all_words)
     texts = [
@@ -65,7 +72,7 @@ def reads(seen: Seen) -> Payload:
     token = axis_name(reading.position, facts.pieces[reading.position])
     return {
         "figure": turn_figure(names, _heads(facts, seen.words), reading.weights, texts, words, more),
-        "title": words["title"].format(token=token),
+        "title": _titled(seen, reading, token),
         "note": words["note"],
         "columns": [words["by"], words["turn"], words["value"]],
         "python": script(facts, _lines(facts, reading), _IMPORTS),
@@ -75,8 +82,6 @@ def reads(seen: Seen) -> Payload:
 def writes(seen: Seen) -> Payload:
     """Draw each head's contributions to the logit of the most likely next token, by turn."""
     words, reading, result = seen.here, seen.results["main"], seen.results["writes"]
-    if reading is None:
-        return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
     facts = seen.facts
     if result.logits is None:
         return {"empty": {"text": words["edited"], "hint": words["edited_hint"]}}
@@ -86,12 +91,12 @@ def writes(seen: Seen) -> Payload:
         *_lines(facts, reading)[:-1],
         f"parts = attribute(components(run, {reading.position}), lm.model, {result.token})",
         "rows = [by_source(run, layer, head, parts.position, parts.directions[layer]) for layer, head in heads]",
-        f"by_turn(np.stack(rows), turns, {len(reading.roles)})  # [heads, turns + 1], the template last",
+        f"by_turn(np.stack(rows), turns, {len(reading.roles)})  # [heads, turns + 1], the rest last",
     ]
     imports = [*_IMPORTS, "from model.predictions.attribution import attribute, by_source, components"]
     return {
         "figure": turn_figure(_names(reading, seen.all_words), _heads(facts, seen.words), result.logits, texts, words),
-        "title": words["title"].format(token=token),
+        "title": _titled(seen, reading, token),
         "note": words["note"],
         "columns": [words["by"], words["turn"], words["value"]],
         "python": script(facts, more, imports),
@@ -102,17 +107,13 @@ def writes(seen: Seen) -> Payload:
 
 
 def job(seen: Seen) -> Payload:
-    """Describe the number of gradients, or report a missing conversation."""
-    if seen.results["main"] is None:
-        return {"text": seen.words["none"], "unready": True}
+    """Describe the number of gradients."""
     return {"text": seen.here["hint"].format(most=whole(affordable(seen.facts.position + 1)))}
 
 
 def rests(seen: Seen) -> Payload:
     """Draw gradient x activation and integrated gradients by turn, with notes on their sums and their gap."""
     words, reading, result = seen.here, seen.results["main"], seen.results["rests"]
-    if reading is None:
-        return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
     if result is None:
         return {"empty": {"text": words["empty"], "hint": words["empty_hint"]}}
     shown: Rests = result
@@ -132,12 +133,12 @@ def rests(seen: Seen) -> Payload:
         _lines(seen.facts, reading)[0],
         f"slopes = gradients(run, {at}, {shown.token}, None, {affordable(at + 1)})",
         "rows = np.stack([slopes.gradient_x_activation, slopes.integrated])",
-        f"by_turn(rows, turns[: {at + 1}], {len(reading.roles)})  # [2, turns + 1], the template last",
+        f"by_turn(rows, turns[: {at + 1}], {len(reading.roles)})  # [2, turns + 1], the rest last",
     ]
     imports = [*_IMPORTS, "from model.predictions.gradients import gradients"]
     return {
         "figure": turn_figure(_names(reading, seen.all_words), series, shown.turns, texts, words),
-        "title": words["title"].format(token=quoted(seen.facts.piece(shown.token))),
+        "title": _titled(seen, reading, quoted(seen.facts.piece(shown.token))),
         "note": joined(notes),
         "columns": [words["method"], words["turn"], words["value"]],
         "python": script(seen.facts, lines, imports),
@@ -150,18 +151,19 @@ def rests(seen: Seen) -> Payload:
 def attention_by_turn(scene: Scene, layer: int, head: int, position: int = -1) -> dict:
     """Measure a head's attention from a token to each turn of a conversation, and its contribution to a logit.
 
+    A plain prompt is divided into sentences.
+
     Returns:
-        turns: records with role (system, user, assistant, or template for tokens of the chat template), tokens (number
-        of visible ones), weight (fraction of the attention; they add up to 1) and logit (contribution to the logit of
-        the most likely next token; null if the head's output is edited). target: that token.
+        turns: records with role (system, user, assistant, or template for tokens of the chat template; in a plain
+        prompt, sentence and first_token), tokens (number of visible ones), weight (fraction of the attention; they
+        add up to 1) and logit (contribution to the logit of the most likely next token; null if the head's output
+        is edited). target: that token.
     """
     selected = at(on(scene, layer, head), place(scene, position))
-    if not scene.prompt.turns:
-        raise InputError(scene.words["turns.none"], "", scene.words["turns.none_hint"])
     reading, parts = measured(VIEW, "main", selected), measured(VIEW, "writes", selected)
     logits = [None] * (len(reading.roles) + 1) if parts.logits is None else parts.logits[0].tolist()
     rows = zip(
-        [*reading.roles, "template"],
+        [*reading.roles, _outside(reading)],
         reading.tokens.astype(int).tolist(),
         reading.weights[0].tolist(),
         logits,
@@ -177,15 +179,18 @@ def attention_by_turn(scene: Scene, layer: int, head: int, position: int = -1) -
 def gradients_by_turn(scene: Scene, position: int = -1) -> dict:
     """Compute each turn's contribution to the logit of the most likely next token, by gradients.
 
+    A plain prompt is divided into sentences.
+
     Returns:
-        turns: records with role (system, user, assistant, or template for tokens of the chat template),
-        gradient_x_activation and integrated, in logits. value and baseline: the logit on the prompt and with all
-        embeddings at the baseline; gap: sum of integrated minus (value - baseline); taken: number of computed
-        gradients. target: that token.
+        turns: records with role (system, user, assistant, or template for tokens of the chat template; in a plain
+        prompt, sentence and first_token), gradient_x_activation and integrated, in logits. value and baseline: the
+        logit on the prompt and with all embeddings at the baseline; gap: sum of integrated minus (value -
+        baseline); taken: number of computed gradients. target: that token.
     """
     selected = at(scene, position)
     result: Rests = measured(VIEW, "rests", selected)
-    roles = (*(message["role"] for message in scene.prompt.messages), "template")
+    reading: Reads = measured(VIEW, "main", selected)
+    roles = (*reading.roles, _outside(reading))
     names = ("role", "gradient_x_activation", "integrated")
     slopes = result.by_token
     return {

@@ -295,7 +295,7 @@ VIEW = View(
             locks=False,
         ),
     ),
-    layout=("pipeline", "facts", (("form", "bars"), ("steps", "curve")), "table"),
+    layout=("pipeline", "facts", "form", "bars", "steps", "curve", "table"),
     parts={
         "pipeline": PIPELINE,
         "facts": Custom("shapefacts", facts, settings=()),
