@@ -121,9 +121,11 @@ export async function begin(given, texts, { again, ...more }) {
   [lesson, words, ways] = [given, texts, more];
   const { at: reached, finished } = progress.of(lesson.key);
   const now = turn;
-  at = finished && !again ? 0 : Math.min(reached, lesson.steps.length - 1);
+  const last = lesson.steps.length - (finished ? 0 : 1); // a finished lesson has its end to come back to
+  at = finished && !again ? 0 : Math.min(reached, last);
   timer = setInterval(look, EVERY);
   switching(() => pointed);
+  if (at === lesson.steps.length) return go(at);
   const state = before();
   if (again && location.hash) {
     await until(() => pageState.shown);

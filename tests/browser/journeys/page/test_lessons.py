@@ -216,6 +216,15 @@ def test_every_lesson_can_be_taken_and_its_answers_are_the_model_s(open_page, ou
     expect(page.locator(".pg-learn-open:focus, .pg-group[data-group=learn]:focus")).to_have_count(1)
 
 
+def test_a_finished_lesson_comes_back_at_its_end(open_page):
+    page, lesson = open_page(ready=FORM), PATH[0]
+    progress = {lesson.key: {"at": len(lesson.steps), "finished": True, "steps": {}}}
+    page.evaluate("(it) => localStorage.setItem('playground-lessons', JSON.stringify(it))", progress)
+    page.evaluate("(key) => sessionStorage.setItem('playground-learn', key)", lesson.key)
+    page.reload()
+    expect(page.locator(".pg-learn-sheet h3")).to_have_text(lesson.title, timeout=SOON)
+
+
 def test_a_link_opens_a_lesson_alone_on_a_narrow_chinese_page(open_page):
     page = open_page("?lesson=dice&workshop&lang=zh", ready=FORM, viewport={"width": 390, "height": 844})
     lesson = library().lesson("dice", "zh")

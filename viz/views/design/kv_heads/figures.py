@@ -90,7 +90,7 @@ def _boxes(
         y=[y] * n,
         mode="markers+text" if named else "markers",
         text=[f"{name}{i}" for i in range(n)],
-        textfont={"color": "#ffffff", "size": 10 if n <= 12 else 8},
+        textfont={"color": "#ffffff", "size": 11 if n <= 12 else 8},
         hovertext=list(hovers),
         hovertemplate="%{hovertext}<extra></extra>",
         customdata=None if custom is None else list(custom),
