@@ -140,7 +140,7 @@ function listenToTokens(root, rows, side, { describe, update }) {
 
 define("race", (root) => {
   const stage = { paint: () => {} },
-    line = el("div", "pg-race-line"),
+    line = el("div", "pg-race-top"),
     bar = el("div", "pg-race-bar pg-no-export"),
     notes = el("p", "pg-race-edited"),
     chat = el("details", "pg-race-chat pg-no-export"),
