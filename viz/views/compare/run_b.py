@@ -1,6 +1,7 @@
 """Run B: another prompt, another model or the run without edits, selected in a form shared by the views of the tab."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,15 @@ SWAPS = (
     ("The Eiffel Tower", "The Colosseum"),
     ("hot -> cold", "hot -> warm"),
 )
+# Words with a word of the same kind: the first one in a prompt is replaced.
+WORDS = {
+    "cat": "dog", "dog": "cat", "boy": "girl", "girl": "boy", "man": "woman", "woman": "man", "king": "queen",
+    "queen": "king", "mother": "father", "father": "mother", "Mary": "John", "John": "Mary", "Tom": "Anna",
+    "Lily": "Tom", "France": "Italy", "Germany": "France", "Paris": "Rome", "London": "Paris", "red": "blue",
+    "blue": "red", "happy": "sad", "sad": "happy", "big": "small", "small": "big", "he": "she", "she": "he",
+    "one": "two", "two": "three",
+}  # fmt: skip
+LONG = 3
 _MOST = 999  # maximum layer or head index that the page may request
 _OWNER = "run_b"
 
@@ -87,11 +97,25 @@ class NoRunB:
 
 
 def suggestion(prompt: str) -> str:
-    """Suggest a prompt to compare with: swap the first phrase of SWAPS that it contains, else leave it unchanged."""
+    """Suggest a prompt to compare with, which differs in one place.
+
+    Replaces the first phrase of SWAPS that the prompt contains, else its first word of WORDS; without one, its first
+    two words of three letters or more change places. A prompt without two such words stays unchanged.
+    """
     for old, new in SWAPS:
         if old in prompt:
             return prompt.replace(old, new, 1)
-    return prompt
+    words = list(re.finditer(r"[^\W\d_]+", prompt))
+    for word in words:
+        if word.group() in WORDS:
+            return prompt[: word.start()] + WORDS[word.group()] + prompt[word.end() :]
+    long = [word for word in words if len(word.group()) >= LONG]
+    others = [word for word in long if word.group() != long[0].group()]
+    if not others:
+        return prompt
+    first, second = long[0], others[0]
+    between = prompt[first.end() : second.start()]
+    return prompt[: first.start()] + second.group() + between + first.group() + prompt[second.end() :]
 
 
 def models_ready(scene: Scene) -> dict[str, str]:

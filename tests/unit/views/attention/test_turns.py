@@ -113,8 +113,8 @@ def test_the_gradients_of_all_turns_add_up_to_what_is_told(server, talker, token
     np.testing.assert_allclose(integrated, expected(talker, own.integrated), rtol=1e-4, atol=1e-6)
     assert integrated.sum() == pytest.approx(float(run.logits_at(at)[token]) - own.baseline + own.gap, abs=1e-4)
     note = parts["turns_rests"]["note"]
-    assert f"add up to {logit(integrated.sum())}." in note and f"adds up to {logit(activation.sum())};" in note
-    assert f"a gap of {signed(own.gap)} with" in note and f"({logit(own.baseline)} → {logit(own.value)})" in note
+    assert f"add up to {logit(integrated.sum())};" in note and f"adds up to {logit(activation.sum())}." in note
+    assert f"a gap of {signed(own.gap)}." in note and f"({logit(own.baseline)} → {logit(own.value)})" in note
     assert list(parts["turns_rests"]["figure"].data[0].x) == NAMES and parts["turns_job"]["state"] == "done"
 
 

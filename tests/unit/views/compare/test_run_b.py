@@ -166,7 +166,14 @@ def test_both_views_measure_run_b_once(playground, monkeypatch):
 def test_suggestions_differ_from_every_example():
     for prompt in (text for offered in EXAMPLES.values() for text in offered.values()):
         assert run_b.suggestion(prompt) != prompt
-    assert run_b.suggestion("nothing to swap") == "nothing to swap"
+    for prompt, other in {
+        "One day a dog met a cat.": "One day a cat met a cat.",
+        "nothing to swap": "swap to nothing",
+        "def add(a, b): add": "add def(a, b): add",
+        "你好": "你好",
+        "": "",
+    }.items():
+        assert run_b.suggestion(prompt) == other
 
 
 def test_the_line_that_makes_the_run():

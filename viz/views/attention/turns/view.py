@@ -126,7 +126,7 @@ def rests(seen: Seen) -> Payload:
     numbers = {"activation": shown.turns[0].sum(), "sum": shown.turns[1].sum(), "change": slopes.moved}
     numbers |= {"baseline": slopes.baseline, "value": slopes.value}
     formatted = {name: logit(float(value)) for name, value in numbers.items()}
-    notes = [words["note"], words["adds_up"].format(**formatted, gap=signed(slopes.gap), taken=whole(slopes.taken))]
+    notes = [words["adds_up"].format(**formatted, gap=signed(slopes.gap), taken=whole(slopes.taken))]
     if slopes.rough:
         notes.append(words["rough"])
     lines = [

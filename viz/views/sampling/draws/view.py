@@ -272,7 +272,7 @@ VIEW = View(
             keep=False,
         ),
     ),
-    layout=("pipeline", "bar", (("form", "many"), "fit")),
+    layout=("pipeline", "bar", "form", "many", "fit"),
     parts={
         "pipeline": PIPELINE,
         "bar": Asking("drawbar", read, one_draw, of=("main", "many"), settings=("bar",)),
