@@ -9,6 +9,8 @@ from model.api import LanguageModel
 from model.prompting.kind_results import CONVERSATION, KindResult, able_models, results
 from model.prompting.kinds import KindOfPrompt, recognize
 
+NEAR = 3  # a copied token up to this rank shows that the model copies
+
 
 @dataclass(frozen=True)
 class AbleModel:
@@ -59,6 +61,8 @@ def shortfall(lm: LanguageModel, text: str, logits: Callable[[], np.ndarray]) ->
     rank = None if token is None else rank_of(logits()[: lm.tokenizer.vocab_size], token)
     if rank == 1 and found.kind != "arithmetic":
         return None
+    if found.kind == "repeated" and rank is not None and rank <= NEAR:
+        return None  # the copy is at work, even if another token is ahead
     if rank in (None, 1) and (result is None or result.able):
         return None
     rank = None if rank == 1 else rank

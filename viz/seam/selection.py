@@ -35,16 +35,17 @@ class Selection:
 def picked(value: object, config: ModelConfig, T: int, model: str | None = None, size: int | None = None) -> Selection:
     """Parse the selection that a page sent, dropping parts that do not fit this model or this prompt of T tokens.
 
-    `model` is its name, or None to skip that check. Edits and token ids have a different meaning in another model, so
-    those selected for another one are dropped. `size` is the size of the vocabulary, or None for all rows of the
-    model.
+    `model` is its name, or None to skip that check. Heads, edits and token ids have a different meaning in another
+    model, so those selected for another one are dropped. `size` is the size of the vocabulary, or None for all rows of
+    the model.
     """
     sent = value if isinstance(value, Mapping) else {}
-    heads = [head for head in map(_int_pair, _list(sent, "heads")) if head and _is_head(head, config)]
+    ours = model is None or sent.get("of") in (None, model)
+    sent_heads = _list(sent, "heads") if ours else []
+    heads = [head for head in map(_int_pair, sent_heads) if head and _is_head(head, config)]
     tokens = [t for t in _list(sent, "tokens") if _is_int(t) and 0 <= t < T]
     pair = _int_pair(sent.get("pair"))
     fits = pair and 0 <= pair[1] <= pair[0] < T
-    ours = model is None or sent.get("of") in (None, model)
     target, distractor = (_id(sent.get(name), size or config.vocab_size) if ours else None for name in WATCHED)
     edits = _list(sent, "edits")[:MOST_EDITS] if ours else []
     return Selection(

@@ -61,8 +61,9 @@ define("selection", (root, props, ask) => {
       ...watched.map((role) => item(`${words[role]} ${watchedText(role)}`, () => watch(role, null))),
     ];
     const list = items.length ? items : [el("span", "pg-muted", words.none)];
-    const clear = el("button", "pg-button pg-quiet", words.clear, { type: "button" });
-    clear.onclick = () => select({ tokens: [], heads: heads.slice(-1), target: null, distractor: null });
+    const clear = cross(words.clear, () =>
+      select({ tokens: [], heads: heads.slice(-1), target: null, distractor: null }),
+    );
     clear.hidden = !tokens.length && !several && !watched.length;
     const add = el("button", "pg-button pg-quiet pg-add", words.add, { type: "button", "aria-pressed": adds() });
     add.title = words.add_help;
@@ -70,7 +71,7 @@ define("selection", (root, props, ask) => {
       alwaysAdd(!adds());
       root.querySelector(".pg-add").focus();
     };
-    root.replaceChildren(el("span", "pg-label", words.label), ...list, add, clear);
+    root.replaceChildren(el("span", "pg-label", words.label), clear, ...list, add);
     if (said) root.append(el("span", "pg-selection-said", said, { role: "status" }));
   };
   onSelect(() => {

@@ -82,11 +82,17 @@ def test_there_are_bounds():
     assert len(of(edits=[{"kind": "zero", "layer": 0, "head": 0}] * 1000).edits) == MOST_EDITS
 
 
-def test_ids_and_edits_of_another_model_go():
-    sent = {"edits": [{"kind": "zero", "layer": 0, "head": 0}], "target": 3, "distractor": 0, "of": "tiny"}
+def test_heads_ids_and_edits_of_another_model_go():
+    sent = {
+        "heads": [[0, 1]],
+        "edits": [{"kind": "zero", "layer": 0, "head": 0}],
+        "target": 3,
+        "distractor": 0,
+        "of": "tiny",
+    }
     here, there = picked(sent, tiny_config(), T, "tiny"), picked(sent, tiny_config(), T, "other")
-    assert (here.target, here.distractor, len(here.edits)) == (3, 0, 1)
-    assert (there.target, there.distractor, there.edits) == (None, None, ())
+    assert (here.heads, here.target, here.distractor, len(here.edits)) == (((0, 1),), 3, 0, 1)
+    assert (there.heads, there.target, there.distractor, there.edits) == ((), None, None, ())
     assert picked({"target": 3}, tiny_config(), T, "tiny").target == 3  # a link names its model itself
 
 

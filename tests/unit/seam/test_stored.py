@@ -23,7 +23,7 @@ from viz.seam.tasks import MeasureTask
 from viz.views.heads.heads.view import VIEW as HEADS
 from viz.views.tabs import TABS
 
-WAITING = {"turns_job"} | NEVER  # the first measures a conversation, which is not on the default page
+WAITING = NEVER
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ BY = ("position", "head")  # the unit of a patch: the vector at one layer and to
 WHERE = ("all", "picked")  # positions at which a head is patched: all, or the selected one
 INTO = ("b", "a")  # run that receives the vectors of the other
 MOST_PLACES = 16_384  # maximum number of cells (layers x tokens) in a map
+PLAUSIBLE = 0.003  # smallest probability of a token that is chosen by default
 SMALLEST_GAP = 1e-3  # minimum gap in logits; fractions of a smaller gap are meaningless
 SETTINGS = (
     Choice("by", BY),
@@ -88,16 +89,21 @@ def question_of(scene: Scene, settings: Settings) -> Settings:
 def measure_usual(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> tuple[int, int] | None:
     """Return the default tokens, which distinguish the runs: the most likely next token of A and of B.
 
-    If these are the same token, return the token whose probability in A exceeds that in B the most, and vice versa.
-    Return None if there is no run B of the same model.
+    If these are the same token, return, of the tokens with a probability of at least PLAUSIBLE in either run, those
+    whose logits change the most: the target is larger in A, the distractor in B. Return None if there is no run B of
+    the same model.
     """
     other: Other | NoRunB = results["other"]
     if isinstance(other, NoRunB) or not other.same_model:
         return None
     size = scene.model.tokenizer.vocab_size
-    a, b = (softmax(trace.logits_at(-1)[:size]) for trace in _runs(scene, settings))
+    a, b = (trace.logits_at(-1)[:size] for trace in _runs(scene, settings))
     first, second = likeliest(a, 1)[0], likeliest(b, 1)[0]
-    return (first, second) if first != second else (likeliest(a - b, 1)[0], likeliest(b - a, 1)[0])
+    if first != second:
+        return first, second
+    plausible = np.maximum(softmax(a), softmax(b)) >= PLAUSIBLE
+    change = a - b
+    return int(np.where(plausible, change, -np.inf).argmax()), int(np.where(plausible, change, np.inf).argmin())
 
 
 def measure_target(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Watched | Unfit:
