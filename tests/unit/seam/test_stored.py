@@ -23,8 +23,6 @@ from viz.seam.tasks import MeasureTask
 from viz.views.heads.heads.view import VIEW as HEADS
 from viz.views.tabs import TABS
 
-WAITING = NEVER
-
 
 @pytest.fixture(scope="module")
 def page():
@@ -82,7 +80,7 @@ def test_a_file_names_only_our_dataclasses(module, name):
 
 
 def test_no_job_of_the_default_page_waits_for_its_button(page):
-    assert {job for job in page.jobs() if page.waits(job)} == WAITING
+    assert {job for job in page.jobs() if page.waits(job)} == NEVER
 
 
 def test_every_stored_file_is_of_a_job_that_takes_long(page):

@@ -97,6 +97,7 @@ rows(
         {"length": "sequences|length"},
     ),
     surveys__sentence_survey=Row(lambda c: {"model": c.model, "encode": c.lm.encode}, slow=True),
+    turns__sentences=Row(lambda c: {"tokens": c.lm.encode("a b. c"), "most": 3}),
     turns__by_turn=Row(
         lambda c: {"values": np.ones((2, 3)), "turns": np.array([0, 1, -1]), "count": 2},
         {"values": "longer, deeper", "count": "huge"},
