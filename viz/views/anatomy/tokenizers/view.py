@@ -16,6 +16,8 @@ from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text, premium_figure
 from viz.views.anatomy.tokenizers.measure import (
+    ALSO,
+    IDS,
     LOADED,
     MERGES,
     TEXT,
@@ -93,6 +95,7 @@ def side_by_side(seen: Seen) -> Payload:
         "title": words["title"],
         "about": words["about"],
         "rows": rows,
+        "ids": seen.settings.ids,
         "words": words.plain(),
         "source": seen.words["measured"],
         "file": "tokens-side-by-side",
@@ -248,16 +251,16 @@ def merges(playground: Playground, model: LanguageModel, text: Annotated[str, Lo
 
 VIEW = View(
     "tokenizers",
-    settings=(TEXT, MERGES),
+    settings=(TEXT, ALSO, MERGES, IDS),
     measures=(
-        Measure("main", measure, ("model", "prompt", "built_in"), ("text",), locks=False),
+        Measure("main", measure, ("model", "prompt", "built_in"), ("text", "also"), locks=False),
         Measure("merges", measure_merges, ("model", "prompt", "built_in"), ("text", "merges"), locks=False),
-        Measure("samples", measure_samples, ("model", "built_in"), locks=False),
+        Measure("samples", measure_samples, ("model", "built_in"), ("also",), locks=False),
     ),
     layout=("form", "counts", "chips", "merges", ("languages", "samples")),
     parts={
         "counts": Table(counts, settings=()),
-        "chips": Custom("vocabchips", side_by_side, settings=()),
+        "chips": Custom("vocabchips", side_by_side, settings=("ids",)),
         "merges": Custom("mergesteps", steps, "merges", settings=()),
         "languages": Figure(languages, "samples", settings=()),
         "samples": Table(samples, "samples", settings=()),
