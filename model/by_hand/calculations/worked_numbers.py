@@ -73,11 +73,12 @@ def _parts(inputs: _Inputs) -> _Steps:
 
 def _tenfold(inputs: _Inputs) -> _Steps:
     """Compute by how many percent ten times the parameters or tokens lower the loss (Kaplan et al. 2020, 1.1, 1.2)."""
-    names = ("alpha_n", "alpha_d")
-    cells = [number(100) * (number(1) - power(number(10), -inputs[name].at(0, 0))) for name in names]
-    line = "100 * (1 - 10 ** -np.concatenate([alpha_n, alpha_d], axis=1))"
-    notation = ("drop", "d", "tenfold_drop", "d = 100 × (1 − 10^(−α))", line)
-    return (_row(notation, cells, ("N", "D")),)
+    exponents = [inputs[name].at(0, 0) for name in ("alpha_n", "alpha_d")]
+    line = "10.0 ** -np.concatenate([alpha_n, alpha_d], axis=1)"
+    notation = ("factor", "f", "tenfold_factor", "f = 10^(−α)", line)
+    factor = _row(notation, [power(number(10), -each) for each in exponents], ("N", "D"))
+    notation = ("drop", "d", "tenfold_drop", "d = 100 × (1 − f)", "100 * (1 - factor)")
+    return factor, _row(notation, [number(100) * (number(1) - each) for each in factor.row(0)], ("N", "D"))
 
 
 def _reordered(inputs: _Inputs) -> _Steps:

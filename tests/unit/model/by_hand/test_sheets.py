@@ -275,6 +275,7 @@ _NAMES = {
     "sin": math.sin,
     "cos": math.cos,
     "tanh": math.tanh,
+    "float16": lambda x: float(np.float16(x)),
     "Φ": lambda x: (1 + math.erf(x / math.sqrt(2))) / 2,
 }
 

@@ -133,3 +133,25 @@ def clock(seen: Seen) -> Payload:
         "source": _source(seen, clocked),
         "file": f"time-by-component-{kind}-table",
     }
+
+
+def ways(seen: Seen) -> Payload:
+    """Build the table of two operations in two ways each, for the tokens of the form and for one more token."""
+    words, facts = seen.here, seen.facts
+    rows, lines = [], []
+    for pair in seen.result:
+        name, how = words[pair.key], words["one" if pair.tokens == 1 else "several"].format(n=whole(pair.tokens))
+        both = [milliseconds(each.median) for each in (pair.first, pair.second)]
+        spread = words["spread"].format(first=_spread(pair.first.spread), second=_spread(pair.second.spread))
+        rows.append([name, how, *both, {"text": signed_percent(-pair.saved), "help": spread}])
+        lines.append([name, pair.tokens, pair.first.median, pair.second.median, -pair.saved])
+    return {
+        "title": words["title"],
+        "about": words["about"],
+        "columns": [words[key] for key in ("what", "tokens", "first", "second", "change")],
+        "rows": rows,
+        "lines": lines,
+        "source": words["source"].format(model=facts.label),
+        "file": "two-ways",
+        "python": script(facts, ["two_ways(lm.config, 10)"], ["from model.anatomy.two_ways import two_ways"]),
+    }
