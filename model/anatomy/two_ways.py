@@ -9,7 +9,7 @@ from torch.nn.functional import layer_norm, linear, rms_norm
 
 from model.generation.cache_costs import Times
 from model.gpt.config import ModelConfig
-from model.public import between, public, unchecked
+from model.public import public, unchecked, whole
 
 MOST_TOKENS = 256
 ROUNDS = 41  # maximum number of timed rounds
@@ -32,7 +32,7 @@ class Pair:
         return 1 - self.second.median / self.first.median
 
 
-@public(config=unchecked, tokens=between(1, MOST_TOKENS))
+@public(config=unchecked, tokens=whole(1, MOST_TOKENS))
 @torch.inference_mode()
 def two_ways(config: ModelConfig, tokens: int) -> tuple[Pair, ...]:
     """Time both pairs on random numbers of a model's widths, for `tokens` tokens and for a single one, in float32.

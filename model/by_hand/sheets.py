@@ -212,15 +212,15 @@ BLOCK = Sheet(
         **{name: MLP.tables[name] for name in ("W_1", "b_1", "W_2", "b_2")},
     },
     {
-        "one_token": SheetExample({"X": "1 2 3 4", **_BLOCK_NORMS, **_BLOCK_WEIGHTS}, "a"),
+        "typed": SheetExample(
+            {"X": "1 2 3 4", "from_attention": "0.1 0.2 0.15 0.25", "from_mlp": "0.08 0.15 0.12 0.2", **_BLOCK_NORMS},
+            "cat",
+        ),
+        "one_token": SheetExample({"X": "1 2 3 4", **_BLOCK_NORMS, **_BLOCK_WEIGHTS}, "cat"),
         "three_tokens": SheetExample(
             {"X": "1 2 3 4; 0.5 -1 0 2; 2 0.5 -0.5 1", **_BLOCK_NORMS, **_BLOCK_WEIGHTS}, ANIMALS
         ),
-        "typed": SheetExample(
-            {"X": "1 2 3 4", "from_attention": "0.1 0.2 0.15 0.25", "from_mlp": "0.08 0.15 0.12 0.2", **_BLOCK_NORMS},
-            "a",
-        ),
-        "sum": SheetExample({"X": "1 2 3", "from_layer": "0.1 0.2 0.15"}, "a"),
+        "sum": SheetExample({"X": "1 2 3", "from_layer": "0.1 0.2 0.15"}, "cat"),
     },
     lambda inputs, options: block(inputs, BlockOptions(options["placement"], options["norms"], options["activation"])),
     {"placement": "pre", "norms": "layer", "activation": "gelu"},
@@ -268,7 +268,7 @@ POSITIONS = Sheet(
         "m": Table("m", "1", "1", low=0, high=4096, whole=True),
         "heads": Table("H", "1", "1", low=1, high=MOST, whole=True),
         "head": Table("h", "1", "1", low=1, high=MOST, whole=True),
-        "learned": Table("b", "1", "B"),
+        "learned": Table("β", "1", "B"),
         "far": Table("far", "1", "1", low=1, high=4096, whole=True),
     },
     {

@@ -40,7 +40,7 @@ def alibi(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
         "B",
         "B",
         "alibi_biases",
-        f"B_ij = −m_{head} (i − j),  j ≤ i",
+        f"B_ij = −m_{head} (i − j),  j ≤ i;  −∞,  j > i",
         rf"B_{{ij}} = -m_{{{head}}} (i - j),\ j \le i",
         f"B = np.where(np.tri({rows}, dtype=bool), -slopes[0, {head - 1}] * {_apart(rows)}, -np.inf)",
     )
@@ -77,7 +77,7 @@ def t5(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
         "buckets",
         "b",
         "t5_buckets",
-        f"b_d = d,  d < {single};  {single} + Σ_k [({far}/{single})^k ≤ (d/{single})^{count - single}]",
+        f"b_d = d,  d < {single};  {single} + Σ_k [({far}/{single})^(k) ≤ (d/{single})^{count - single}]",
         rf"b_d = d,\ d < {single};\ {single} + \sum_k [({far}/{single})^k \le (d/{single})^{{{count - single}}}]",
         f"buckets = np.where(np.arange({rows}) < {single}, np.arange({rows}), {single} + {past})[None]",
     )
@@ -87,7 +87,7 @@ def t5(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
         "B",
         "B",
         "t5_biases",
-        "B_ij = learned bias of bucket i − j,  j ≤ i",
+        "B_ij = β_b(i−j),  j ≤ i;  −∞,  j > i",
         r"B_{ij} = \beta_{b_{i-j}},\ j \le i",
         f"B = np.where(np.tri({rows}, dtype=bool), learned[0, buckets[0].astype(int)[abs({_apart(rows)})]], -np.inf)",
     )

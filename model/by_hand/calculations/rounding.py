@@ -136,7 +136,7 @@ def _clamp(x: Number, low: int, high: int) -> Number:
 def _cast(inputs: Mapping[str, MatrixStep], scheme: str) -> tuple[MatrixStep, ...]:
     """Compute what a cast without a scale stores.
 
-    Scheme `wrapped`: the nearest integer r, of which b bits remain, q = r − 2^b round((r + 1/2) / 2^b), from
+    Scheme `wrapped`: the lowest b bits of the nearest integer r, q = r − 2^b round((r + 1/2) / 2^b), from
     −2^(b−1) to 2^(b−1) − 1 (two's complement). Scheme `float16`: the nearest number with 11 significant bits (IEEE
     754).
     """

@@ -117,16 +117,15 @@ def job_of(value: object, limits: Limits) -> Job:
             raise InputError("These settings are not valid for a model.", name, "Change the settings.")
         return flag
 
-    def real(name: str, otherwise: float, what: str) -> float:
+    def real(name: str, otherwise: float) -> float:
         number = value.get(name, otherwise)
         if not _is_number(number):
-            raise InputError(what, _brief(number), "Change the settings.")
+            raise InputError("A setting is not a number.", f"{name}: {_brief(number)}", "Change the settings.")
         return float(number)
 
-    rate = real("rate", default.learning_rate, "The learning rate is not a number.")
-    dropout = real("dropout", default.dropout, "The dropout is not a number.")
-    betas = {name: real(name, getattr(default, name), "A beta is not a number.") for name in ("beta1", "beta2")}
-    weight_decay = real("weight_decay", default.weight_decay, "The weight decay is not a number.")
+    rate, dropout = real("rate", default.learning_rate), real("dropout", default.dropout)
+    betas = {name: real(name, getattr(default, name)) for name in ("beta1", "beta2")}
+    weight_decay = real("weight_decay", default.weight_decay)
     check_bounds("dropout", dropout, 0, MOST_DROPOUT)
     for name, beta in betas.items():
         check_bounds(name, beta, 0, MOST_BETA)

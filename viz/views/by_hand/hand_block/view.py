@@ -23,8 +23,8 @@ def by_hand_block(
 
     Args:
         tables: Replacements for the example's tables, each {"name": "X", "rows": [[1, 2, 3, 4]]}.
-        example: The example: one_token, three_tokens, typed (the outputs of attention and MLP are given) or sum (y = X
-            + f). Empty: one_token.
+        example: The example: typed (the outputs of attention and MLP are given), one_token, three_tokens or sum (y = X
+            + f). Empty: typed.
         placement: The norms before attention and MLP (pre), or after the sums (post).
         norms: LayerNorm or RMSNorm.
         activation: Activation function of the MLP.

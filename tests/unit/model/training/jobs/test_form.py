@@ -196,7 +196,7 @@ def test_what_is_no_number_is_refused(name, wrong):
         return
     with pytest.raises(InputError) as error:
         job(**{name: wrong})
-    what = "The learning rate is not a number." if name == "rate" else "A setting is not a whole number."
+    what = "A setting is not a number." if name == "rate" else "A setting is not a whole number."
     assert error.value.what == what and error.value.hint and len(error.value.got) <= 60
 
 
@@ -222,7 +222,7 @@ def test_what_is_no_flag_is_refused(name, wrong):
 def test_a_dropout_that_is_no_number_is_refused(wrong):
     with pytest.raises(InputError) as error:
         job(dropout=wrong)
-    assert error.value.what == "The dropout is not a number."
+    assert error.value.what == "A setting is not a number."
 
 
 @pytest.mark.parametrize("changes", [{"schedule": "linear"}, {"steps": 0}, {"batch": 0}, {"length": -4}])
