@@ -76,6 +76,11 @@ def test_public_vocabularies_are_chosen_without_a_download(playground):
     assert all(row[2] != "–" for row in hard) and len(hard) == 7
 
 
+def test_programs_get_the_ids_of_a_public_vocabulary(playground):
+    told = call(playground, NAMED["merges"], {"text": "The cat sat", "vocabulary": "gpt2"})
+    assert [each["ids"] for each in told["pieces"]] == [[464], [3797], [3332]]
+
+
 def test_counts_of_the_prompt(playground):
     table = drawn(playground)["tokenizers_counts"]
     assert [row[0] for row in table["rows"]] == ["Tiny (loaded)", "TinyGPT", "UTF-8 bytes", "characters"]

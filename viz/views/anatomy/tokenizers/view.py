@@ -3,12 +3,13 @@
 from typing import Annotated
 
 from model.api import LanguageModel
-from model.loading.tokenizer_comparison import BYTES, Counted
+from model.loading.tokenizer_comparison import BYTES, Counted, built_in
 from model.text.bpe_steps import MOST_CHARACTERS
+from model.text.public_vocabularies import PUBLIC
 from viz.characters import frames, part_notes
 from viz.labels import visible
 from viz.numbers import NONE, decimals, percent, whole
-from viz.seam.programs.arguments import Long
+from viz.seam.programs.arguments import Long, OneOf
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured
 from viz.seam.python_lines import script
@@ -224,11 +225,17 @@ def tokenizers(scene: Scene) -> dict:
     return {"vocabularies": rows, "samples": answers}
 
 
-def merges(playground: Playground, model: LanguageModel, text: Annotated[str, Long()] = "unbelievable") -> dict:
+def merges(
+    playground: Playground,
+    model: LanguageModel,
+    text: Annotated[str, Long()] = "unbelievable",
+    vocabulary: Annotated[str, OneOf((LOADED, *PUBLIC))] = LOADED,
+) -> dict:
     """Replay the merges with which byte-pair encoding builds the tokens of a text, up to the tokenizer's own ids.
 
     Args:
         text: At most 300 characters.
+        vocabulary: loaded (the model's), or a public one: gpt2, cl100k_base or o200k_base.
 
     Returns:
         pieces: text, added (an added token, matched before any merge), whole (a token found without merges), merges
@@ -244,7 +251,7 @@ def merges(playground: Playground, model: LanguageModel, text: Annotated[str, Lo
             ],
             "ids": list(each.piece.ids),
         }
-        for each in replayed(model.tokenizer, text)
+        for each in replayed(model.tokenizer if vocabulary == LOADED else built_in(vocabulary), text)
     ]
     return {"pieces": pieces}
 
