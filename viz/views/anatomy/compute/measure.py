@@ -21,7 +21,7 @@ from model.anatomy.flops import (
     training,
     weights_read,
 )
-from model.anatomy.two_ways import MOST_TOKENS, Pair, two_ways
+from model.anatomy.two_ways import Pair, two_ways
 from model.progress import Progress
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
@@ -154,8 +154,8 @@ def cost_of_times(scene: Scene, settings: Settings) -> tuple[float, float]:
 
 
 def measure_ways(scene: Scene, settings: Settings) -> tuple[Pair, ...]:
-    """Time LayerNorm against RMSNorm, and three products against one, at the widths of the loaded model."""
-    return two_ways(scene.model.config, min(settings.tokens, MOST_TOKENS))
+    """Time LayerNorm against RMSNorm, and three products against one, for one token of the loaded model."""
+    return two_ways(scene.model.config)
 
 
 def measure_times(scene: Scene, settings: Settings, progress: Progress) -> Clocked:

@@ -299,7 +299,7 @@ VIEW = View(
         Measure("main", measure_work, ("model",), (FORM, "tokens", "logits", "item"), locks=False),
         Measure("counted", measure_counted, ("model",), (FORM, "tokens", "logits"), locks=False),
         Measure("curve", measure_curve, ("model",), (FORM, "tokens", "shown", "logits"), locks=False),
-        Measure("ways", measure_ways, ("model",), ("tokens",), locks=False),
+        Measure("ways", measure_ways, ("model",), locks=False),
         Measure("times", measure_times, ("plain",), ("logits",), slow=True, cost=cost_of_times),
     ),
     layout=(
