@@ -205,6 +205,12 @@ _HUB = "config.json on the Hugging Face Hub"
 _RADFORD = "Radford et al. 2019, table 2; config.json on the Hugging Face Hub"
 _BIDERMAN = "Biderman et al. 2023; model cards (EleutherAI); config.json on the Hugging Face Hub"
 ARCHITECTURES: dict[str, Architecture] = {
+    "gpt1": Architecture(
+        "GPT-1 (117M)",
+        ModelConfig(vocab_size=40_478, n_ctx=512, n_layer=12, d_model=768, n_head=12, norm_placement="post"),
+        f"Radford et al. 2018, section 4.1; {_HUB}",
+        116_534_784,
+    ),
     "gpt2": Architecture("GPT-2 (124M)", PRESETS["gpt2"], _RADFORD, 124_439_808),
     "gpt2-medium": Architecture("GPT-2 medium (355M)", PRESETS["gpt2-medium"], _RADFORD, 354_823_168),
     "gpt2-large": Architecture("GPT-2 large (774M)", PRESETS["gpt2-large"], _RADFORD, 774_030_080),

@@ -42,6 +42,7 @@ KNOWN: tuple[KnownModel, ...] = (
     KnownModel("Pythia 6.9B", 6_857_302_016, 300e9, 2023, _PYTHIA),
     KnownModel("Pythia 12B", 11_846_072_320, 300e9, 2023, _PYTHIA),
     KnownModel("Llama 2 7B", 6_738_415_616, 2.0e12, 2023, _LLAMA2),
+    KnownModel("Llama 2 13B", 13_015_864_320, 2.0e12, 2023, _LLAMA2),
     KnownModel("Llama 2 70B", 68_976_648_192, 2.0e12, 2023, _LLAMA2),
     KnownModel("OLMo 7B", 6.9e9, 2.46e12, 2024, "Groeneveld et al. 2024, table 1"),
     KnownModel("Llama 3 8B", 8_030_261_248, 15e12, 2024, _LLAMA3),

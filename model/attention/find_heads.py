@@ -1,5 +1,6 @@
 """Search for heads that attend from the given tokens to others, by one score per head."""
 
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -63,6 +64,19 @@ def _weights(trace: Trace, layer: int, queries: Sequence[int], keys: Sequence[in
     """
     visible = torch.tensor(keys) <= torch.tensor(queries)[:, None]
     return attend_rows(trace, layer, queries)[:, :, keys] * visible
+
+
+@public(pieces=listed)
+def punctuation(pieces: Sequence[str]) -> list[int]:
+    """Return the positions of the tokens that are only punctuation or a line break, without the first token of the
+    text, which attracts attention whatever it is.
+    """
+    return [at for at, piece in enumerate(pieces) if at and _is_mark(piece)]
+
+
+def _is_mark(piece: str) -> bool:
+    text = piece.strip()
+    return all(unicodedata.category(char).startswith("P") for char in text) if text else "\n" in piece
 
 
 def _check(queries: Sequence[int], keys: Sequence[int], T: int) -> None:

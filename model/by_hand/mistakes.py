@@ -80,6 +80,61 @@ MISTAKES: dict[str, Mistake] = {
         ("n", "n_c", "d_tokens", "d_c", "alpha_n", "alpha_d", "by_size", "by_data", "loss_law"),
         {("loss_law", 0, 0): "4.40"},
     ),
+    "gelu_row": Mistake(
+        "mlp",
+        "wide",
+        ("h", "a"),
+        _row(
+            "a",
+            *("0.68", "0.19", "0.89", "0.09", "0.48", "0.78", "0.28", "0.58"),
+            *("0.38", "0.88", "0.18", "0.68", "0.78", "0.28", "0.48", "0.09"),
+        ),
+    ),
+    "gelu_two": Mistake("mlp", "curve", ("h", "a"), {("a", 0, 4): "1.96"}),
+    "six_by_six": Mistake(
+        "attention", "six_tokens", ("A",), _row("A", "0.14", "0.20", "0.23", "0.04", "0.14", "0.25", row=2)
+    ),
+    "marks": Mistake(
+        "norms",
+        "one_to_four",
+        ("X", "mean_layer", "spread_layer", "scaled_layer"),
+        _row("scaled_layer", "-0.80", "0.50", "-0.30"),
+        changes={"X": "30 40 35", "gamma": "1 1 1", "beta": "0 0 0"},
+    ),
+    "twelve_layers": Mistake("decay", "twelve", ("left",), {("left", 0, 11): "0.28"}),
+    "almost_greedy": Mistake(
+        "logits",
+        "one_to_five",
+        ("z", "S", "P"),
+        {("P", 0, 3): "0.00100", ("P", 0, 4): "0.99900"},
+        5,
+        changes={"T": "0.1"},
+    ),
+    "third": Mistake("logits", "three_candidates", ("z", "S", "P"), {("P", 0, 2): "0.05"}),
+    "whose_root": Mistake(
+        "head", "gpt2", ("d_model", "heads", "head_width", "score", "root", "scaled"), {("root", 0, 0): "27.71"}
+    ),
+    "half_the_work": Mistake(
+        "cost",
+        "query",
+        ("rows_in", "columns_out", "products", "sums", "flops"),
+        {("flops", 0, 0): "16777216"},
+        0,
+    ),
+    "seventy": Mistake(
+        "chinchilla", "chinchilla", ("trained_on", "per_parameter", "size", "compute"), {("size", 0, 0): "80"}, 0
+    ),
+    "wraps_round": Mistake("cast", "six", ("byte", "cast"), {("cast", 0, 4): "200"}, 0),
+    "three_parts": Mistake(
+        "parts", "qwen3_8b", ("parts", "whole", "percent"), _row("percent", "7.0", "92.0", "1.0"), 1
+    ),
+    "tenfold": Mistake("tenfold", "kaplan", ("alpha_n", "alpha_d", "drop"), {("drop", 0, 0): "24.0"}, 1),
+    "reordered": Mistake(
+        "reordered",
+        "cats",
+        ("X", "O", "Y", "O_Y"),
+        _row("O_Y", "0.50", "0.47", row=0) | _row("O_Y", "0.13", "0.53", row=2),
+    ),
 }
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from model.arguments import check_whole, shown
 from model.by_hand.calculations.attention import AttentionOptions, attention
+from model.by_hand.calculations.block import NORMS as BLOCK_NORMS
+from model.by_hand.calculations.block import PLACEMENTS, BlockOptions, block
 from model.by_hand.calculations.cache import cache
 from model.by_hand.calculations.logits import logits
 from model.by_hand.calculations.mlp import ACTIVATIONS, mlp
@@ -93,6 +95,14 @@ ATTENTION = Sheet(
             },
             ANIMALS,
         ),
+        "six_tokens": SheetExample(
+            {
+                "Q": "1.8 0.2; 0.4 2.2; 1.4 1.2; 0.2 0.6; 1.6 0.4; 0.8 2",
+                "K": "1.8 0.2; 0.4 2.2; 1.4 1.2; 0.2 0.6; 1.6 0.4; 0.8 2",
+                "V": "1 0; 0 1; 1 1; 0.5 0; 0 0.5; 1 -1",
+            },
+            "The, cat, sat, on, the, mat",
+        ),
         "overflow": SheetExample({"Q": "30 0; 0 30; 30 30", "K": "30 0; 0 30; 30 30", "V": "1 0; 0 1; 1 1"}, "a, b, c"),
         "dictionary": SheetExample(
             {"Q": "100 0; 0 100; 100 0", "K": "1 0; 0 1; -1 0", "V": "1; 2; 3"}, "one, two, three"
@@ -145,6 +155,25 @@ MLP = Sheet(
                 "b_2": "0 0",
             }
         ),
+        "wide": SheetExample(
+            {
+                "x": "0.5 0.3 0.8 0.2",
+                "W_1": (
+                    "0.8 0 0 0.8 0 0 0 0 0 2.4 0 0 1 0 0 0.8; "
+                    "1 -1 1 -1 1 -1 1 -1 1 -1 1 -1 1 -1 1 -1; "
+                    "0 0.625 0 0 0.25 0 0 1.125 0 0 -0.125 0 0 0.75 0 0; "
+                    "0 0 3 0 0 5.5 0 0 0.5 0 0 5 0 0 1 0"
+                ),
+                "b_1": "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+                "W_2": (
+                    "0.1 -0.2 0.3 0.2; 0.3 0.2 0.1 0; 0.1 0 -0.1 0.1; -0.1 0.1 -0.2 0.3; "
+                    "-0.2 0.3 0.2 0.1; 0.2 0.1 0 -0.1; 0 -0.1 0.1 -0.2; 0.1 -0.2 0.3 0.2; "
+                    "0.3 0.2 0.1 0; 0.1 0 -0.1 0.1; -0.1 0.1 -0.2 0.3; -0.2 0.3 0.2 0.1; "
+                    "0.2 0.1 0 -0.1; 0 -0.1 0.1 -0.2; 0.1 -0.2 0.3 0.2; 0.3 0.2 0.1 0"
+                ),
+                "b_2": "0 0 0 0",
+            }
+        ),
         "swiglu": SheetExample(
             {
                 "x": "0.5 0.3",
@@ -158,6 +187,45 @@ MLP = Sheet(
     lambda inputs, options: mlp(inputs, options["activation"], options["residual"]),
     {"activation": "gelu", "residual": True},
 )
+_BLOCK_NORMS = {"gamma_1": "1 1 1 1", "beta_1": "0 0 0 0", "gamma_2": "1 1 1 1", "beta_2": "0 0 0 0", "eps": "0.00001"}
+_BLOCK_WEIGHTS = {
+    "W_Q": "1 0; 0 1; 0.5 0; 0 0.5",
+    "W_K": "0 1; 1 0; 0 0.5; 0.5 0",
+    "W_V": "0.2 0.1; 0.1 -0.1; -0.1 0.2; 0.2 0.1",
+    "W_O": "0.5 0 0.2 0.1; 0.1 0.4 0 0.3",
+    "W_1": "0.5 0 -0.2 0.1 0.3 -0.4; 0.1 0.4 0 -0.3 0.2 0.1; -0.2 0.1 0.5 0 -0.1 0.3; 0.3 -0.1 0.2 0.4 0 0.1",
+    "b_1": "0 0 0 0 0 0",
+    "W_2": "0.2 0 0.1 -0.1; 0 0.3 -0.1 0.1; 0.1 0.1 0.2 0; -0.1 0 0.1 0.3; 0.2 -0.1 0 0.1; 0 0.2 0.1 -0.2",
+    "b_2": "0 0 0 0",
+}
+BLOCK = Sheet(
+    {
+        "X": Table("X", "T", "D"),
+        "from_layer": Table("f", "T", "D"),
+        "from_attention": Table("a", "T", "D"),
+        "from_mlp": Table("f", "T", "D"),
+        **{f"gamma_{n}": Table(f"γ_{n}", "1", "D") for n in (1, 2)},
+        **{f"beta_{n}": Table(f"β_{n}", "1", "D") for n in (1, 2)},
+        "eps": Table("ε", "1", "1", low=0),
+        **{name: _ATTENTION[name] for name in ("W_Q", "W_K", "W_V")},
+        "W_O": Table("W_O", "F", "D"),
+        **{name: MLP.tables[name] for name in ("W_1", "b_1", "W_2", "b_2")},
+    },
+    {
+        "typed": SheetExample(
+            {"X": "1 2 3 4", "from_attention": "0.1 0.2 0.15 0.25", "from_mlp": "0.08 0.15 0.12 0.2", **_BLOCK_NORMS},
+            "cat",
+        ),
+        "one_token": SheetExample({"X": "1 2 3 4", **_BLOCK_NORMS, **_BLOCK_WEIGHTS}, "cat"),
+        "three_tokens": SheetExample(
+            {"X": "1 2 3 4; 0.5 -1 0 2; 2 0.5 -0.5 1", **_BLOCK_NORMS, **_BLOCK_WEIGHTS}, ANIMALS
+        ),
+        "sum": SheetExample({"X": "1 2 3", "from_layer": "0.1 0.2 0.15"}, "cat"),
+    },
+    lambda inputs, options: block(inputs, BlockOptions(options["placement"], options["norms"], options["activation"])),
+    {"placement": "pre", "norms": "layer", "activation": "gelu"},
+    "T",
+)
 _CUTS = {"T": "1", "k": "8", "p": "1", "target": "1"}
 LOGITS = Sheet(
     {
@@ -167,6 +235,7 @@ LOGITS = Sheet(
         "p": Table("p", "1", "1", low=0, high=1, above=True),
         "target": Table("t", "1", "1", low=1, high=MOST, whole=True),
         "P": Table("P", "1", "V", low=0, high=1, above=True),
+        "shares": Table("w", "1", "V", low=0, above=True),
     },
     {
         "one_to_five": SheetExample({"z": "1 2 3 4 5", **_CUTS, "T": "2"}, "a, b, c, d, e"),
@@ -176,6 +245,10 @@ LOGITS = Sheet(
         "thousand": SheetExample({"z": "1000 1000.1 1000.2", **_CUTS}, "a, b, c"),
         "cuts": SheetExample(
             {"z": "3 2.4 1.9 1.3 0.8 -0.8 -0.9", "T": "0.8", "k": "5", "p": "0.8", "target": "1"},
+            "the, mat, floor, carpet, ground, roof, sky",
+        ),
+        "probabilities": SheetExample(
+            {"shares": "0.45 0.25 0.15 0.08 0.05 0.01 0.01", "k": "5", "p": "0.8"},
             "the, mat, floor, carpet, ground, roof, sky",
         ),
         "text": SheetExample({"P": "0.2 0.1 0.5 0.8"}, "The, cat, sat, down"),
@@ -193,12 +266,18 @@ POSITIONS = Sheet(
         "k": Table("k", "1", "1", low=0, high=4096, whole=True),
         "x": Table("x", "1", "D"),
         "m": Table("m", "1", "1", low=0, high=4096, whole=True),
+        "heads": Table("H", "1", "1", low=1, high=MOST, whole=True),
+        "head": Table("h", "1", "1", low=1, high=MOST, whole=True),
+        "learned": Table("β", "1", "B"),
+        "far": Table("far", "1", "1", low=1, high=4096, whole=True),
     },
     {
         "sinusoids": SheetExample({"N": "4", "d": "4", "base": "10000", "p": "1", "k": "2"}),
         "eight_wide": SheetExample({"N": "4", "d": "8", "base": "10000", "p": "0", "k": "1"}),
         "rope": SheetExample({"x": "1 2 3 4", "m": "2", "base": "10000"}),
         "rope_million": SheetExample({"x": "1 0 1 0 1 0 1 0", "m": "5", "base": "1000000"}),
+        "alibi": SheetExample({"N": "6", "heads": "8", "head": "1"}),
+        "t5": SheetExample({"N": "12", "learned": "2 1.2 0.5 0.1 -0.3 -0.8 -1.5 -2", "far": "32"}),
     },
     lambda inputs, options: positions(inputs),
 )
@@ -208,6 +287,7 @@ ROUNDING = Sheet(
         "int8": SheetExample({"x": "-1.5 -0.2 0 0.31 0.9 2.54", "bits": "8"}),
         "int4": SheetExample({"x": "-0.7 0.1 0.24 0.36", "bits": "4"}),
         "one_number": SheetExample({"x": "0.123456789", "bits": "8"}),
+        "bytes": SheetExample({"x": "0 100 127 128 200 255", "bits": "8"}),
         "outlier": SheetExample({"x": "0.1 -0.2 0.3 60", "bits": "4"}),
     },
     lambda inputs, options: rounding(inputs, options["scheme"]),
@@ -234,11 +314,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "norm": (*KINDS, "all"),
     "activation": ACTIVATIONS,
     "scheme": SCHEMES,
+    "placement": PLACEMENTS,
+    "norms": BLOCK_NORMS,
 }
 SHEETS: dict[str, Sheet] = {
     "attention": ATTENTION,
     "norms": NORMS,
     "mlp": MLP,
+    "block": BLOCK,
     "logits": LOGITS,
     "positions": POSITIONS,
     "rounding": ROUNDING,

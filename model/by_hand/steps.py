@@ -1,7 +1,8 @@
 """A calculation as a list of steps, each a small matrix whose cells record their formulas."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from model.by_hand.numbers import Number, Piece, Ref, Value, at
 
@@ -99,3 +100,22 @@ def input_step(name: str, symbol: str, values: Sequence[Sequence[Value]], rows=(
 def each(function: Callable[[Number], Number], of: MatrixStep) -> list[list[Number]]:
     """Apply a function to each cell."""
     return [[function(x) for x in row] for row in of.all_rows()]
+
+
+def renamed_step(of: MatrixStep, names: Mapping[str, str], mark: str) -> MatrixStep:
+    """Replace the names of a step, of the cells in its formulas, and in its line of code; `mark` is its superscript.
+
+    So a calculation can have the steps of another one twice.
+    """
+    words = re.compile(rf"\b(?:{'|'.join(names)})\b")
+
+    def renamed(piece: Piece) -> Piece:
+        return replace(piece, name=names.get(piece.name, piece.name)) if isinstance(piece, Ref) else piece
+
+    return replace(
+        of,
+        name=names[of.name],
+        symbol=f"{of.symbol.partition('^')[0]}^{mark}",
+        cells=tuple(tuple(Cell(cell.value, tuple(map(renamed, cell.made))) for cell in row) for row in of.cells),
+        numpy=words.sub(lambda found: names[found[0]], of.numpy),
+    )

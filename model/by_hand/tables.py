@@ -8,7 +8,7 @@ from fractions import Fraction
 from model.by_hand.steps import MatrixStep, input_step
 from model.errors import InputError, say
 
-MOST = 8  # maximum rows and columns of a table
+MOST = 16  # maximum rows and columns of a table
 LARGEST = 10**12  # maximum absolute value of a number
 LONGEST = 40  # maximum characters of a cell
 LONGEST_NAME = 24  # maximum characters of a token's name

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from model.loading.gguf_file import read_gguf
 from model.loading.sources import WEIGHTS, available, smollm2_path
 from model.public import one_of, public
+from model.text.public_vocabularies import PUBLIC, public_vocabulary
 from model.text.tokenizer import Tokenizer, from_folder, from_gguf
 
 BYTES, CHARACTERS = "bytes", "characters"  # names of the two tokenizations without a vocabulary
@@ -61,10 +62,14 @@ def counted(tokens: Cut) -> Counted:
     return Counted(n, len(text) / n, len(text.decode("utf-8", "replace")) / n, single / len(text))
 
 
-@public(name=one_of(COMPARED))
+@public(name=one_of((*COMPARED, *PUBLIC)))
 @functools.lru_cache(maxsize=4)
 def built_in(name: str) -> Tokenizer:
-    """Return the tokenizer of a built-in model on this computer. No weights are read, and nothing is downloaded."""
+    """Return the tokenizer of a built-in model on this computer, or a public vocabulary: "gpt2", "cl100k_base" or
+    "o200k_base". No weights are read, and nothing is downloaded.
+    """
+    if name in PUBLIC:
+        return public_vocabulary(name)
     if name == "tinygpt":
         return from_folder(WEIGHTS / "tinygpt")
     return from_gguf(read_gguf(smollm2_path(offline=True)).metadata)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from model.by_hand.calculations.worked_numbers import WORKED_NUMBERS
 from model.by_hand.numbers import Number, dot, largest, number, power, smallest, total
 from model.by_hand.sheets import Sheet, SheetExample
 from model.by_hand.steps import MatrixStep, Notation, step
@@ -129,4 +130,5 @@ EXERCISE_SHEETS: dict[str, Sheet] = {
         },
         lambda inputs, options: _law(inputs),
     ),
+    **WORKED_NUMBERS,
 }

@@ -12,8 +12,8 @@ from model.errors import InputError, say
 
 
 def logits(inputs: Mapping[str, MatrixStep], how: Softmax) -> tuple[MatrixStep, ...]:
-    """Compute the sampling distribution and the loss from logits z [1 × V], or the probability of a text if P is given
-    (see `chain`).
+    """Compute the sampling distribution and the loss from logits z [1 × V]; the distribution alone from probabilities
+    `shares` [1 × V], or the probability of a text if P is given (see `chain`).
 
     Inputs: z; temperature T, k, p, and `target`, the index of the correct token counted from 1, all [1 × 1]. Top-k
     keeps the k most likely tokens (Fan et al. 2018); among those, top-p keeps the smallest set whose total probability
@@ -21,6 +21,13 @@ def logits(inputs: Mapping[str, MatrixStep], how: Softmax) -> tuple[MatrixStep, 
     """
     if "P" in inputs:
         return chain(inputs["P"])
+    if "shares" in inputs:
+        given = inputs["shares"]
+        notation = Notation(
+            "P", "P", "normalized", "P_i = w_i / Σ w", r"P_i = w_i / \sum_j w_j", "P = shares / shares.sum()"
+        )
+        typed = step(notation, [[each / total(given.row(0)) for each in given.row(0)]], (), given.columns)
+        return (typed, *_cuts(typed, inputs))
     z, temperature, names = inputs["z"], inputs["T"].at(0, 0), inputs["z"].columns
     target = int(inputs["target"].cells[0][0].value)
     if target > z.shape[1]:
@@ -28,7 +35,24 @@ def logits(inputs: Mapping[str, MatrixStep], how: Softmax) -> tuple[MatrixStep, 
     notation = Notation("S", "S", "tempered", "S_i = z_i / T", "S_i = z_i / T", "S = z / T")
     steps = [step(notation, [[each / temperature for each in z.row(0)]], (), names)]
     steps += softmax(steps[0], how, "", ("P", "P"))
-    shares = steps[-1].row(0)
+    chosen = steps[-1].at(0, target - 1)
+    steps += _cuts(steps[-1], inputs)
+    notation = Notation(
+        "L",
+        "L",
+        "loss",
+        f"L = −ln P_{target}",
+        rf"L = -\ln P_{{{target}}}",
+        f"L = -np.log(P[:, [{target - 1}]])",
+    )
+    steps.append(step(notation, [[-ln(chosen)]]))
+    notation = Notation("PPL", "PPL", "perplexity", "PPL = e^L", r"\mathrm{PPL} = e^{L}", "PPL = np.exp(L)")
+    return (*steps, step(notation, [[power_of_e(steps[-1].at(0, 0))]]))
+
+
+def _cuts(distribution: MatrixStep, inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
+    """Compute what top-k and then top-p leave of a distribution [1 × V], from the ranks to the renormalized result."""
+    shares, names, steps = distribution.row(0), distribution.columns, []
 
     def add(
         name: str, symbol: str, about: str, formula: str, latex: str, line: str, numbers: list[Number]
@@ -91,16 +115,6 @@ def logits(inputs: Mapping[str, MatrixStep], how: Softmax) -> tuple[MatrixStep, 
         "N / N.sum()",
         [x / total(nucleus.row(0)) for x in nucleus.row(0)],
     )
-    loss = add(
-        "L",
-        "L",
-        "loss",
-        f"L = −ln P_{target}",
-        rf"L = -\ln P_{{{target}}}",
-        f"-np.log(P[:, [{target - 1}]])",
-        [-ln(shares[target - 1])],
-    )
-    add("PPL", "PPL", "perplexity", "PPL = e^L", r"\mathrm{PPL} = e^{L}", "np.exp(L)", [power_of_e(loss.at(0, 0))])
     return tuple(steps)
 
 

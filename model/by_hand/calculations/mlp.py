@@ -7,10 +7,11 @@ from model.by_hand.numbers import Number, constant, dot, exp, largest, normal_be
 from model.by_hand.products import latex
 from model.by_hand.steps import MatrixStep, Notation, each, step
 
-ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu")
+ACTIVATIONS = ("gelu", "gelu_tanh", "gelu_sigmoid", "relu", "silu")
 _NUMPY = {
     "relu": "np.maximum({0}, 0)",
     "silu": "{0} / (1 + np.exp(-{0}))",
+    "gelu_sigmoid": "{0} / (1 + np.exp(-1.702 * {0}))",
     "gelu": "{0} * np.vectorize(lambda x: (1 + math.erf(x / math.sqrt(2))) / 2)({0})",
     "gelu_tanh": "{0} * (1 + np.tanh(np.sqrt(2 / np.pi) * ({0} + 0.044715 * {0}**3))) / 2",
 }
@@ -18,24 +19,28 @@ _FORMULAS = {
     "relu": "max({0}, 0)",
     "silu": "{0} / (1 + e^(−{0}))",
     "gelu": "{0} Φ({0})",
+    "gelu_sigmoid": "{0} / (1 + e^(−1.702 {0}))",
     "gelu_tanh": "{0} (1 + tanh(√(2/π) ({0} + 0.044715 {0}³))) / 2",
 }
 _LATEX = {
     "relu": r"\max(@, 0)",
     "silu": r"\frac{@}{1 + e^{-@}}",
     "gelu": r"@\,\Phi(@)",
+    "gelu_sigmoid": r"\frac{@}{1 + e^{-1.702\,@}}",
     "gelu_tanh": r"\tfrac{@}{2}\left(1 + \tanh\left(\sqrt{2/\pi}\,(@ + 0.044715\,@^3)\right)\right)",
 }
 
 
 def activated(x: Number, kind: str) -> Number:
-    """Apply an activation function to one number: GELU, exact or approximated with tanh (Hendrycks & Gimpel 2016),
-    ReLU, or SiLU.
+    """Apply an activation function to one number: GELU, exact or approximated with tanh or σ(1.702 x)
+    (Hendrycks & Gimpel 2016), ReLU, or SiLU.
     """
     if kind == "relu":
         return largest([x, number(0)])
     if kind == "silu":
         return x / (number(1) + exp(-x))
+    if kind == "gelu_sigmoid":
+        return x / (number(1) + exp(-(constant("1.702", number(Fraction("1.702"))) * x)))
     if kind == "gelu":
         return x * normal_below(x)
     factor = constant("√(2/π)", sqrt(number(2) / number(pi())))

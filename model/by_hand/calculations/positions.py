@@ -2,16 +2,21 @@
 
 from collections.abc import Mapping
 
+from model.by_hand.calculations.distance_biases import alibi, t5
 from model.by_hand.numbers import Number, cosine, dot, number, power, sine
 from model.by_hand.steps import MatrixStep, Notation, step
 from model.errors import InputError
 
 
 def positions(inputs: Mapping[str, MatrixStep]) -> tuple[MatrixStep, ...]:
-    """Compute the rotation of a vector if the inputs contain x, otherwise sinusoids. Raises InputError
-    for odd widths.
+    """Compute the rotation of a vector if the inputs contain x, ALiBi for heads, T5's biases for learned ones,
+    otherwise sinusoids. Raises InputError for odd widths, and for biases that do not fit.
     """
-    return rotary(inputs) if "x" in inputs else sinusoids(inputs)
+    if "x" in inputs:
+        return rotary(inputs)
+    if "heads" in inputs:
+        return alibi(inputs)
+    return t5(inputs) if "learned" in inputs else sinusoids(inputs)
 
 
 def _integer(inputs: Mapping[str, MatrixStep], name: str) -> int:

@@ -1,13 +1,14 @@
 """Quantization of a few numbers to integers: scale, zero point, and error (Jacob et al. 2018, section 2.1)."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 
-from model.by_hand.numbers import Number, largest, number, round_to_even, size, smallest
+from model.by_hand.numbers import Number, largest, number, round_to_even, size, smallest, stored
 from model.by_hand.steps import MatrixStep, Notation, step
 from model.errors import InputError
 from model.public import one_of, public
 
-SCHEMES = ("symmetric", "affine")
+SCHEMES = ("symmetric", "affine", "wrapped", "float16")
 
 
 @public(scheme=one_of(SCHEMES))
@@ -17,8 +18,10 @@ def rounding(inputs: Mapping[str, MatrixStep], scheme: str) -> tuple[MatrixStep,
     Scheme `symmetric`: s = max |x| / (2^(b−1) − 1), and 0 maps to 0. Scheme `affine`: s = (high − low) / (2^b − 1) for
     a range that includes 0, with the zero point z = round(−low / s), so that 0 is represented exactly. Then q =
     clamp(round(x / s) + z), and the dequantized value is s (q − z). The error is at most s / 2. Raises InputError if
-    all numbers are 0.
+    all numbers are 0. The other schemes have no scale, see `_cast`.
     """
+    if scheme in ("wrapped", "float16"):
+        return _cast(inputs, scheme)
     x, bits = inputs["x"], int(inputs["bits"].cells[0][0].value)
     numbers = x.row(0)
     if all(each.value == 0 for each in numbers):
@@ -128,3 +131,30 @@ def rounding(inputs: Mapping[str, MatrixStep], scheme: str) -> tuple[MatrixStep,
 def _clamp(x: Number, low: int, high: int) -> Number:
     """Clamp x to [low, high]."""
     return largest([smallest([x, number(high)]), number(low)])
+
+
+def _cast(inputs: Mapping[str, MatrixStep], scheme: str) -> tuple[MatrixStep, ...]:
+    """Compute what a cast without a scale stores.
+
+    Scheme `wrapped`: the lowest b bits of the nearest integer r, q = r − 2^b round((r + 1/2) / 2^b), from
+    −2^(b−1) to 2^(b−1) − 1 (two's complement). Scheme `float16`: the nearest number with 11 significant bits (IEEE
+    754).
+    """
+    x, count = inputs["x"], 2 ** int(inputs["bits"].cells[0][0].value)
+    if scheme == "float16":
+        notation = Notation(
+            "h", "h", "as_float16", "h = float16(x)", r"h = \text{float16}(x)", "h = x.astype(np.float16) * 1.0"
+        )
+        steps = [step(notation, [[stored(each, "float16") for each in x.row(0)]])]
+    else:
+        notation = Notation("r", "r", "nearest_integer", "r = round(x)", r"r = \mathrm{round}(x)", "r = np.round(x)")
+        steps = [step(notation, [[round_to_even(each) for each in x.row(0)]])]
+        formula = f"q = r − {count} round((r + 1/2) / {count})"
+        tex = rf"q = r - {count}\,\mathrm{{round}}((r + 1/2) / {count})"
+        line = f"q = r - {count} * np.round((r + 0.5) / {count})"
+        half, turns = number(Fraction(1, 2)), number(count)
+        kept = [each - turns * round_to_even((each + half) / turns) for each in steps[0].row(0)]
+        steps.append(step(Notation("q", "q", "wrapped", formula, tex, line), [kept]))
+    last = steps[-1]
+    notation = Notation("e", "e", "error", f"e = {last.symbol} − x", f"e = {last.symbol} - x", f"e = {last.name} - x")
+    return (*steps, step(notation, [[b - a for a, b in zip(x.row(0), last.row(0), strict=True)]]))

@@ -7,6 +7,8 @@ from model.training.jobs.job import HYBRID, MOST_SEED, RATES, RUN_MIXERS, TEXT, 
 from model.training.loop import Recipe
 
 MOST_DROPOUT = 0.9
+MOST_BETA = 0.9999
+MOST_DECAY = 1.0
 # fields of a config that are switched on or off together
 BIASES = ("norm_bias", "q_bias", "k_bias", "v_bias", "o_bias", "mlp_bias")
 
@@ -24,6 +26,10 @@ _CHARACTERS = {
     "schedule": "cosine",
     "rate": 1e-3,
     "warmup": 100,
+    "zero_positions": False,
+    "beta1": 0.9,
+    "beta2": 0.99,
+    "weight_decay": 0.1,
 }
 PRESETS: dict[str, dict[str, object]] = {
     # The classic educational block trained on noise, as its code is often published; config from
@@ -50,6 +56,11 @@ PRESETS: dict[str, dict[str, object]] = {
         "schedule": "cosine",
         "rate": 1e-3,
         "warmup": 20,
+        # positions that begin at 0, and Adam as torch has it: no decay of the weights
+        "zero_positions": True,
+        "beta1": 0.9,
+        "beta2": 0.999,
+        "weight_decay": 0,
     },
     # Karpathy's nanoGPT (2022), README: its settings for a laptop CPU, with a quarter of the steps.
     "shakespeare_cpu": _CHARACTERS
@@ -106,12 +117,19 @@ def job_of(value: object, limits: Limits) -> Job:
             raise InputError("These settings are not valid for a model.", name, "Change the settings.")
         return flag
 
-    rate, dropout = value.get("rate", default.learning_rate), value.get("dropout", default.dropout)
-    if not _is_number(rate):
-        raise InputError("The learning rate is not a number.", _brief(rate), "Change the settings.")
-    if not _is_number(dropout):
-        raise InputError("The dropout is not a number.", _brief(dropout), "Change the settings.")
+    def real(name: str, otherwise: float) -> float:
+        number = value.get(name, otherwise)
+        if not _is_number(number):
+            raise InputError("A setting is not a number.", f"{name}: {_brief(number)}", "Change the settings.")
+        return float(number)
+
+    rate, dropout = real("rate", default.learning_rate), real("dropout", default.dropout)
+    betas = {name: real(name, getattr(default, name)) for name in ("beta1", "beta2")}
+    weight_decay = real("weight_decay", default.weight_decay)
     check_bounds("dropout", dropout, 0, MOST_DROPOUT)
+    for name, beta in betas.items():
+        check_bounds(name, beta, 0, MOST_BETA)
+    check_bounds("weight decay", weight_decay, 0, MOST_DECAY)
     biases = yes("biases", True)
     layers, mixer = integer("layers", 2), text("mixer", "softmax")
     config = {
@@ -144,11 +162,13 @@ def job_of(value: object, limits: Limits) -> Job:
             steps=steps,
             batch=integer("batch", default.batch),
             length=integer("length", default.length),
-            learning_rate=float(rate),
+            learning_rate=rate,
             schedule=text("schedule", default.schedule),
             warmup=warmup,
-            dropout=float(dropout),
+            dropout=dropout,
             seed=seed,
+            weight_decay=weight_decay,
+            **betas,
         )
     except ValueError as error:
         raise InputError(
@@ -160,6 +180,7 @@ def job_of(value: object, limits: Limits) -> Job:
         text=text("text", "") if name == TEXT else "",
         vocab_size=integer("vocabulary", 512),
         characters=yes("characters"),
+        zero_positions=yes("zero_positions"),
         probe=text("probe", ""),
         config=config,
         recipe=recipe,

@@ -73,6 +73,7 @@ class Job:
     vocab_size: int = 512  # size of the vocabulary trained on a text
     characters: bool = False  # True if the tokens of a text are its characters, regardless of `vocab_size`
     probe: str = ""  # text of the probe; "" for an example of the task or the beginning of the held-out text
+    zero_positions: bool = False  # True if learned positions begin at 0 instead of random numbers
     config: dict[str, object] = field(default_factory=dict)
     recipe: Recipe = field(default_factory=lambda: Recipe(steps=600, batch=32, length=64, warmup=50))
     minutes: float = 20.0
@@ -191,6 +192,8 @@ def begin(job: Job, limits: Limits) -> tuple[TrainingRun, Dataset, Started, Tens
     dataset = open_dataset(job)
     config = ModelConfig(**values | {"vocab_size": dataset.tokenizer.vocab_size, "n_ctx": job.recipe.length})
     run = loop.start(config, job.recipe)
+    if job.zero_positions and run.model.pos_embed is not None:
+        torch.nn.init.zeros_(run.model.pos_embed.weight)
     probe = probe_ids(job, dataset)
     count = sum(parameter.numel() for parameter in run.model.parameters())
     started = Started(

@@ -1,7 +1,7 @@
 // A text split by several tokenizers, as chips side by side, and the sequence of byte-pair encoding merges.
 //
-// payload of "vocabchips": { title, about, rows [{ name, count, chips [[text, id, bytes, broken, part]], frames, more,
-//   problem }], words, file, source, run, python }; of "mergesteps": { title, about, pieces [{ text, bytes [text], merges [[at, rank,
+// payload of "vocabchips": { title, about, ids: whether chips show their ids, rows [{ name, count, chips [[text, id, bytes, broken, part]],
+//   frames, more, problem }], words, file, source, run, python }; of "mergesteps": { title, about, pieces [{ text, bytes [text], merges [[at, rank,
 //   text, pairs]], ids, tokens [text], added, whole }], words, file, source, run, python }; pairs: [[left, right, rank]]
 //  of the adjacent parts that could be merged, in increasing order of rank
 import { exporting } from "../../export/menu.js";
@@ -22,6 +22,7 @@ define("vocabchips", (root) => {
       const nodes = chips.map(([text, id, bytes, broken, part]) => {
         const chip = el("span", `pg-vocab-chip${broken ? " pg-vocab-broken" : ""}`, text, { role: "listitem" });
         chip.title = [fill(words.chip, { id: id ?? "–", bytes }), part].filter(Boolean).join(" · ");
+        if (payload.ids && id !== null) chip.append(el("small", "", String(id)));
         return [chip];
       });
       line.append(

@@ -23,12 +23,14 @@ function chipRow(name, change) {
   const count = el("span", "pg-muted"),
     strip = el("div", "pg-chips", "", { role: "group", "aria-labelledby": `pg-find-${name}`, "data-row": name });
   const all = el("button", "pg-button pg-quiet", "", { type: "button" }),
-    none = el("button", "pg-button pg-quiet", "", { type: "button" });
-  top.append(label, count, all, none);
+    none = el("button", "pg-button pg-quiet", "", { type: "button" }),
+    marks = el("button", "pg-button pg-quiet", "", { type: "button" });
+  top.append(label, count, all, none, marks);
   root.append(top, strip);
   let on = new Set(),
     painted = new Set(),
-    words = null;
+    words = null,
+    punctuation = [];
   const paint = () => {
     // update only what changes, because a long prompt has a thousand chips
     for (const at of new Set([...on, ...painted]))
@@ -47,6 +49,7 @@ function chipRow(name, change) {
   };
   all.onclick = () => become(Array.from(strip.children, (_, at) => at));
   none.onclick = () => become([]);
+  marks.onclick = () => become(punctuation);
   roving(strip, alongRow);
   return {
     root,
@@ -65,10 +68,14 @@ function chipRow(name, change) {
       );
       painted = new Set();
     },
-    show(positions, catalogue) {
+    show(positions, catalogue, found) {
       words = catalogue;
+      punctuation = found;
+      marks.hidden = !found.length;
       [label.textContent, all.textContent, none.textContent] = [words[name], words.all, words.none];
-      for (const button of [all, none]) button.setAttribute("aria-label", `${words[name]}: ${button.textContent}`);
+      marks.textContent = words.punctuation;
+      for (const button of [all, none, marks])
+        button.setAttribute("aria-label", `${words[name]}: ${button.textContent}`);
       on = new Set(positions);
       paint();
     },
@@ -193,7 +200,7 @@ define("find", (root, props, send) => {
       moved = at !== place;
     if (now !== texts) for (const row of Object.values(rows)) row.texts(payload.tokens);
     [texts, place] = [now, at];
-    for (const name of ["from", "to"]) rows[name].show(payload[name], payload.words);
+    for (const name of ["from", "to"]) rows[name].show(payload[name], payload.words, payload.punctuation);
     if (moved)
       requestAnimationFrame(() => {
         rows.from.reveal();

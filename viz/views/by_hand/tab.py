@@ -2,6 +2,7 @@
 
 from viz.seam.tab import Tab
 from viz.views.by_hand.hand_attention import view as hand_attention
+from viz.views.by_hand.hand_block import view as hand_block
 from viz.views.by_hand.hand_cache import view as hand_cache
 from viz.views.by_hand.hand_logits import view as hand_logits
 from viz.views.by_hand.hand_mistakes import view as hand_mistakes
@@ -16,6 +17,7 @@ TAB = Tab(
         hand_attention.VIEW,
         hand_norms.VIEW,
         hand_mlp.VIEW,
+        hand_block.VIEW,
         hand_logits.VIEW,
         hand_positions.VIEW,
         hand_rounding.VIEW,

@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.attention import find_heads, measures
-from model.attention.find_heads import RANKINGS, rank_heads
+from model.attention.find_heads import RANKINGS, punctuation, rank_heads
 from model.attention.measures import attend_rows, measure, value_rows
 from model.errors import InputError
 from model.gpt.tap import compose, identity, record
@@ -259,3 +259,14 @@ def test_nothing_is_changed_by_ranking():
 def test_refused(queries, keys, measured: str, what: str, edit):
     with pytest.raises(InputError, match=what):
         rank_heads(traced(edit=edit), queries, keys, measured)
+
+
+def test_punctuation_and_line_breaks_are_found_and_the_first_token_is_not():
+    assert punctuation(['"', "The", " cat", ",", " ", "\n", " \n\n", "...", "。", "a.", "3", "<0xE2>", ""]) == [
+        3,
+        5,
+        6,
+        7,
+        8,
+    ]
+    assert punctuation([]) == [] == punctuation(["."])

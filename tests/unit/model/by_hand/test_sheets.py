@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.by_hand.calculations.exercises import EXERCISE_SHEETS
+from model.by_hand.calculations.rounding import SCHEMES
 from model.by_hand.mistakes import MISTAKES, answer, exercise
 from model.by_hand.numbers import Constant, Ref
 from model.by_hand.sheets import SHEETS, Typed, example, worked
@@ -19,8 +20,10 @@ from model.errors import InputError
 OPTIONS = {
     "attention": [{}, {"heads": 2}, {"scaled": False, "causal": False}, {"stable": False}],
     "norms": [{}, {"norm": "all"}],
-    "mlp": [{"activation": each} for each in ("gelu", "gelu_tanh", "relu", "silu")] + [{"residual": False}],
-    "rounding": [{"scheme": "affine"}, {"scheme": "symmetric"}],
+    "mlp": [{"activation": each} for each in ("gelu", "gelu_tanh", "gelu_sigmoid", "relu", "silu")]
+    + [{"residual": False}],
+    "block": [{}, {"placement": "post"}, {"norms": "rms", "activation": "relu"}],
+    "rounding": [{"scheme": each} for each in SCHEMES],
 }
 UNFIT = [("dictionary", {"heads": 2}), ("overflow", {"stable": False})]  # one column of V; beyond any float
 UNFIT += [(name, {"norm": "all"}) for name in ("one_to_four", "undone")]  # one token has no spread over tokens
@@ -97,6 +100,7 @@ def test_norms_are_pytorchs():
     [
         ("gelu", torch.nn.functional.gelu),
         ("gelu_tanh", lambda x: torch.nn.functional.gelu(x, approximate="tanh")),
+        ("gelu_sigmoid", lambda x: x * torch.sigmoid(1.702 * x)),
         ("relu", torch.nn.functional.relu),
         ("silu", torch.nn.functional.silu),
     ],
@@ -104,6 +108,71 @@ def test_norms_are_pytorchs():
 def test_activations_are_pytorchs(kind, theirs):
     n = of("mlp", "curve", activation=kind)
     assert np.allclose(n["a"], theirs(torch.tensor(n["h"])), atol=1e-14)
+
+
+@pytest.mark.parametrize("placement", ["pre", "post"])
+def test_a_whole_layer_is_pytorchs(placement):
+    n = of("block", "three_tokens", placement=placement)
+    x, F = torch.tensor(n["X"]), torch.nn.functional
+
+    def attention(x):
+        q, k, v = (x @ torch.tensor(n[name]) for name in ("W_Q", "W_K", "W_V"))
+        return F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0] @ torch.tensor(n["W_O"])
+
+    def mlp(x):
+        return F.gelu(x @ torch.tensor(n["W_1"])) @ torch.tensor(n["W_2"])
+
+    def norm(x):
+        return F.layer_norm(x, (4,), eps=1e-5)
+
+    if placement == "pre":
+        middle = x + attention(norm(x))
+        theirs = middle + mlp(norm(middle))
+    else:
+        middle = norm(x + attention(x))
+        theirs = norm(middle + mlp(middle))
+    assert np.allclose(n["y" if placement == "pre" else "result_2"], theirs, atol=1e-12)
+
+
+def test_a_cast_wraps_around_as_in_numpy():
+    n = of("rounding", "bytes", scheme="wrapped")
+    assert np.array_equal(n["q"][0], np.array([0, 100, 127, 128, 200, 255]).astype(np.int8))
+    assert of("rounding", "one_number", scheme="float16")["h"][0, 0] == np.float16(0.123456789)
+
+
+def test_biases_by_distance():
+    n = of("positions", "alibi")  # Press et al. 2022: 1/2, 1/4 ... 1/256 for eight heads
+    assert np.array_equal(n["slopes"][0], [1 / 2**h for h in range(1, 9)])
+    assert n["B"][5, 2] == -1.5 and np.isneginf(n["B"][2, 5]) and n["B"][3, 3] == 0
+    tables = {"N": [["16"]], "learned": [[str(i) for i in range(16)]], "far": [["128"]]}
+    _, steps = worked(SHEETS["positions"], typed(tables))
+    assert array(steps[0])[0].tolist() == [*range(8), 8, 8, 8, 8, 9, 9, 9, 9]
+    with pytest.raises(InputError):
+        worked(SHEETS["positions"], typed({"N": [["4"]], "heads": [["2"]], "head": [["3"]]}))
+    with pytest.raises(InputError):
+        worked(SHEETS["positions"], typed(tables | {"learned": [["1", "2", "3"]]}))
+
+
+def test_probabilities_can_be_typed():
+    n = of("logits", "probabilities")
+    assert np.allclose(n["P"][0], [0.45, 0.25, 0.15, 0.08, 0.05, 0.01, 0.01]) and np.allclose(n["K"][0, 5:], 0)
+    twice = {"shares": [["2", "1", "1"]], "k": [["8"]], "p": [["0.7"]]}
+    _, steps = worked(SHEETS["logits"], typed(twice))
+    assert np.allclose(array(steps[0]), [[0.5, 0.25, 0.25]]) and np.allclose(array(steps[-1]), [[2 / 3, 1 / 3, 0]])
+
+
+def test_a_layer_with_typed_parts_adds_them():
+    assert np.allclose(of("block", "typed")["y"], [[1.18, 2.35, 3.27, 4.45]], atol=1e-14)
+    assert np.allclose(of("block", "sum")["y"], [[1.1, 2.2, 3.15]], atol=1e-14)
+
+
+def test_tables_have_up_to_sixteen_columns():
+    n = of("mlp", "wide")
+    assert n["W_1"].shape == (4, 16)
+    assert np.allclose(n["a"], torch.nn.functional.gelu(torch.tensor(n["h"])), atol=1e-14)
+    row = [["1"] * 17]
+    with pytest.raises(InputError, match="1 to 16 rows and columns"):
+        worked(SHEETS["block"], typed({"X": row, "from_layer": row}))
 
 
 def test_mlps_by_hand():
@@ -206,6 +275,7 @@ _NAMES = {
     "sin": math.sin,
     "cos": math.cos,
     "tanh": math.tanh,
+    "float16": lambda x: float(np.float16(x)),
     "Φ": lambda x: (1 + math.erf(x / math.sqrt(2))) / 2,
 }
 

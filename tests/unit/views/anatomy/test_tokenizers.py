@@ -35,6 +35,7 @@ def playground(tmp_path, monkeypatch):
 
 
 def drawn(playground, form=None, prompt="the cat", language="en"):
+    form = {"also": "none"} | (form or {})
     values = {"anatomy_view": {"view": "tokenizers"}, "tokenizers_form": form}
     parts = payloads(playground, PageRequest("tiny", prompt, None, values, {}, language, "anatomy"))[0]
     packed(parts)
@@ -52,7 +53,7 @@ def test_everything_is_drawn_at_once(playground, language):
 
 def test_what_is_measured_is_every_vocabulary(playground):
     scene = scene_of(playground, PageRequest("tiny", "the cat", None, {}, {}, "en", "anatomy"))
-    settings = panels.settings_of(VIEW, scene, {"tokenizers_form": {"text": "人", "merges": "tinygpt"}})
+    settings = panels.settings_of(VIEW, scene, {"tokenizers_form": {"text": "人", "merges": "tinygpt", "also": "none"}})
     compared, samples = measure.measure(scene, settings), measure.measure_samples(scene, settings)
     assert [(row.key, row.counted.tokens) for row in compared.rows][2:] == [("bytes", 3), ("characters", 1)]
     assert samples["bytes"]["zh"].tokens == len(LANGUAGES["zh"].encode())
@@ -60,6 +61,24 @@ def test_what_is_measured_is_every_vocabulary(playground):
     for each in merged.pieces:  # the merged pair is listed first
         assert all(step.pairs[0] == (step.left, step.right, step.rank) for step in each.steps)
     assert merged.which == "tinygpt" and merged.complete and any(each.steps for each in merged.pieces)
+
+
+def test_public_vocabularies_are_chosen_without_a_download(playground):
+    rows = drawn(playground, {"also": "all", "text": "The cat sat"})["tokenizers_chips"]["rows"]
+    ids = {row["name"]: [chip[1] for chip in row["chips"]] for row in rows}
+    assert ids["GPT-2"] == [464, 3797, 3332]
+    assert ids["cl100k_base (GPT-4)"] == [791, 8415, 7731] and ids["o200k_base (GPT-4o)"] == [976, 9059, 10139]
+    usual = drawn(playground, {"also": "gpt2", "text": "Once upon a time"})
+    assert [chip[1] for chip in usual["tokenizers_chips"]["rows"][2]["chips"]] == [7454, 2402, 257, 640]
+    merged = drawn(playground, {"merges": "gpt2", "text": "The cat sat"})["tokenizers_merges"]
+    assert "GPT-2" in merged["title"] and [piece["ids"] for piece in merged["pieces"]] == [[464], [3797], [3332]]
+    hard = drawn(playground, {"also": "all", "text": HOSTILE + "👩\u200d👧\x00\x07"})["tokenizers_counts"]["rows"]
+    assert all(row[2] != "–" for row in hard) and len(hard) == 7
+
+
+def test_programs_get_the_ids_of_a_public_vocabulary(playground):
+    told = call(playground, NAMED["merges"], {"text": "The cat sat", "vocabulary": "gpt2"})
+    assert [each["ids"] for each in told["pieces"]] == [[464], [3797], [3332]]
 
 
 def test_counts_of_the_prompt(playground):
@@ -176,8 +195,8 @@ def test_the_lines_below_run(playground):
 
 def test_the_endpoints_give_the_same(playground):
     answer = call(playground, NAMED["tokenizers"], {"prompt": "the cat"})
-    assert [each["name"] for each in answer["vocabularies"]] == ["loaded", "tinygpt", "bytes", "characters"]
-    assert answer["vocabularies"][2]["tokens"] == 7
+    assert [each["name"] for each in answer["vocabularies"]] == ["loaded", "tinygpt", "gpt2", "bytes", "characters"]
+    assert answer["vocabularies"][3]["tokens"] == 7
     assert answer["samples"][0]["tokens"]["characters"] == len(LANGUAGES["en"])
     (piece,) = call(playground, NAMED["merges"], {"text": "cat"})["pieces"]
     assert piece == {"text": "cat", "added": False, "whole": False, "merges": [], "ids": [99, 97, 116]}

@@ -104,7 +104,7 @@ def test_ragged_and_large_tables_are_problems_and_nonsense_is_the_example():
     for sent in (None, 3, [], {"example": 1}, {"tables": 3}, {"tables": {"Q": "x"}}, {"tables": {"Z": [["1"]]}}):
         assert read(sheet, sent) == read(sheet, None)
     huge = read(sheet, {"tables": {"Q": [["9" * 10**5] * 100] * 100}, "names": ["\ud800" * 50] * 99})
-    assert len(str(huge)) < 5000
+    assert len(str(huge)) < 20_000
     hash(huge)
 
 

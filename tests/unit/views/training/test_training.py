@@ -104,6 +104,8 @@ def test_the_form_offers_what_there_is_within_the_bounds_of_the_server(language)
         "window": [1, 256],
         "mlp_width": [1, 1536],
         "dropout": [0, 0.9],
+        "beta": [0, 0.9999],
+        "weight_decay": [0, 1.0],
         "bytes": [0, 5_000_000],
     }
 

@@ -21,6 +21,7 @@ from model.anatomy.flops import (
     training,
     weights_read,
 )
+from model.anatomy.two_ways import Pair, two_ways
 from model.progress import Progress
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
@@ -150,6 +151,11 @@ def cost_of_times(scene: Scene, settings: Settings) -> tuple[float, float]:
     """
     runs = 2 * component_times.ROUNDS
     return 2 * runs, runs * (len(scene.tokens) + 1)
+
+
+def measure_ways(scene: Scene, settings: Settings) -> tuple[Pair, ...]:
+    """Time LayerNorm against RMSNorm, and three products against one, for one token of the loaded model."""
+    return two_ways(scene.model.config)
 
 
 def measure_times(scene: Scene, settings: Settings, progress: Progress) -> Clocked:

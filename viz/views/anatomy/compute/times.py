@@ -1,6 +1,7 @@
 """Each component's measured time beside its fraction of the FLOPs, for the prompt and for one more token."""
 
 from model.anatomy.component_times import BUDGET, Clocked, ComponentTime, Forward
+from model.generation.cache_costs import Times
 from viz.numbers import NONE, flops, milliseconds, number, percent, signed_percent, whole
 from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen
@@ -132,4 +133,30 @@ def clock(seen: Seen) -> Payload:
         "about": words["check"].format(**values),
         "source": _source(seen, clocked),
         "file": f"time-by-component-{kind}-table",
+    }
+
+
+def _micro(times: Times) -> str:
+    """Format the interquartile range of the repeated times, in microseconds."""
+    return "–".join(number(1e6 * each) for each in times.spread)
+
+
+def ways(seen: Seen) -> Payload:
+    """Build the table of two operations in two ways each, for one token."""
+    words, facts = seen.here, seen.facts
+    rows, lines = [], []
+    for pair in seen.result:
+        both = [number(1e6 * each) for each in pair.best]
+        spread = words["spread"].format(first=_micro(pair.first), second=_micro(pair.second))
+        rows.append([words[pair.key], *both, {"text": signed_percent(-pair.saved), "help": spread}])
+        lines.append([words[pair.key], *pair.best, -pair.saved])
+    return {
+        "title": words["title"],
+        "about": words["about"],
+        "columns": [words[key] for key in ("what", "first", "second", "change")],
+        "rows": rows,
+        "lines": lines,
+        "source": words["source"].format(model=facts.label),
+        "file": "two-ways",
+        "python": script(facts, ["two_ways(lm.config)"], ["from model.anatomy.two_ways import two_ways"]),
     }

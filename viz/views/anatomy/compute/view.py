@@ -26,9 +26,10 @@ from viz.views.anatomy.compute.measure import (
     measure_counted,
     measure_curve,
     measure_times,
+    measure_ways,
     measure_work,
 )
-from viz.views.anatomy.compute.times import clock, hint, times
+from viz.views.anatomy.compute.times import clock, hint, times, ways
 from viz.views.anatomy.subject import ASKING, FORM, LOADED, Which, config_python, derived
 from viz.words import Words
 from viz.work.playground import Playground
@@ -298,6 +299,7 @@ VIEW = View(
         Measure("main", measure_work, ("model",), (FORM, "tokens", "logits", "item"), locks=False),
         Measure("counted", measure_counted, ("model",), (FORM, "tokens", "logits"), locks=False),
         Measure("curve", measure_curve, ("model",), (FORM, "tokens", "shown", "logits"), locks=False),
+        Measure("ways", measure_ways, ("model",), locks=False),
         Measure("times", measure_times, ("plain",), ("logits",), slow=True, cost=cost_of_times),
     ),
     layout=(
@@ -305,6 +307,7 @@ VIEW = View(
         "form",
         ("figure", "facts"),
         ("prompt", "step"),
+        "ways",
         "job",
         (("times_prompt", "clock_prompt"), ("times_step", "clock_step")),
     ),
@@ -314,6 +317,7 @@ VIEW = View(
         "facts": Custom("normfacts", facts, settings=()),
         "prompt": Table(table, ("main", "counted"), settings=()),
         "step": Table(table, ("main", "counted"), settings=()),
+        "ways": Table(ways, "ways", settings=()),
         "job": Job("times", hint, settings=(FORM,), again=True),
         **_MEASURED,
     },

@@ -14,9 +14,10 @@ from model.loading.tokenizer_comparison import (
     local_vocabularies,
 )
 from model.text.bpe_steps import MOST_CHARACTERS, Piece, candidates, replay
+from model.text.public_vocabularies import PUBLIC
 from model.text.tokenizer import Tokenizer
 from viz.seam.scene import Scene
-from viz.seam.settings import Choice, Settings, Text
+from viz.seam.settings import Checkbox, Choice, Settings, Text
 from viz.views.anatomy.tokenizers.figures import SAMPLES
 from viz.words import Words
 from viz.work.playground import Playground
@@ -31,14 +32,17 @@ def _label(words: Words, option: str) -> str:
 
 
 TEXT = Text("text", max_length=20_000, lines=2)  # over the limit, so that a longer text is rejected, not truncated
-MERGES = Choice("merges", lambda scene: (LOADED, *local_vocabularies()), label=_label)
+MERGES = Choice("merges", lambda scene: (LOADED, *local_vocabularies(), *PUBLIC), label=_label)
+# The public vocabularies to compare; the larger ones take a moment to load, so only GPT-2's is there from the start.
+ALSO = Choice("also", ("gpt2", "cl100k_base", "o200k_base", "all", "none"))
+IDS = Checkbox("ids", True)
 
 
 @dataclass(frozen=True)
 class Tokenized:
     """A text tokenized with one vocabulary; `cut` and `counted` are None if the vocabulary cannot encode the text."""
 
-    key: str  # "loaded", the id of a built-in model, "bytes" or "characters"
+    key: str  # "loaded", the id of a built-in model, a public vocabulary, "bytes" or "characters"
     cut: Cut | None
     counted: Counted | None
 
@@ -57,14 +61,21 @@ def tokenizer_of(playground: Playground, name: str) -> Tokenizer:
     return loaded.tokenizer if loaded else built_in(name)
 
 
-def vocabularies(scene: Scene) -> dict[str, Tokenizer | None]:
+def vocabularies(scene: Scene, also: str) -> dict[str, Tokenizer | None]:
     """Return the vocabularies to compare, by key.
 
-    They are those of the loaded model and of the built-in models on this computer, and bytes and characters (None
-    each).
+    They are those of the loaded model and of the built-in models on this computer, the public ones that `also` names,
+    and bytes and characters (None each).
     """
+    named = PUBLIC if also == "all" else tuple(name for name in PUBLIC if name == also)
     others = {key: tokenizer_of(scene.playground, key) for key in local_vocabularies() if key != scene.model.id}
-    return {LOADED: scene.model.tokenizer, **others, BYTES: None, CHARACTERS: None}
+    return {
+        LOADED: scene.model.tokenizer,
+        **others,
+        **{key: built_in(key) for key in named},
+        BYTES: None,
+        CHARACTERS: None,
+    }
 
 
 def tokenize(key: str, tokenizer: Tokenizer | None, text: str) -> Tokenized:
@@ -93,14 +104,14 @@ def text_of(scene: Scene, settings: Settings) -> str:
 def measure(scene: Scene, settings: Settings) -> Compared:
     """Tokenize the text with every vocabulary."""
     text = text_of(scene, settings)
-    return Compared(text, tuple(tokenize(key, each, text) for key, each in vocabularies(scene).items()))
+    return Compared(text, tuple(tokenize(key, each, text) for key, each in vocabularies(scene, settings.also).items()))
 
 
 def measure_samples(scene: Scene, settings: Settings) -> dict[str, dict[str, Counted | None]]:
     """Count the tokens of every text of SAMPLES in every vocabulary: {vocabulary: {sample: counts}}."""
     return {
         key: {name: tokenize(key, each, text).counted for name, text in SAMPLES.items()}
-        for key, each in vocabularies(scene).items()
+        for key, each in vocabularies(scene, settings.also).items()
     }
 
 

@@ -3,12 +3,13 @@
 from typing import Annotated
 
 from model.api import LanguageModel
-from model.loading.tokenizer_comparison import BYTES, Counted
+from model.loading.tokenizer_comparison import BYTES, Counted, built_in
 from model.text.bpe_steps import MOST_CHARACTERS
+from model.text.public_vocabularies import PUBLIC
 from viz.characters import frames, part_notes
 from viz.labels import visible
 from viz.numbers import NONE, decimals, percent, whole
-from viz.seam.programs.arguments import Long
+from viz.seam.programs.arguments import Long, OneOf
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured
 from viz.seam.python_lines import script
@@ -16,6 +17,8 @@ from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, Table, View
 from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text, premium_figure
 from viz.views.anatomy.tokenizers.measure import (
+    ALSO,
+    IDS,
     LOADED,
     MERGES,
     TEXT,
@@ -93,6 +96,7 @@ def side_by_side(seen: Seen) -> Payload:
         "title": words["title"],
         "about": words["about"],
         "rows": rows,
+        "ids": seen.settings.ids,
         "words": words.plain(),
         "source": seen.words["measured"],
         "file": "tokens-side-by-side",
@@ -221,11 +225,17 @@ def tokenizers(scene: Scene) -> dict:
     return {"vocabularies": rows, "samples": answers}
 
 
-def merges(playground: Playground, model: LanguageModel, text: Annotated[str, Long()] = "unbelievable") -> dict:
+def merges(
+    playground: Playground,
+    model: LanguageModel,
+    text: Annotated[str, Long()] = "unbelievable",
+    vocabulary: Annotated[str, OneOf((LOADED, *PUBLIC))] = LOADED,
+) -> dict:
     """Replay the merges with which byte-pair encoding builds the tokens of a text, up to the tokenizer's own ids.
 
     Args:
         text: At most 300 characters.
+        vocabulary: loaded (the model's), or a public one: gpt2, cl100k_base or o200k_base.
 
     Returns:
         pieces: text, added (an added token, matched before any merge), whole (a token found without merges), merges
@@ -241,23 +251,23 @@ def merges(playground: Playground, model: LanguageModel, text: Annotated[str, Lo
             ],
             "ids": list(each.piece.ids),
         }
-        for each in replayed(model.tokenizer, text)
+        for each in replayed(model.tokenizer if vocabulary == LOADED else built_in(vocabulary), text)
     ]
     return {"pieces": pieces}
 
 
 VIEW = View(
     "tokenizers",
-    settings=(TEXT, MERGES),
+    settings=(TEXT, ALSO, MERGES, IDS),
     measures=(
-        Measure("main", measure, ("model", "prompt", "built_in"), ("text",), locks=False),
+        Measure("main", measure, ("model", "prompt", "built_in"), ("text", "also"), locks=False),
         Measure("merges", measure_merges, ("model", "prompt", "built_in"), ("text", "merges"), locks=False),
-        Measure("samples", measure_samples, ("model", "built_in"), locks=False),
+        Measure("samples", measure_samples, ("model", "built_in"), ("also",), locks=False),
     ),
     layout=("form", "counts", "chips", "merges", ("languages", "samples")),
     parts={
         "counts": Table(counts, settings=()),
-        "chips": Custom("vocabchips", side_by_side, settings=()),
+        "chips": Custom("vocabchips", side_by_side, settings=("ids",)),
         "merges": Custom("mergesteps", steps, "merges", settings=()),
         "languages": Figure(languages, "samples", settings=()),
         "samples": Table(samples, "samples", settings=()),

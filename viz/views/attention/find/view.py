@@ -7,7 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
-from model.attention.find_heads import RANKINGS, rank_heads
+from model.attention.find_heads import RANKINGS, punctuation, rank_heads
 from model.errors import InputError, PlaygroundError, say
 from viz.charts.layer_head_map import HeadWords
 from viz.labels import shorten, visible
@@ -122,6 +122,7 @@ def rows(seen: Seen) -> Payload:
         "tokens": [shorten(visible(piece), 40) for piece in facts.pieces],
         "from": list(chosen.queries),
         "to": list(chosen.keys),
+        "punctuation": punctuation(facts.pieces),
         "measure": chosen.measure,
         "measures": [[key, words[key], words[f"{key}_help"]] for key in RANKINGS],
         "words": words.plain(),

@@ -18,7 +18,8 @@ def by_hand_logits(
     """Compute probabilities, cutoffs and loss from logits; or the probability of a text from those of its tokens.
 
     Args:
-        tables: Replacements for the example's z, T, k, p, target, or P, each {"name": "z", "rows": [[2, 1, 0.5]]}.
+        tables: Replacements for the example's z, T, k, p, target, or shares, k, p, or P, each {"name": "z",
+            "rows": [[2, 1, 0.5]]}.
         example: The example to start from; only the example text has the table P. Empty: the first one.
         stable: Whether the largest logit is subtracted before the exponential.
         kind: Floating-point format of the softmax.

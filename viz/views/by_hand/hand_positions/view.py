@@ -9,9 +9,9 @@ def by_hand_positions(playground: Playground, tables: list[dict] = (), example: 
     """Compute sinusoidal encodings and the linear map from PE(p) to PE(p + k); or RoPE of a vector in both layouts.
 
     Args:
-        tables: Replacements for the example's N, d, base, p, k, or x, m, base, each {"name": "x", "rows": [[1, 2, 3,
-            4]]}.
-        example: sinusoids, eight_wide, rope or rope_million. Empty: sinusoids.
+        tables: Replacements for the example's N, d, base, p, k, or x, m, base; N, heads, head; or N, learned, far, each
+            {"name": "x", "rows": [[1, 2, 3, 4]]}.
+        example: sinusoids, eight_wide, rope, rope_million, alibi or t5. Empty: sinusoids.
 
     Returns:
         given, steps: every input and computed matrix, each with numbers and exact (as strings); numpy: lines of code

@@ -23,7 +23,7 @@ def by_hand_rounding(
     Args:
         tables: Replacements for the example's x and bits, each {"name": "x", "rows": [[0.1, -0.7]]}.
         example: The example to start from. Empty: the first one.
-        scheme: symmetric around 0, or affine with a zero point.
+        scheme: symmetric around 0, affine with a zero point, wrapped (a cast to an integer type), or float16.
 
     Returns:
         given, steps: every input and computed matrix, each with numbers and exact (as strings); numpy: lines of code

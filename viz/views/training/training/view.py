@@ -6,7 +6,7 @@ import numpy as np
 
 from model.gpt.config import CHOICES
 from model.gpt.mixers.names import ATTENTION
-from model.training.jobs.form import MOST_DROPOUT, job_of, presets_within
+from model.training.jobs.form import MOST_BETA, MOST_DECAY, MOST_DROPOUT, job_of, presets_within
 from model.training.jobs.job import RUN_MIXERS, TEXTS, WINDOW, Job, Limits
 from model.training.loop import SCHEDULES, Recipe
 from model.training.tasks import TASKS
@@ -66,6 +66,7 @@ def form(texts: Words, limits: Limits) -> Payload:
     named["mixer"] = {key: catalogue[f"mixer.{key}"] for key in RUN_MIXERS}
     bounds = {name: [low, getattr(limits, name)] for name, low in LOWEST.items()} | {"window": [1, limits.length]}
     bounds |= {"mlp_width": [1, 4 * limits.width], "dropout": [0, MOST_DROPOUT]}
+    bounds |= {"beta": [0, MOST_BETA], "weight_decay": [0, MOST_DECAY]}
     return {
         "words": texts.within("lab").plain() | plot | {"plot": plot},
         "tasks": [_task(catalogue, name, recipe) for name in (*TASKS, *TEXTS)],
@@ -96,6 +97,10 @@ def form(texts: Words, limits: Limits) -> Payload:
             "scaled": False,
             "biases": True,
             "dropout": recipe.dropout,
+            "zero_positions": False,
+            "beta1": recipe.beta1,
+            "beta2": recipe.beta2,
+            "weight_decay": recipe.weight_decay,
         },
         "ramps": {name: list(stops) for name, stops in RAMPS.items()},
     }

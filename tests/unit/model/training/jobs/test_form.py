@@ -64,6 +64,10 @@ def test_every_field_reaches_the_job():
         "scaled": True,
         "biases": False,
         "dropout": 0.25,
+        "zero_positions": True,
+        "beta1": 0.8,
+        "beta2": 0.999,
+        "weight_decay": 0,
         "characters": True,
         "mixer": "sliding_window",
         "window": 7,
@@ -96,10 +100,11 @@ def test_every_field_reaches_the_job():
         text=TALE,
         vocab_size=300,
         characters=True,
+        zero_positions=True,
         probe="The cat",
         config=shape,
         minutes=7,
-        recipe=Recipe(schedule="trapezoid", **recipe),
+        recipe=Recipe(schedule="trapezoid", beta1=0.8, beta2=0.999, weight_decay=0, **recipe),
     )
 
 
@@ -118,6 +123,22 @@ def test_every_choice_is_part_of_the_model_that_is_trained():
     seen: dict = {}
     model(ids, tap=record(("embed",), seen))
     assert torch.allclose(seen["embed", -1], model.embed.weight[ids] * 4)  # sqrt(16)
+
+
+def test_positions_begin_at_zero_and_betas_and_decay_reach_the_optimizer():
+    run = training.begin(job(task="copy", zero_positions=True, beta2=0.999, weight_decay=0), LIMITS)[0]
+    assert not run.model.pos_embed.weight.any() and run.model.embed.weight.any()
+    groups = run.optimizer.param_groups
+    assert all(group["betas"] == (0.9, 0.999) and group["weight_decay"] == 0 for group in groups)
+    assert training.begin(job(task="copy"), LIMITS)[0].model.pos_embed.weight.any()
+    training.begin(job(task="copy", zero_positions=True, positions="rope"), LIMITS)  # has none
+
+
+@pytest.mark.parametrize(("name", "value"), [("beta1", 1), ("beta2", -0.1), ("weight_decay", 2), ("beta2", "x")])
+def test_optimizer_settings_out_of_bounds_are_refused(name, value):
+    with pytest.raises(InputError) as error:
+        job(task="copy", **{name: value})
+    assert error.value.hint
 
 
 def test_characters_of_a_text_are_its_tokens():
@@ -175,7 +196,7 @@ def test_what_is_no_number_is_refused(name, wrong):
         return
     with pytest.raises(InputError) as error:
         job(**{name: wrong})
-    what = "The learning rate is not a number." if name == "rate" else "A setting is not a whole number."
+    what = "A setting is not a number." if name == "rate" else "A setting is not a whole number."
     assert error.value.what == what and error.value.hint and len(error.value.got) <= 60
 
 
@@ -201,7 +222,7 @@ def test_what_is_no_flag_is_refused(name, wrong):
 def test_a_dropout_that_is_no_number_is_refused(wrong):
     with pytest.raises(InputError) as error:
         job(dropout=wrong)
-    assert error.value.what == "The dropout is not a number."
+    assert error.value.what == "A setting is not a number."
 
 
 @pytest.mark.parametrize("changes", [{"schedule": "linear"}, {"steps": 0}, {"batch": 0}, {"length": -4}])
