@@ -12,6 +12,7 @@ from model.by_hand.claims.parser import Expression, parse, parse_start
 from model.by_hand.claims.records import Leaf, fits
 from model.by_hand.claims.tokens import Token
 
+_MOST_CLAIMS = 5000  # the rest of a page counts as not recomputed
 _MOST_STARTS = 24  # beginnings of an expression that are tried before a sign of equality
 _OTHER_READINGS = {
     "log": (Reading(log="log2"), Reading(log="log10")),
@@ -52,6 +53,8 @@ def check_equations(page: Page) -> None:
                 names = Names()
             _printed(page, names, n)
         done = max(done, line + 1)
+        if len(page.claims) > _MOST_CLAIMS:
+            return
         _statement(page, names, statement)
         _lists_of(page, statement)
     for n in range(done, len(page.starts)):
@@ -201,6 +204,9 @@ def _compare(page: Page, names: Names, base, right: Expression, about: bool) -> 
     if kind == "equation" and _FLOPS.match(page.plain[leaves[0].end :][:16]) and _dimensions(left, tokens):
         page.claim("flops", leaves[0], 2 * left.value, formula, False, "two_operations")
         return
+    percent = kind == "equation" and page.plain[leaves[0].start : leaves[0].end].endswith("%")
+    if percent and fits(leaves[0], value / 100):
+        value = value / 100
     page.claim_all(kind, right.leaves, value, formula, about)
 
 

@@ -73,7 +73,9 @@ def relu(x: Decimal) -> Decimal:
 
 
 def gelu_erf(x: Decimal) -> Decimal:
-    """Compute x Φ(x) (Hendrycks & Gimpel 2016)."""
+    """Compute x Φ(x) (Hendrycks & Gimpel 2016); 0 below −12, where it is smaller than 10⁻³¹."""
+    if x < -12:
+        return Decimal(0)
     return CONTEXT.multiply(x, phi(x))
 
 

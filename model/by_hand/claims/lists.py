@@ -34,6 +34,7 @@ _STEPS: dict[str, tuple[re.Pattern[str], tuple[Callable[[Array], Array], ...]]] 
 _SHOWN = {"relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "layernorm": "LayerNorm", "rmsnorm": "RMSNorm", "share": "x / Σx: "}
 _CELLWISE = {"exp", "relu", "gelu", "sigmoid", "tanh", "silu"}
 _DEFINED = re.compile(r"(?i)\b(relu|gelu|sigmoid|tanh|silu|swish)\s*\(x\)\s*[=≈].*")
+_OF = re.compile(r"(softmax|relu|gelu|sigmoid|tanh|silu|layer ?norm|rms ?norm) (?:of|on|over|for)\s*$", re.I)
 _INPUT = re.compile(r"input|输入|\bx\b", re.I)
 _MIXED = re.compile(r"=\s*[A-Za-z_]\w*\(|@|\bV\b|matmul|W[_₀-₉\d]|multipl|相乘|乘以|加权|\bwrong\b|错误", re.I)
 _TEMPERATURE = re.compile(r"(?:\bT|temperature|温度|τ)\s*[=:为是]?\s*(\d+(?:\.\d+)?)", re.I)
@@ -96,9 +97,11 @@ def _stepped(page: Page, before: Listed, one: Listed) -> None:
     """Check a list against the list before it, if the words between name one function."""
     if before.block != one.block or one.start - before.end > _FURTHEST or not is_list(before.value):
         return
-    if len(before.value) != len(one.value) or _INPUT.search(one.label):
+    if len(before.value) != len(one.value) or _INPUT.search(one.label) or _OF.search(one.label):
         return
     between = page.plain[before.end : one.start]
+    if (of := _OF.search(before.label)) and before.line == one.line:
+        between = of[1] + between
     if between.lstrip(" ])").startswith(("#", "(")):  # a remark on the list before
         between = between[between.find("\n") + 1 :]
     defined = _DEFINED.search(between)

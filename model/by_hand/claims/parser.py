@@ -93,6 +93,8 @@ class Parser:
                 value = _made(_OPERATIONS[sign], value, self.signed())
             elif self.sees("name") and self.tokens[self.at - 1].kind == "num" and self._known():
                 value = _made(multiply, value, self.signed())  # 4d²
+            elif self.sees("open", "matrix") and isinstance(value.value, tuple):
+                value = _made(matmul, value, self.signed())
             else:
                 return value
 

@@ -41,7 +41,7 @@ class Claim:
 def verdict(leaf: Leaf, right: Decimal, about: bool = False) -> Verdict:
     """Compare a stated number with the right value.
 
-    It is right within half a unit of its last digit. It is loose within one unit and 5 %, or within 2 % if `about`
+    It is right within half a unit of its last digit. It is loose within one unit and 5 %, if it had to be rounded at all, or within 2 % if `about`
     says that the page calls it approximate. Otherwise it is wrong.
     """
     if not (right.is_finite() and leaf.value.is_finite()):
@@ -49,7 +49,8 @@ def verdict(leaf: Leaf, right: Decimal, about: bool = False) -> Verdict:
     off = abs(leaf.value - right)
     if off <= leaf.unit * _HALF:
         return "right"
-    if off <= leaf.unit * Decimal("1.001") and off <= _NEAR * abs(right):
+    exact = leaf.unit > 0 and abs(right) < leaf.unit * 10**20 and right % leaf.unit == 0  # needs no rounding
+    if off <= leaf.unit * Decimal("1.001") and off <= _NEAR * abs(right) and not exact:
         return "loose"
     return "loose" if about and off <= _ABOUT * abs(right) else "wrong"
 

@@ -25,7 +25,8 @@ _NAMES: dict[str, tuple[str, tuple[Callable[[Array], Decimal], ...]]] = {
 _SAID = re.compile(
     "|".join(rf"(?P<{key}>(?<![A-Za-z_]){words}(?![A-Za-z_]))" for key, (words, _) in _NAMES.items()), re.I
 )
-_THEN = re.compile(r"\s*(?:\((?:x|[A-Za-z_]\w*)\)|of the list|is)?\s*(?:[=:≈~是为]\s*)+")
+_THEN = re.compile(r"\s*(?:\((?:x|[A-Za-z_]\w*)\)|of the list)?\s*(?:(?:[=:≈~是为]\s*)+|(?:is )?(?=-?\d))")
+_OF = re.compile(r"\s*(?:of|von|:)?\s*(?=\[)")
 
 
 def check_statistics(page: Page) -> None:
@@ -48,8 +49,15 @@ def _of_line(page: Page, line: int):
     if len(text) > 2000:
         return
     for match in _SAID.finditer(text):
-        leaves = _number_after(page, line, start + match.end(), match[0])
-        if leaves:
+        at = start + match.end()
+        of = _OF.match(page.plain, at)
+        one = next((each for each in page.lists if of and each.start == of.end()), None)
+        leaves = _number_after(page, line, one.end if one else at, match[0])
+        if one and len(leaves) == 1 and is_list(one.value) and leaves[0].start not in page.claims:
+            name = str(match.lastgroup)
+            values = _value(name, one.value, leaves) or [(_NAMES[name][1][0](one.value), one.value)]
+            _record(page, name, leaves, values, one)
+        elif leaves:
             yield str(match.lastgroup), leaves
 
 
@@ -107,7 +115,8 @@ def _check(page: Page, name: str, leaves: list[Leaf], line: int, anchors: list[t
         if values is not None:
             _record(page, name, leaves, values, one)
             return
-    for one, at in reversed(anchors):
+    beside = [each for each in _candidates(page, line, leaves[0].start) if each.line == line]
+    for one, at in [*reversed(anchors), *((each, line) for each in beside if len(beside) == 1)]:
         if line - at <= _ANCHORED and one.block == page.blocks[line] and is_list(one.value) and len(leaves) == 1:
             near = _candidates(page, line, leaves[0].start)
             if near and near[0] is one:

@@ -24,7 +24,7 @@ _BYTE_UNIT = re.compile(r" ?([KMGT]i?B)\b")
 _PERCENT = re.compile(r" ?\\?%")
 _NAME = re.compile(r"[A-Za-z_Α-Ωα-ω][A-Za-z0-9_Α-Ωα-ω₀-₉]*(?:\.[A-Za-z_]\w*)*")
 _LATEX = re.compile(r"\\(?:begin\{[a-z]*matrix\*?\}|end\{[a-z]*matrix\*?\}|[A-Za-z]+|\\|[^\sA-Za-z])")
-_WORD = re.compile(r"[^\W\d_ -~]+")
+_WORD = re.compile(r"(?:(?![²³⁴ᵀ])[^\W\d_ -~])+")
 _LATEX_SIGNS = {
     "times": ("op", "×"), "cdot": ("op", "·"), "div": ("op", "/"), "approx": ("rel", "≈"), "to": ("rel", "→"),
     "rightarrow": ("rel", "→"), "sqrt": ("op", "√"), "frac": ("name", "frac"), "exp": ("name", "exp"),
@@ -36,6 +36,7 @@ _LATEX_SIGNS = {
 _SKIPPED = {"left", "right", "text", "mathrm", "operatorname", "mathbf", "quad", "qquad", "big", "Big", "displaystyle"}
 _OPERATORS = {"+", "-", "*", "×", "·", "/", "^", "√", "@", "⊙", "²", "³", "⁴", "ᵀ", "∞"}
 _BREAK = re.compile(r"\n(?:[ \t>]*\n|[ \t]*```)")  # a blank line, or the border of a code block
+_POWER = re.compile(r"\*\* ?-?[A-Za-z0-9_(.]")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 _LONGEST_BRACKET = 6000  # characters between a bracket and its partner
 
@@ -112,8 +113,10 @@ def _sign(text: str, at: int, token) -> Token:
     if sign in "=≈≃≅≐":
         return token("rel", at + 1, "=" if sign == "=" else "≈")
     if two == "**":
-        power = re.match(r"[\w)\]]", before) and re.match(r"\*\*-?[\w(.]", text[at:])
-        return token("op", at + 2, "^") if power and before.isascii() else token("space", at + 2)
+        spaced = before == " " and text[at + 2 : at + 3] == " "
+        last = text[at - 2 : at - 1] if spaced else before
+        power = last.isascii() and (last.isalnum() or last in "_)]") and _POWER.match(text, at)
+        return token("op", at + 2, "^") if power else token("space", at + 2)
     if two == "//":
         return token("op", at + 2, "/")
     if sign in "-*+·" and new_line and re.match(r".\s", text[at:]):
