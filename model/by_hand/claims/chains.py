@@ -66,10 +66,14 @@ def _in_code(page: Page, line: int) -> bool:
 
 
 def _statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Split the tokens at line ends, bars, semicolons and comments; a line that begins with = goes on with the last."""
+    """Split the tokens at line ends, bars, semicolons and comments; a line that begins with = goes on with the last.
+
+    An arrow parts them unless it follows a call or a list: n = 4 → n² = 16 are two equations.
+    """
     current: list[Token] = []
     for n, token in enumerate(tokens):
-        if token.kind not in {"end", "bar", "hash"} or (token.inside and token.text != "\n"):
+        parts = token.text == "→" and token.kind == "rel" and bool(current) and current[-1].kind != "close"
+        if not parts and (token.kind not in {"end", "bar", "hash"} or (token.inside and token.text != "\n")):
             current.append(token)
             continue
         after = next((each for each in tokens[n + 1 : n + 8] if each.text not in {"\n", "#"} or each.text == ";"), None)
@@ -154,7 +158,7 @@ def _may_start(statement: list[Token], n: int, start: int) -> bool:
     before, token = statement[n - 1], statement[n]
     if before.kind == "open":
         return n < 2 or statement[n - 2].kind not in {"name"} or statement[n - 2].end != before.start
-    if before.kind == "name" and (token.kind == "open" or before.end == token.start):
+    if before.kind == "name" and before.end == token.start:
         return False
     return before.kind in {"comma", "word", "name", "colon", "close", "rel", "num"} and not (
         before.kind in {"num", "close"} and token.kind in {"op", "num", "open"}
@@ -246,9 +250,10 @@ def _compare_terms(page: Page, left: Expression, right: Expression) -> None:
     """Compare two sums term by term, such as 0.3 × 0.9 + 0.9 × 0.7 = 0.27 + 0.63."""
     if len(left.terms) != len(right.terms) or len(left.terms) < 2:
         return
-    if any(term.leaves is None or shape(term.value) != shape(of.value) for of, term in zip(left.terms, right.terms, strict=True)):
+    pairs = list(zip(left.terms, right.terms, strict=True))
+    if any(term.leaves is None or shape(term.value) != shape(of.value) for of, term in pairs):
         return
-    for n, (of, term) in enumerate(zip(left.terms, right.terms, strict=True)):
+    for of, term in pairs:
         if of.leaves is None and not of.named:
             page.claim_all("term", term.leaves, of.value, _said(page, of))
 

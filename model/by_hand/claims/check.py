@@ -47,9 +47,7 @@ def check_tutorial(text: str) -> Checked:
     """
     check_kind("text", text, str)
     if len(text) > LONGEST:
-        raise InputError(
-            "This page is too long to check.", say("{} characters", f"{len(text):,}"), say("Paste at most {}.", f"{LONGEST:,}")
-        )
+        raise InputError("This page is too long to check.", f"{len(text):,}", say("Paste at most {}.", f"{LONGEST:,}"))
     page = page_of(text)
     for check in CHECKS:
         check(page)
@@ -57,6 +55,8 @@ def check_tutorial(text: str) -> Checked:
     numbers = {token.start for token in page.tokens if token.kind == "num"}
     signed = {each.start for each in claims} | {each.end for each in claims}
     ends = {token.end for token in page.tokens if token.kind == "num" and token.end in signed}
-    checked = {token.start for token in page.tokens if token.kind == "num" and (token.start in signed or token.end in ends)}
+    checked = {
+        token.start for token in page.tokens if token.kind == "num" and (token.start in signed or token.end in ends)
+    }
     inputs = (page.inputs & numbers) - checked
     return Checked(claims, len(inputs), len(numbers - checked - inputs))

@@ -262,4 +262,3 @@ def _many(given: list[Array]) -> Array:
 def minus(x: Array) -> Array:
     """Compute −x."""
     return each(CONTEXT.minus, x)
-

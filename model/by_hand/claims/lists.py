@@ -31,7 +31,14 @@ _STEPS: dict[str, tuple[re.Pattern[str], tuple[Callable[[Array], Array], ...]]] 
         (f.layer_norm, lambda x: _sample(x)),
     ),
 }
-_SHOWN = {"relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "layernorm": "LayerNorm", "rmsnorm": "RMSNorm", "share": "x / Σx: "}
+_SHOWN = {
+    "relu": "ReLU",
+    "gelu": "GELU",
+    "silu": "SiLU",
+    "layernorm": "LayerNorm",
+    "rmsnorm": "RMSNorm",
+    "share": "x / Σx: ",
+}
 _CELLWISE = {"exp", "relu", "gelu", "sigmoid", "tanh", "silu"}
 _DEFINED = re.compile(r"(?i)\b(relu|gelu|sigmoid|tanh|silu|swish)\s*\(x\)\s*[=≈].*")
 _OF = re.compile(r"(softmax|relu|gelu|sigmoid|tanh|silu|layer ?norm|rms ?norm) (?:of|on|over|for)\s*$", re.I)
@@ -39,7 +46,9 @@ _INPUT = re.compile(r"input|输入|\bx\b", re.I)
 _MIXED = re.compile(r"=\s*[A-Za-z_]\w*\(|@|\bV\b|matmul|W[_₀-₉\d]|multipl|相乘|乘以|加权|\bwrong\b|错误", re.I)
 _TEMPERATURE = re.compile(r"(?:\bT|temperature|温度|τ)\s*[=:为是]?\s*(\d+(?:\.\d+)?)", re.I)
 _PROBABILITY = re.compile(r"prob|概率|distribution|分布", re.I)
-_BARE = re.compile(r"^[\s>*#\-]*([^:=\[\](){}|]{1,24}):\s*(-?\d+(?:\.\d+)?(?:,\s*-?\d+(?:\.\d+)?){2,})(?=\s*(?:\(|$|，))")
+_BARE = re.compile(
+    r"^[\s>*#\-]*([^:=\[\](){}|]{1,24}):\s*(-?\d+(?:\.\d+)?(?:,\s*-?\d+(?:\.\d+)?){2,})(?=\s*(?:\(|$|，))"
+)
 
 
 def check_lists(page: Page) -> None:
@@ -76,7 +85,15 @@ def _bare_lists(page: Page) -> list[Listed]:
         leaves = tuple(_leaves(match[2], start + match.start(2)))
         values = tuple(leaf.value for leaf in leaves)
         found.append(
-            Listed(values, leaves, start + match.start(2), start + match.end(2), n, match[0][: match.start(2)], page.blocks[n])
+            Listed(
+                values,
+                leaves,
+                start + match.start(2),
+                start + match.end(2),
+                n,
+                match[0][: match.start(2)],
+                page.blocks[n],
+            )
         )
     return found
 

@@ -28,8 +28,8 @@ _DEEPEST = 24  # brackets in brackets
 _MOST = 1500  # tokens of an expression
 _HOMES = ("np.", "numpy.", "torch.", "F.", "math.", "nn.", "tf.", "jnp.", "nn.functional.", "torch.nn.functional.")
 _UNITS = {
-    "bytes", "byte", "字节", "tokens", "token", "params", "parameters", "参数", "个", "维", "头", "层", "dollars", "usd",
-    "nats", "bits", "gb", "分",
+    "bytes", "byte", "字节", "tokens", "token", "params", "parameters", "参数", "个", "维", "头", "层", "分",
+    "nats", "bits", "gb", "dollars", "usd",
 }  # fmt: skip
 _POWERS = {"²": 2, "³": 3, "⁴": 4}
 
@@ -186,7 +186,9 @@ class Parser:
             raise UnfitError
         if token.text != "[" and len(items) == 1:
             inner = items[0]
-            return inner if inner.leaves is None else Expression(inner.value, inner.leaves, (), inner.unsure, inner.used)
+            return (
+                inner if inner.leaves is None else Expression(inner.value, inner.leaves, (), inner.unsure, inner.used)
+            )
         return _joined(items)
 
     def name(self, token: Token) -> Expression:

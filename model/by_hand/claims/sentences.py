@@ -10,7 +10,10 @@ from model.by_hand.claims.page import Page
 from model.by_hand.claims.parser import parse_start
 from model.by_hand.claims.records import Leaf, fits
 
-_N = r"[$¥~]?(?<![\d.,])\d[\d,]{0,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,2})?(?: ?(?:%|[kKMBTG]i?B?\b|万亿|百万|千|万|亿|thousand|million|billion|trillion))?"
+_N = (
+    r"[$¥~]?(?<![\d.,])\d[\d,]{0,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,2})?"
+    r"(?: ?(?:%|[kKMBTG]i?B?\b|万亿|百万|千|万|亿|thousand|million|billion|trillion))?"
+)
 _BYTES = {"fp32": 4, "float32": 4, "fp16": 2, "float16": 2, "bf16": 2, "bfloat16": 2, "int8": 1, "fp8": 1}
 _DTYPE = "|".join(_BYTES)
 
@@ -55,7 +58,10 @@ def _decay(n: dict[str, Decimal]) -> list[tuple[Decimal, str]]:
 _SENTENCES: dict[str, _Sentence] = {
     "share": (
         (
-            _pattern(r"<aN>\s*(?:of|out of)\s*(?:the |all )?<bN>[^.\n;%\d]{0,24}?(?:is|are|=|makes?|:|,|or|≈)[^.\n;%\d]{0,12}?<rN>(?<=%)"),
+            _pattern(
+                r"<aN>\s*(?:of|out of)\s*(?:the |all )?<bN>[^.\n;%\d]{0,24}?"
+                r"(?:is|are|=|makes?|:|,|or|≈)[^.\n;%\d]{0,12}?<rN>(?<=%)"
+            ),
             _pattern(r"<bN>\s*(?:个|次|层)?(?:里|中|中的)\s*(?:有)?\s*<aN>[^.\n;%\d]{0,8}?(?:占|是|即|=|≈)[^.\n;%\d]{0,6}?<rN>(?<=%)"),
             _pattern(r"<aN>[^.\n;%\d]{0,6}?占\s*<bN>\s*的[^.\n;%\d]{0,4}?<rN>(?<=%)"),
         ),
@@ -63,7 +69,11 @@ _SENTENCES: dict[str, _Sentence] = {
     ),
     "price": (
         (
-            _pattern(r"<aN>\s*(?:\w+ )?(?:tokens?|词元)(?:(?!token)[^.\n;\d])*?<pN>\s*(?:USD|dollars?|美元|元)?\s*(?:per|/|每)\s*<uN>(?:\s*(?:tokens?|词元))?[^.\n;\d]{0,30}?(?:=|costs?|is|:|共|需|要|花|≈|→)[^.\n;\d]{0,12}?<rN>"),
+            _pattern(
+                r"<aN>\s*(?:\w+ )?(?:tokens?|词元)(?:(?!token)[^.\n;\d]){0,60}?<pN>\s*(?:USD|dollars?|美元|元)?\s*"
+                r"(?:per|/|每)\s*<uN>(?:\s*(?:tokens?|词元))?[^.\n;\d]{0,30}?"
+                r"(?:=|costs?|is|:|共|需|要|花|≈|→)[^.\n;\d]{0,12}?<rN>"
+            ),
             _pattern(r"<aN>\s*(?:个)?(?:词元|tokens?)[^.\n;\d]{0,12}?每\s*<uN>\s*(?:个)?(?:词元|tokens?)?[^.\n;\d]{0,8}?<pN>[^.\n;\d]{0,16}?(?:=|共|需|要|花|为|是)[^.\n;\d]{0,8}?<rN>"),
         ),
         _price,
@@ -88,7 +98,10 @@ _SENTENCES: dict[str, _Sentence] = {
         _mlp,
     ),
     "decay": (
-        (_pattern(r"<aN>\s*(?:per layer|at each layer|in every layer)[^.\n;\d]{0,30}?<bN>\s*layers[^.\n;\d]{0,30}?(?:leave|is|=|≈|:|about|gives?)[^.\n;\d]{0,12}?<rN>"),
+        (_pattern(
+                r"<aN>\s*(?:per layer|at each layer|in every layer)[^.\n;\d]{0,30}?<bN>\s*layers[^.\n;\d]{0,30}?"
+                r"(?:leave|is|=|≈|:|about|gives?)[^.\n;\d]{0,12}?<rN>"
+            ),
          _pattern(r"每层[^.\n;\d]{0,8}?<aN>[^.\n;\d]{0,10}?<bN>\s*层[^.\n;\d]{0,16}?(?:剩|为|是|=|≈)[^.\n;\d]{0,6}?<rN>"),),
         _decay,
     ),
@@ -132,7 +145,11 @@ def _memory(n: dict[str, Decimal], size: Decimal) -> list[tuple[Decimal, str]]:
 
 def _judge(page: Page, kind: str, match: re.Match[str], start: int, value) -> None:
     """Compare the number called r with the first value that fits, else with the first."""
-    leaves = {name: _leaf(page, start + match.start(name), start + match.end(name)) for name in match.groupdict() if name != "t"}
+    leaves = {
+        name: _leaf(page, start + match.start(name), start + match.end(name))
+        for name in match.groupdict()
+        if name != "t"
+    }
     if any(leaf is None for leaf in leaves.values()):
         return
     found = {name: leaf for name, leaf in leaves.items() if leaf}
@@ -166,7 +183,9 @@ def _sinusoids(page: Page, text: str, start: int) -> None:
             if isinstance(leaf, Leaf):
                 angle = CONTEXT.divide(place, CONTEXT.power(10_000, CONTEXT.divide(Decimal(n - n % 2), width)))
                 right = (f.cos if n % 2 else f.sin)(angle)
-                page.claim("position", leaf, right, f"{'cos' if n % 2 else 'sin'}({match[1]} / 10000^({n - n % 2}/{width}))")
+                page.claim(
+                    "position", leaf, right, f"{'cos' if n % 2 else 'sin'}({match[1]} / 10000^({n - n % 2}/{width}))"
+                )
 
 
 def _following(page: Page, start: int) -> Iterator:
@@ -174,4 +193,3 @@ def _following(page: Page, start: int) -> Iterator:
         if token.kind == "end":
             return
         yield token
-

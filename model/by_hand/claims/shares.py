@@ -94,7 +94,11 @@ def _percentages(page: Page, rows: list[int]) -> None:
         amount = _amount(page, line, shares)
         if len(shares) == 1 and amount:
             found.append((amount, shares[0]))
-    if len(found) < 2 or len(found) != len(rows) or not _WHOLE[0] <= sum(share.value for _, share in found) <= _WHOLE[1]:
+    if (
+        len(found) < 2
+        or len(found) != len(rows)
+        or not _WHOLE[0] <= sum(share.value for _, share in found) <= _WHOLE[1]
+    ):
         return
     total = sum((amount.value for amount, _ in found), Decimal(0))
     if not total:

@@ -85,7 +85,7 @@ def _candidates(page: Page, line: int, place: int) -> list[Listed]:
 
 
 def _value(name: str, x: Array, leaves: list[Leaf]) -> list[tuple[Decimal, Array]] | None:
-    """Return the right values and their lists if the stated numbers are right for a list, or for rows or columns of a matrix."""
+    """Return the right values and their lists if the stated numbers fit a list, or rows or columns of a matrix."""
     for form in _NAMES[name][1]:
         for part in _parts(x, len(leaves)):
             try:

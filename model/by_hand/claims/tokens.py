@@ -43,7 +43,7 @@ _LONGEST_BRACKET = 6000  # characters between a bracket and its partner
 
 @dataclass(frozen=True)
 class Token:
-    """A part of the text. `kind`: num, name, word, op, rel, open, close, comma, colon, bar, end, hash, dots, or junk."""
+    """A part of the text: num, name, word, op, rel, given, open, close, comma, colon, bar, row, end, hash, dots."""
 
     kind: str
     text: str
@@ -167,7 +167,9 @@ def _number(text: str, at: int, line: int, listed: bool) -> Token:
     elif unit := _PERCENT.match(text, end):
         scale = Decimal("0.01")
     stop = unit.end() if unit else end
-    return Token("num", text[at:stop], at, stop, Leaf(number * scale, scale.scaleb(exponent), at, stop, binary), -1, line)
+    return Token(
+        "num", text[at:stop], at, stop, Leaf(number * scale, scale.scaleb(exponent), at, stop, binary), -1, line
+    )
 
 
 def _paired(found: list[Token], text: str) -> list[Token]:

@@ -56,9 +56,7 @@ ATTENTION = Calculation(
         "mask_zero": Slip("softmax(S / √d × (0 or 1))", lambda n: f.softmax(_masked(_scaled(n), Decimal(0)))),
         "future_seen": Slip("softmax(S / √d)", lambda n: f.softmax(_scaled(n))),
         "future_not_scaled": Slip("softmax(S)", lambda n: f.softmax(_scores(n))),
-        "masked_late": Slip(
-            "softmax(S / √d), then 0 ahead", lambda n: _masked(f.softmax(_scaled(n)), Decimal(0))
-        ),
+        "masked_late": Slip("softmax(S / √d), then 0 ahead", lambda n: _masked(f.softmax(_scaled(n)), Decimal(0))),
         "by_column": Slip("softmax over a column", lambda n: _by_column(_scaled(n))),
         "transposed": Slip("softmax((K Qᵀ) / √d + M)", lambda n: f.softmax(_masked(transpose(_scaled(n))))),
         "by_tokens": Slip(

@@ -68,7 +68,9 @@ def explain_number(calculation: str, inputs: Mapping[str, str], typed: str) -> E
     """
     if calculation not in CALCULATIONS:
         raise InputError(
-            "This calculation does not exist.", str(calculation)[:40], say("Choose one of: {}.", ", ".join(CALCULATIONS))
+            "This calculation does not exist.",
+            str(calculation)[:40],
+            say("Choose one of: {}.", ", ".join(CALCULATIONS)),
         )
     of = CALCULATIONS[calculation]
     values = {name: _input(name, field, inputs.get(name, field.usual)) for name, field in of.fields.items()}
@@ -118,16 +120,22 @@ def _typed(text: str) -> list[Leaf]:
     try:
         leaves = _numbers(_without_thousands(text)[:LONGEST])
     except UnfitError as error:
-        raise InputError("Your result is not a number or a list.", text[:40], "Type 0.505 or 0.505, 0.495, 0.") from error
+        raise InputError(
+            "Your result is not a number or a list.", text[:40], "Type 0.505 or 0.505, 0.495, 0."
+        ) from error
     if not leaves:
         raise InputError("Your result is missing.", "typed: nothing", "Type the number that you got.")
     if len(leaves) > _MOST * _MOST:
-        raise InputError("Your result has too many numbers.", str(len(leaves)), say("Type at most {}.", str(_MOST * _MOST)))
+        raise InputError(
+            "Your result has too many numbers.", str(len(leaves)), say("Type at most {}.", str(_MOST * _MOST))
+        )
     return leaves
 
 
 def _without_thousands(text: str) -> str:
-    return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text) if re.fullmatch(r"\s*\d{1,3}(,\d{3})+(\.\d+)?\s*", text) else text
+    return (
+        re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text) if re.fullmatch(r"\s*\d{1,3}(,\d{3})+(\.\d+)?\s*", text) else text
+    )
 
 
 def _input(name: str, field: Field, text: str) -> Array:
@@ -163,7 +171,9 @@ def _check_together(calculation: str, values: Mapping[str, Array]) -> None:
     if calculation == "attention" and (
         len(values["Q"]) != len(values["K"]) or len(values["Q"][0]) != len(values["K"][0])
     ):
-        raise InputError("Q and K must have the same shape.", f"{len(values['Q'])}, {len(values['K'])}", "Give one row a token.")
+        raise InputError(
+            "Q and K must have the same shape.", f"{len(values['Q'])}, {len(values['K'])}", "Give one row per token."
+        )
     if calculation == "cross_entropy" and values["target"] > len(values["z"]):
         raise InputError("The target is not in the list.", f"target: {values['target']}", "Count from 1.")
     if calculation == "position" and values["d"] > _MOST:

@@ -134,8 +134,12 @@ POSITION = Calculation(
         Step("sin and cos of pos / 10000^(2⌊i/2⌋ / d)", _angles(n, _pairs)),
     ],
     {
-        "own_exponent": Slip("10000^(i / d)", lambda n: _angles(n, lambda i, d: CONTEXT.divide(Decimal(i), Decimal(d)))),
-        "no_two": Slip("10000^(⌊i/2⌋ / d)", lambda n: _angles(n, lambda i, d: CONTEXT.divide(Decimal(i // 2), Decimal(d)))),
+        "own_exponent": Slip(
+            "10000^(i / d)", lambda n: _angles(n, lambda i, d: CONTEXT.divide(Decimal(i), Decimal(d)))
+        ),
+        "no_two": Slip(
+            "10000^(⌊i/2⌋ / d)", lambda n: _angles(n, lambda i, d: CONTEXT.divide(Decimal(i // 2), Decimal(d)))
+        ),
         "degrees": Slip("sin and cos of degrees", _degrees),
         "from_one": Slip("pos + 1", lambda n: _angles(n, _pairs, 1)),
         "swapped": Slip("cos before sin", lambda n: _swapped(_angles(n, _pairs))),
@@ -146,5 +150,3 @@ POSITION = Calculation(
 
 def _swapped(x: Array) -> Array:
     return tuple(x[i ^ 1] if i ^ 1 < len(x) else x[i] for i in range(len(x)))
-
-

@@ -106,8 +106,10 @@ CACHE_SIZE = Calculation(
     {
         "gib": Slip("/ 2³⁰", lambda n: CONTEXT.divide(_cache(n), _GIB)),
         "no_factor_two": Slip("layers × kv_heads × d_head × …", lambda n: CONTEXT.divide(_cache(n), 2 * _GB)),
-        "all_heads": Slip("2 × layers × heads × …", lambda n: CONTEXT.divide(_cache(n) / n["kv_heads"] * n["heads"], _GB)),
-        "one_layer": Slip("2 × kv_heads × …", lambda n: CONTEXT.divide(_cache(n) / n["layers"], _GB)),
+        "all_heads": Slip(
+            "2 × layers × heads × …", lambda n: CONTEXT.divide(_cache(n) / n["kv_heads"] * n["heads"], _GB)
+        ),
+        "one_layer_only": Slip("2 × kv_heads × …", lambda n: CONTEXT.divide(_cache(n) / n["layers"], _GB)),
         "no_bytes": Slip("2 × layers × … × tokens", lambda n: CONTEXT.divide(_cache(n) / n["bytes"], _GB)),
         "bits": Slip("× 8", lambda n: CONTEXT.divide(_cache(n) * 8, _GB)),
     },
