@@ -160,6 +160,8 @@ def _may_start(statement: list[Token], n: int, start: int) -> bool:
         return n < 2 or statement[n - 2].kind not in {"name"} or statement[n - 2].end != before.start
     if before.kind == "name" and before.end == token.start:
         return False
+    if token.text in {"+", "-", "×", "*", "/", "·"} and before.kind in {"word", "name"}:
+        return False  # a difference with something unknown
     return before.kind in {"comma", "word", "name", "colon", "close", "rel", "num"} and not (
         before.kind in {"num", "close"} and token.kind in {"op", "num", "open"}
     )

@@ -128,11 +128,18 @@ def _stepped(page: Page, before: Listed, one: Listed) -> None:
         named = _defined_before(page, before)
     if "share" in named and "exp" in named:
         named.remove("exp")
-    if len(named) != 1 or _MIXED.search(words):
+    if len(named) != 1 or _MIXED.search(words) or not _looks_like(named[0], one.value):
         return
     temperature = _TEMPERATURE.search(words) if named[0] == "softmax" else None
     value = divide(before.value, Decimal(temperature[1])) if temperature and Decimal(temperature[1]) else before.value
     _compare(page, named[0], value, before, one, temperature[1] if temperature else "")
+
+
+def _looks_like(name: str, x: Array) -> bool:
+    """Return whether a list may be meant as the output of a function, wrong or right."""
+    if name in {"softmax", "share"}:
+        return all(0 <= p <= 1 for p in x) and abs(f.total(x) - 1) < Decimal("0.2")
+    return name not in {"exp", "relu", "sigmoid"} or all(y >= 0 for y in x)
 
 
 def _defined_before(page: Page, one: Listed) -> list[str]:

@@ -86,7 +86,7 @@ LAYER_NORM = Calculation(
     "0, 0.33, 0.67, 1",
 )
 RMS_NORM = Calculation(
-    {"x": Field("list", "1, 2, 2")},
+    {"x": Field("list", "1, 2, 3")},
     lambda n: [
         Step("x²", multiply(n["x"], n["x"])),
         Step("RMS = √(Σ x² / n)", f.rms(n["x"])),
@@ -101,7 +101,7 @@ RMS_NORM = Calculation(
         "sample": Slip("x / √(Σ x² / (n − 1))", lambda n: _rms_of_sample(n["x"])),
         "by_largest": Slip("x / max |x|", lambda n: divide(n["x"], max(abs(x) for x in n["x"]))),
     },
-    "0.33, 0.67, 0.67",
+    "0.27, 0.53, 0.80",
 )
 
 
