@@ -1,6 +1,7 @@
 """Equations of a page: an expression, a sign of equality, and the number, list or matrix that it should give."""
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -20,6 +21,8 @@ _OTHER_READINGS = {
     "sample": (Reading(sample=True),),
     "binary": (Reading(binary=True),),
 }
+_CURRENCIES = ("$", "¥", "€", "￥")
+_SLASHES = re.compile(r"[\d.]+(?:/[\d.]+){2,}")
 _SECTION = re.compile(r"#{1,3} ")
 _ASSUMED = re.compile(r"(?:假设|设为|例如|比如|assum\w*|suppose|say|e\.g\.)\D{0,12}?(\d[\d,.]*)", re.IGNORECASE)
 _PRINT = re.compile(r"\s*(?:>>>\s*)?print\((?:f?[\"'][^\"'{]*\{)?([A-Za-z_]\w*)[^#]*\)\s*#\s*")
@@ -160,6 +163,8 @@ def _may_start(statement: list[Token], n: int, start: int) -> bool:
         return n < 2 or statement[n - 2].kind not in {"name"} or statement[n - 2].end != before.start
     if before.kind == "name" and before.end == token.start:
         return False
+    if before.kind == "junk":  # a full stop or a tag, but no sign of a formula
+        return before.text == ">" or unicodedata.category(before.text[0]) not in {"Sm", "Sk"}
     if token.text in {"+", "-", "×", "*", "/", "·"} and before.kind in {"word", "name"}:
         return False  # a difference with something unknown
     return before.kind in {"comma", "word", "name", "colon", "close", "rel", "num"} and not (
@@ -180,7 +185,8 @@ def _prefix(tokens: list[Token], names: Names) -> tuple[Expression, list[Token]]
     after = tokens[length] if length < len(tokens) else None
     if after and (after.kind in {"op", "dots"} or _calls(tokens[length - 1], after)):
         return None
-    if after and after.kind == "comma" and length + 1 < len(tokens) and tokens[length + 1].kind == "dots":
+    behind = tokens[length + 1] if after and after.kind == "comma" and length + 1 < len(tokens) else None
+    if behind and (behind.kind == "dots" or (behind.kind == "num" and behind.start == tokens[length - 1].end + 1)):
         return None
     return expression, tokens[:length]
 
@@ -210,10 +216,20 @@ def _compare(page: Page, names: Names, base, right: Expression, about: bool) -> 
     if kind == "equation" and _FLOPS.match(page.plain[leaves[0].end :][:16]) and _dimensions(left, tokens):
         page.claim("flops", leaves[0], 2 * left.value, formula, False, "two_operations")
         return
+    if kind == "equation" and _other_measure(page, leaves[0], formula):
+        return
     percent = kind == "equation" and page.plain[leaves[0].start : leaves[0].end].endswith("%")
     if percent and fits(leaves[0], value / 100):
         value = value / 100
     page.claim_all(kind, right.leaves, value, formula, about)
+
+
+def _other_measure(page: Page, leaf: Leaf, formula: str) -> bool:
+    """Return whether a formula cannot give the number: a price without one, or numbers parted by slashes."""
+    price = page.plain[max(0, leaf.start - 2) : leaf.start].rstrip()[-1:] in _CURRENCIES and not any(
+        sign in formula for sign in _CURRENCIES
+    )
+    return (price and "price" not in formula.lower()) or bool(_SLASHES.fullmatch(formula))
 
 
 def _dimensions(left: Expression, tokens: list[Token]) -> bool:

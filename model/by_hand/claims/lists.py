@@ -43,7 +43,9 @@ _CELLWISE = {"exp", "relu", "gelu", "sigmoid", "tanh", "silu"}
 _DEFINED = re.compile(r"(?i)\b(relu|gelu|sigmoid|tanh|silu|swish)\s*\(x\)\s*[=≈].*")
 _OF = re.compile(r"(softmax|relu|gelu|sigmoid|tanh|silu|layer ?norm|rms ?norm) (?:of|on|over|for)\s*$", re.I)
 _INPUT = re.compile(r"input|输入|\bx\b", re.I)
-_MIXED = re.compile(r"=\s*[A-Za-z_]\w*\(|@|\bV\b|matmul|W[_₀-₉\d]|multipl|相乘|乘以|加权|\bwrong\b|错误", re.I)
+_MIXED = re.compile(
+    r"\w\(\s*[-−]?\d|=\s*[A-Za-z_]\w*\(|@|\bV\b|matmul|W[_₀-₉\d]|multipl|相乘|乘以|加权|\bwrong\b|错误", re.I
+)
 _TEMPERATURE = re.compile(r"(?:\bT|temperature|温度|τ)\s*[=:为是]?\s*(\d+(?:\.\d+)?)", re.I)
 _PROBABILITY = re.compile(r"prob|概率|distribution|分布", re.I)
 _BARE = re.compile(

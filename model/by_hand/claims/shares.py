@@ -8,8 +8,8 @@ from model.by_hand.claims.arrays import CONTEXT
 from model.by_hand.claims.page import Page
 from model.by_hand.claims.records import Leaf, fits
 
-_TOTAL = re.compile(r"总计|合计|小计|共计|总和|\b(?:sub)?total\b|\bsum\b|in all|altogether", re.I)
-_ROW = re.compile(r"^\s*(?:[-*•]\s|\d+[.)]\s|\|)")
+_TOTAL = re.compile(r"^[^\d:]{0,28}?(?:总计|合计|小计|共计|总和|(?:sub)?total\b)", re.I)  # before any number of its row
+_ROW = re.compile(r"^\s*(?:[-*•]\s|\d+[.)]\s|\||[^:\d]{1,30}:\s*[~≈]?\d[\d.,]*\s*[kKMB万亿]?\s*\(\d[\d.]*%\))")
 _WHOLE = (Decimal("0.98"), Decimal("1.02"))
 
 
@@ -19,7 +19,7 @@ def check_shares(page: Page) -> None:
         table = page.line_text(rows[0]).lstrip().startswith("|")
         columns = [_columns(page, line) if table else [_last(page, line)] for line in rows]
         width = max((len(each) for each in columns), default=0)
-        for column in range(width):
+        for column in range(2 if table else 0, width):  # the first cell of a table is a label
             _totals(page, rows, [each[column] if column < len(each) else None for each in columns])
         _percentages(page, rows)
 

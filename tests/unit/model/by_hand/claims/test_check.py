@@ -66,8 +66,9 @@ RIGHT = {
     "position": ("PE(1) = [0.84, 0.54, 0.01, 1.00]", 4),
     "int8": ("scale = 2.54 / 127 = 0.02\nround(0.31 / 0.02) = 16\nround(-(-1.28) / 0.02) = 64", 3),
     "rounding": ("4,718,592 ≈ 4.7M", 1),
-    "code block": ("```python\nlogits = np.array([2.0, 1.0])\np = softmax(logits / 0.5)\nprint(p)  # [0.88, 0.12]\n```", 2),
+    "code": ("```python\nx = np.array([2.0, 1.0])\np = softmax(x / 0.5)\nprint(p)  # [0.88, 0.12]\n```", 2),
     "mask": ("m = [[0.66, -inf], [0.62, 0.60]]\nw = softmax(m)\nw = [[1.00, 0.00], [0.51, 0.49]]", 4),
+    "a tag and a full stop": ("Each is a head. <b>12 × 64 = 768</b> in all. 3 × 4 = 12", 2),
     "an arrow parts": ("n = 4K → n² = 16M\nn = 32K → n² = 1B", 2),
 }  # fmt: skip
 WRONG = {
