@@ -13,7 +13,6 @@ from model.by_hand.claims.parser import Expression, parse, parse_start
 from model.by_hand.claims.records import Leaf, fits
 from model.by_hand.claims.tokens import Token
 
-_MOST_CLAIMS = 5000  # the rest of a page counts as not recomputed
 _MOST_STARTS = 24  # beginnings of an expression that are tried before a sign of equality
 _OTHER_READINGS = {
     "log": (Reading(log="log2"), Reading(log="log10")),
@@ -56,7 +55,7 @@ def check_equations(page: Page) -> None:
                 names = Names()
             _printed(page, names, n)
         done = max(done, line + 1)
-        if len(page.claims) > _MOST_CLAIMS:
+        if page.is_full:
             return
         _statement(page, names, statement)
         _lists_of(page, statement)

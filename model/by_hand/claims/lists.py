@@ -11,6 +11,7 @@ from model.by_hand.claims.records import Leaf, fits
 from model.by_hand.claims.tokens import tokens_of
 
 _FURTHEST = 240  # characters between two lists
+_NEAREST = 24  # earlier lists that a list is compared with
 _GELUS = tuple(f.GELUS.values())
 # {function: (the words that name it, its forms)}; a list fits if it fits one of the forms
 _STEPS: dict[str, tuple[re.Pattern[str], tuple[Callable[[Array], Array], ...]]] = {
@@ -181,7 +182,7 @@ def _tempered(page: Page, lists: list[Listed], n: int) -> bool:
     found = _TEMPERATURE.search(one.label)
     if not found or not Decimal(found[1]):
         return False
-    for before in reversed(lists[:n]):
+    for before in reversed(lists[max(0, n - _NEAREST) : n]):
         if before.block != one.block or one.line - before.line > 8:
             return False
         if _TEMPERATURE.search(before.label) or not is_list(before.value):
@@ -201,7 +202,7 @@ def _labelled(page: Page, lists: list[Listed], n: int) -> bool:
     above = page.line_text(one.line) + page.line_text(max(0, one.line - 1)) + page.line_text(max(0, one.line - 2))
     if not head or len(one.value) < 3 or len(head) > 24 or not _STEPS["layernorm"][0].search(above):
         return False
-    for before in reversed(lists[:n]):
+    for before in reversed(lists[max(0, n - _NEAREST) : n]):
         if one.line - before.line > 30:
             return False
         same = before.label.partition(":")[0].strip(" #>*-\t") == head

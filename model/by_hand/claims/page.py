@@ -12,6 +12,7 @@ from model.by_hand.claims.records import Claim, Leaf, verdict
 from model.by_hand.claims.tokens import Token, plain, tokens_of
 
 _LONGEST_FORMULA = 160
+_MOST_CLAIMS = 5000  # the other numbers of a page count as not recomputed
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,19 @@ class Page:
         said = " ".join(self.text[start:end].replace("`", "").split())
         return said if len(said) <= _LONGEST_FORMULA else said[: _LONGEST_FORMULA - 1] + "…"
 
+    @property
+    def is_full(self) -> bool:
+        """True if no more numbers are checked."""
+        return len(self.claims) >= _MOST_CLAIMS
+
     def claim(self, kind: str, leaf: Leaf, right: Decimal, formula: str, about: bool = False, note: str = "") -> None:
         """Record the verdict on a number, unless it has one."""
-        if right.is_nan() or leaf.value.is_infinite() != right.is_infinite() or leaf.start in self.claims:
+        if (
+            self.is_full
+            or right.is_nan()
+            or leaf.value.is_infinite() != right.is_infinite()
+            or leaf.start in self.claims
+        ):
             return  # float32 overflows where these numbers do not
         said = verdict(leaf, right, about)
         self.claims[leaf.start] = Claim(

@@ -104,7 +104,9 @@ def right_text(each: Claim) -> str:
     """Format the right value as the page states its number: a percentage, or a number with separators."""
     value = each.right
     if each.stated.rstrip().endswith(("%", "％")):
-        return f"{written(value * 100, DIGITS)}%"
+        percent = value * 100
+        whole_percent = percent.is_finite() and percent == percent.to_integral_value()
+        return f"{percent:.0f}%" if whole_percent else f"{written(percent, DIGITS)}%"
     if value.is_finite() and value == value.to_integral_value() and Decimal(10_000) <= abs(value) < _MOST_INTEGER:
         return f"{int(value):,}"
     return written(value, DIGITS)

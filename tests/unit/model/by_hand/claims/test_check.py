@@ -159,6 +159,10 @@ def test_a_long_page_is_refused_and_nonsense_is_not():
         assert not check_tutorial(text).claims
 
 
+def test_a_page_has_a_limit_of_checked_numbers():
+    assert len(check_tutorial("2 × 2 = 4\n" * 6_000).claims) == 5_000
+
+
 HOSTILE = {
     "digits": "9" * 20_000,
     "brackets": "[" * 20_000,
