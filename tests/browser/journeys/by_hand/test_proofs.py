@@ -11,7 +11,7 @@ PAGE = "# A page\n" + "Some words.\n" * 60 + "<b>12 × 64 = 769</b>\n151,936 × 
 def test_a_page_is_checked_and_a_slip_is_named(open_page):
     page = open_page("", viewport={"width": 1280, "height": 900})
     errors = []
-    page.on("pageerror", errors.append)
+    page.on("pageerror", lambda error: errors.append(str(error)))
     open_tab(page, "By hand")
     page.locator("[data-part=by_hand_view] [data-key=hand_tutorial]").click()
     part = page.locator("#pg-hand_tutorial_page")
