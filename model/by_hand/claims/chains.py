@@ -172,7 +172,7 @@ def _may_start(statement: list[Token], n: int, start: int) -> bool:
 
 
 def _prefix(tokens: list[Token], names: Names) -> tuple[Expression, list[Token]] | None:
-    """Return the longest expression at the start of the tokens. What goes on with an operator is none."""
+    """Return the longest expression at the start of the tokens; None if it goes on with something unknown."""
     if tokens and tokens[0].kind == "colon":
         tokens = tokens[1:]
     while tokens and tokens[0].text in {"约", "大约", "about", "roughly"}:

@@ -41,8 +41,8 @@ class Claim:
 def verdict(leaf: Leaf, right: Decimal, about: bool = False) -> Verdict:
     """Compare a stated number with the right value.
 
-    It is right within half a unit of its last digit. It is loose within one unit and 5 %, if it had to be rounded at
-    all, or within 2 % if `about` says that the page calls it approximate. Otherwise it is wrong.
+    It is right within half a unit of its last digit. It is loose within one unit and 5%, if it had to be rounded at
+    all, or within 2% if `about` says that the page calls it approximate. Otherwise it is wrong.
     """
     if not (right.is_finite() and leaf.value.is_finite()):
         return "right" if right == leaf.value else "wrong"

@@ -86,7 +86,7 @@ def _totals(page: Page, rows: list[int], column: list[Leaf | None]) -> None:
 
 
 def _percentages(page: Page, rows: list[int]) -> None:
-    """Check amounts with their percentages, if these sum to 100 %: each must be its amount's share of the sum."""
+    """Check amounts with their percentages, if these sum to 100%: each must be its amount's share of the sum."""
     found = []
     for line in rows:
         numbers = _numbers(page, line)

@@ -160,9 +160,9 @@ def _input(name: str, field: Field, text: str) -> Array:
 
 
 _HINTS = {
-    "number": "Type one number, such as 0.5.",
-    "list": "Type 2 to 16 numbers with commas, such as 2, 1, 0.5.",
-    "matrix": "Type rows with semicolons, such as 1 0; 0 1; at most 16 by 16.",
+    "number": say("Type one number, such as 0.5."),
+    "list": say("Type 2 to 16 numbers with commas, such as 2, 1, 0.5."),
+    "matrix": say("Type rows with semicolons, such as 1 0; 0 1; at most 16 by 16."),
 }
 
 
