@@ -141,17 +141,18 @@ def _without_thousands(text: str) -> str:
 def _input(name: str, field: Field, text: str) -> Array:
     """Read an input. Raises InputError for what is not a number, a list or a matrix."""
     check_kind(name, text, str)
+    hint = _NUMBER if field.kind == "number" else _LIST if field.kind == "list" else _MATRIX
     try:
         rows = [[leaf.value for leaf in _numbers(row)] for row in plain(_without_thousands(text))[:LONGEST].split(";")]
     except UnfitError as error:
-        raise InputError("This input cannot be read.", f"{name}: {text[:40]}", _HINTS[field.kind]) from error
+        raise InputError("This input cannot be read.", f"{name}: {text[:40]}", hint) from error
     rows = [row for row in rows if row] if field.kind == "matrix" else rows
     flat = [x for row in rows for x in row]
     fitting = (field.kind != "number" or len(flat) == 1) and (field.kind == "matrix" or len(rows) == 1)
     if not flat or not fitting or len({len(row) for row in rows}) > 1:
-        raise InputError("This input cannot be read.", f"{name}: {text[:40]}", _HINTS[field.kind])
+        raise InputError("This input cannot be read.", f"{name}: {text[:40]}", hint)
     if len(rows) > _MOST or len(rows[0]) > _MOST or (field.kind == "list" and len(flat) < 2):
-        raise InputError("This input has too many or too few numbers.", f"{name}: {len(flat)}", _HINTS[field.kind])
+        raise InputError("This input has too many or too few numbers.", f"{name}: {len(flat)}", hint)
     if any(abs(x) > _LARGEST for x in flat) or (field.low is not None and min(flat) < field.low):
         raise InputError("This number is out of range.", f"{name}: {text[:40]}", "Type a number in the usual range.")
     if field.whole and any(x != x.to_integral_value() for x in flat):
@@ -159,11 +160,9 @@ def _input(name: str, field: Field, text: str) -> Array:
     return tuple(map(tuple, rows)) if field.kind == "matrix" else (tuple(flat) if field.kind == "list" else flat[0])
 
 
-_HINTS = {
-    "number": say("Type one number, such as 0.5."),
-    "list": say("Type 2 to 16 numbers with commas, such as 2, 1, 0.5."),
-    "matrix": say("Type rows with semicolons, such as 1 0; 0 1; at most 16 by 16."),
-}
+_NUMBER = "Type one number, such as 0.5."
+_LIST = "Type 2 to 16 numbers with commas, such as 2, 1, 0.5."
+_MATRIX = "Type rows with semicolons, such as 1 0; 0 1; at most 16 by 16."
 
 
 def _check_together(calculation: str, values: Mapping[str, Array]) -> None:
