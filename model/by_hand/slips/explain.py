@@ -141,7 +141,13 @@ def _without_thousands(text: str) -> str:
 def _input(name: str, field: Field, text: str) -> Array:
     """Read an input. Raises InputError for what is not a number, a list or a matrix."""
     check_kind(name, text, str)
-    hint = _NUMBER if field.kind == "number" else _LIST if field.kind == "list" else _MATRIX
+    hint = (
+        "Type one number, such as 0.5."
+        if field.kind == "number"
+        else "Type 2 to 16 numbers with commas, such as 2, 1, 0.5."
+        if field.kind == "list"
+        else "Type rows with semicolons, such as 1 0; 0 1; at most 16 by 16."
+    )
     try:
         rows = [[leaf.value for leaf in _numbers(row)] for row in plain(_without_thousands(text))[:LONGEST].split(";")]
     except UnfitError as error:
@@ -158,11 +164,6 @@ def _input(name: str, field: Field, text: str) -> Array:
     if field.whole and any(x != x.to_integral_value() for x in flat):
         raise InputError("This number must be whole.", f"{name}: {text[:40]}", "Type a whole number, such as 12.")
     return tuple(map(tuple, rows)) if field.kind == "matrix" else (tuple(flat) if field.kind == "list" else flat[0])
-
-
-_NUMBER = "Type one number, such as 0.5."
-_LIST = "Type 2 to 16 numbers with commas, such as 2, 1, 0.5."
-_MATRIX = "Type rows with semicolons, such as 1 0; 0 1; at most 16 by 16."
 
 
 def _check_together(calculation: str, values: Mapping[str, Array]) -> None:
