@@ -104,6 +104,10 @@ ALONE = [
     "exp(1000) = inf",
     "See section 3.2, figure 4 (2017), pages 18-27.",
     "T = 2 * d\nT = 100",
+    "- A: 60M (60%)\n- B: 20M (5%)",
+    "| 1 | Totals of rows |\n| 2 | 8 |\n| 7 | total of both |",
+    "5,000 + 500 tokens = $0.18",
+    "16.8/4.2/4.2 = 42M",
 ]
 
 
