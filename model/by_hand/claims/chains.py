@@ -213,7 +213,7 @@ def _compare(page: Page, names: Names, base, right: Expression, about: bool) -> 
     value = _reading(tokens, names, left, leaves, right)
     kind = "list" if len(leaves) > 1 else "equation"
     if kind == "equation" and _FLOPS.match(page.plain[leaves[0].end :][:16]) and _dimensions(left, tokens):
-        page.claim("flops", leaves[0], 2 * left.value, formula, False, "two_operations")
+        page.claim("flops", leaves[0], 2 * left.value, f"2 × {formula}", False, "two_operations")
         return
     if kind == "equation" and _other_measure(page, leaves[0], formula):
         return
