@@ -65,6 +65,8 @@ import "./views/assistant/preferences.js";
 import "./views/assistant/reward_model.js";
 import "./views/by_hand/desk.js";
 import "./views/by_hand/mistakes.js";
+import "./views/by_hand/tutorial.js";
+import "./views/by_hand/slips.js";
 import "./views/by_hand/steps.js";
 import "./views/checks/checks.js";
 import "./guide/glossary.js";

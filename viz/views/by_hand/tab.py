@@ -10,6 +10,8 @@ from viz.views.by_hand.hand_mlp import view as hand_mlp
 from viz.views.by_hand.hand_norms import view as hand_norms
 from viz.views.by_hand.hand_positions import view as hand_positions
 from viz.views.by_hand.hand_rounding import view as hand_rounding
+from viz.views.by_hand.hand_slips import view as hand_slips
+from viz.views.by_hand.hand_tutorial import view as hand_tutorial
 
 TAB = Tab(
     "by_hand",
@@ -23,5 +25,7 @@ TAB = Tab(
         hand_rounding.VIEW,
         hand_cache.VIEW,
         hand_mistakes.VIEW,
+        hand_tutorial.VIEW,
+        hand_slips.VIEW,
     ),
 )
