@@ -37,8 +37,9 @@ def made() -> Zoo:
     runs = []
     for bug, (reported, true, _) in ENDS.items():
         words = math.nan if bug == "no_shift" else 0.25
+        text = "She   " if bug == "no_shift" else "She ran\nhome"
         losses, held_out = np.full(30, reported), np.linspace(4, true, 4)
-        runs.append(Specimen(bug, losses, np.array([0, 10, 20, 30]), held_out, "She ran\nhome", words))
+        runs.append(Specimen(bug, losses, np.array([0, 10, 20, 30]), held_out, text, words))
     return Zoo(ZooTrial(30), tuple(runs), 4.0)
 
 
@@ -69,11 +70,13 @@ def test_a_card_has_the_line_of_code_the_text_and_its_verdict(playground):
     for bug, (wrong, right) in BUGS.items():
         assert (cards[bug]["wrong"], cards[bug]["right"]) == (wrong, right)
         assert cards[bug]["bad"] == (ENDS[bug][2] in ("illusion", "harmful", "diverged"))
-        assert cards[bug]["text"] == "She ran↵home"
+        assert cards[bug]["text"] == ("She···" if bug == "no_shift" else "She ran↵home")
     assert cards["no_mask"]["verdict"].startswith("A loss of 0.100, but only 25.0% of its words are real")
     assert cards["mask_01"]["verdict"].startswith("0.900 nats worse")
     assert cards["no_scale"]["verdict"].startswith("0.100 nats better")
-    assert "none written" in cards["no_shift"]["verdict"] and cards["no_shift"]["facts"][2][1] == "none written"
+    assert (
+        "writes no word at all" in cards["no_shift"]["verdict"] and cards["no_shift"]["facts"][2][1] == "none written"
+    )
 
 
 def test_the_measure_hands_a_run_of_each_bug_to_processes(playground, monkeypatch):

@@ -19,6 +19,7 @@ from viz.work.processes.trial_process import side_by_side
 
 STEPS = ("200", "400", "800")
 SECONDS = 0.02  # approximate seconds per step of one training run
+SPACE = visible(" ")
 BAD = ("illusion", "harmful", "diverged")  # verdicts that a card shows in color
 
 
@@ -84,12 +85,20 @@ def _sentence(seen: Seen, run: Specimen) -> str:
     """Describe a training run beside the correct one."""
     correct = seen.result.runs[0]
     key = "correct" if run.bug == "correct" else verdict(run, correct)
+    if key == "illusion" and math.isnan(run.words):
+        key = "no_words"
     values = {"reported": nats(run.reported), "true": nats(run.true), "worse": nats(abs(run.true - correct.true))}
     return seen.words[f"verdicts.{key}"].format(words=_share(seen, run), **values)
 
 
 def _share(seen: Seen, run: Specimen) -> str:
     return seen.here["no_words"] if math.isnan(run.words) else percent(run.words)
+
+
+def _seen_to_the_end(text: str) -> str:
+    """Make the spaces visible with which a text ends, as other characters without a glyph."""
+    kept = text.rstrip(" ")
+    return visible(kept) + SPACE * (len(text) - len(kept))
 
 
 def cards(seen: Seen) -> Payload:
@@ -108,7 +117,7 @@ def cards(seen: Seen) -> Payload:
                 "wrong": wrong,
                 "right": right,
                 "facts": [list(each) for each in facts],
-                "text": visible(run.text),
+                "text": _seen_to_the_end(run.text),
             }
         )
     return {
