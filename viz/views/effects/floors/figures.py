@@ -14,6 +14,10 @@ COLORS = {"positions": GREEN, "attention": BLUE, "mlp": ORANGE, "raises": PINK}
 _ROW, _FIXED = (22, 15), 118  # pixels per row with few and with many parts, and those of axis and legend
 _MANY, _LOG = 24, 4  # more parts are drawn closer; a larger ratio of losses is drawn on a logarithmic axis
 
+# Plotly writes powers of ten larger than other labels, so the labels are listed.
+_MARKS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300)
+_LOG_AXIS = {"type": "log", "tickvals": list(_MARKS), "ticktext": list(map(str, _MARKS))}
+
 
 def ladder_figure(
     losses: np.ndarray, kinds: Sequence[str], names: Sequence[str], guess: float, words: Mapping[str, str]
@@ -37,7 +41,7 @@ def ladder_figure(
     traces.append(line(words["line"], losses, range(len(names)), GRAY, hover="", width=1, more=more | {"y": names}))
     ends = guide(words["guess"], [guess, guess], [0, 0], "dash").update(y=[names[0], names[-1]])
     wide = losses.max() > _LOG * losses.min()
-    x = axis(words["loss"], {"type": "log", "tickformat": ",~g", "nticks": 8} if wide else {})
+    x = axis(words["loss"], _LOG_AXIS if wide else {})
     height = _FIXED + _ROW[len(names) > _MANY] * len(names)
     more = {"barmode": "overlay", "bargap": 0.25}
     return figure([*traces, ends], x, row_axis(names, names), height=height, more=more)
