@@ -64,7 +64,7 @@ class Specimen:
     steps: np.ndarray  # [S] finished steps at each evaluation, starting at 0
     held_out: np.ndarray  # [S] loss of the next character of a held-out text, given only the characters before it
     text: str  # what it writes after START, START included
-    words: float  # fraction of its words that occur in the book; NaN if there are none
+    words: float  # fraction of its words that occur in the book; NaN if it has no words
 
     @property
     def reported(self) -> float:
@@ -232,7 +232,7 @@ def _words(text: str) -> list[str]:
 
 
 def real_words(text: str) -> float:
-    """Return the fraction of a text's words, after START, that occur in the book; NaN if there are none."""
+    """Return the fraction of a text's words, after START, that occur in the book; NaN if it has no words."""
     words = _words(text[len(START) :])
     return sum(word in _vocabulary() for word in words) / len(words) if words else math.nan
 
