@@ -55,6 +55,7 @@ import "./views/compare/runs.js";
 import "./views/anatomy/diagram.js";
 import "./views/anatomy/tokenizers.js";
 import "./views/design/rope.js";
+import "./views/training/bug_cards.js";
 import "./views/training/training.js";
 import "./views/assistant/glance.js";
 import "./views/assistant/more.js";

@@ -8,7 +8,7 @@ from model.checks.result import subject_of
 from model.gpt.edits import Edit
 from model.predictions.attribution import components
 from model.predictions.predictions import predict
-from tests.support.models.calls.row import SEED, Row, rows
+from tests.support.models.calls.row import IDS, SEED, Row, rows
 
 rows(
     "model.activations",
@@ -106,6 +106,11 @@ rows(
 )
 rows(
     "model.predictions",
+    floors__parts_of=Row(lambda c: {"config": c.config}),
+    floors__ladder_losses=Row(lambda c: {"model": c.model, "ids": IDS, "how": "zero"}),
+    floors__ladder_texts=Row(
+        lambda c: {"model": c.model, "text": IDS, "prompt": IDS, "how": "mean", "new": 2, "vocab": 9}
+    ),
     attribution__attribute=Row(
         lambda c: {"outputs": components(c.run), "model": c.model, "token": 3, "distractor": 4},
         {"token": "zero", "distractor": "zero"},

@@ -1,4 +1,4 @@
-"""Rows of alignment and of what is calculated by hand."""
+"""Rows of alignment, of training and of what is calculated by hand."""
 
 import numpy as np
 
@@ -7,6 +7,7 @@ from model.alignment.preferences import PairSettings, split
 from model.alignment.reward_model import RewardModel, RewardRecipe
 from model.alignment.rewards import parse_rules
 from model.by_hand.sheets import SHEETS, example
+from model.training.bug_zoo import Specimen, ZooTrial
 from tests.support.models.calls.row import INSIDE, PAIRS, SEED, TWO, Row, blank, rows
 
 rows(
@@ -102,4 +103,10 @@ rows(
         {"options": "empty"},
     ),
     calculations__rounding__rounding=Row(lambda c: {"inputs": {}, "scheme": "affine"}, {}, slow=True),
+)
+rows(
+    "model.training",
+    bug_zoo__ZooTrial=Row(lambda c: {"steps": 2, "rate": 1e-3, "seed": 0}, SEED | {"rate": "half"}),
+    bug_zoo__train_zoo=Row(lambda c: {"trial": ZooTrial()}, slow=True),
+    bug_zoo__verdict=Row(lambda c: {"run": blank(Specimen), "correct": blank(Specimen)}, slow=True),
 )
