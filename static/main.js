@@ -67,6 +67,7 @@ import "./views/by_hand/desk.js";
 import "./views/by_hand/mistakes.js";
 import "./views/by_hand/steps.js";
 import "./views/checks/checks.js";
+import "./views/checks/claims.js";
 import "./guide/glossary.js";
 import "./guide/tour.js";
 import "./guide/learn_item.js";
