@@ -19,9 +19,14 @@ def shown(words: Words, unit: str, value: float) -> str:
 
 def threshold(words: Words, claim: Claim) -> str:
     """Say from which mean on a claim counts as true."""
-    low, high = (None if each is None else shown(words, claim.unit, each) for each in (claim.low, claim.high))
+    low, high = (None if each is None else _bound(words, claim.unit, each) for each in (claim.low, claim.high))
     key = "between" if low and high else "above" if low else "below"
     return words[f"threshold.{key}"].format(low=low, high=high)
+
+
+def _bound(words: Words, unit: str, value: float) -> str:
+    """Format a bound, which is a round number."""
+    return f"{100 * value:g}%" if unit == "share" else shown(words, unit, value)
 
 
 def judged(study: Study | None, key: str) -> Verdict | None:

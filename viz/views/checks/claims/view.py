@@ -60,7 +60,7 @@ def listed(seen: Seen) -> Payload:
         "chosen": seen.settings.list,
         "models": [seen.facts.label.split(" · ")[0], *others(seen)],
         "states": [[state, seen.words[f"state.{state}"]] for state in STATES],
-        "source": seen.facts.label,
+        "source": _source(seen, seen.settings.list),
         "file": "claims",
         "python": _python(seen),
         "words": words.plain(),
@@ -122,6 +122,7 @@ def figure(seen: Seen) -> Payload:
         "figure": claim_figure(rows, (claim.low, claim.high), TICKS.get(claim.unit, ""), labels),
         "title": title,
         "note": measured,
+        "source": _source(seen, key),
         "file": f"claim-{key}",
         "columns": [words["model"], labels["x"], words["spread"]],
         "python": _python(seen),
@@ -143,12 +144,12 @@ def numbers(seen: Seen) -> Payload:
     rows = [_numbers(seen, name, each, key) for name, each in tested.items()]
     return {
         "title": words["title"],
-        "verdict": [sentence(seen.words, tested[first], key, first)],
+        "verdict": [sentence(seen.words, tested[first], key, first), *_example(seen, tested[first], key)],
         "good": True,
         "columns": [words[name] for name in ("model", "verdict", "mean", "interval", "agree", "texts")],
         "rows": rows,
-        "note": joined([_example(seen, tested[first], key), words["note"]]),
-        "source": _source(seen, tested[first]),
+        "note": words["note"],
+        "source": _source(seen, key),
         "file": f"claim-{key}-verdict",
         "python": _python(seen),
     }
@@ -165,18 +166,21 @@ def _numbers(seen: Seen, name: str, tested: Study, key: str) -> list[str]:
     return [name, seen.words[f"state.{state}"], effect(seen.words, key, verdict), ends, percent(verdict.agree), texts]
 
 
-def _example(seen: Seen, tested: Study, key: str) -> str:
-    """Quote the text whose number is nearest to the median; "" without one."""
+def _example(seen: Seen, tested: Study, key: str) -> list[str]:
+    """Quote the text whose number is nearest to the median, as a list of one; empty without one."""
     if key not in tested.values or (at := example(tested.values[key])) is None:
-        return ""
+        return []
     value = shown(seen.words, CLAIMS[key].unit, float(tested.values[key][at]))
-    return seen.here["example"].format(value=value, text=passages()[tested.passages[at]])
+    return [seen.here["example"].format(value=value, text=passages()[tested.passages[at]])]
 
 
-def _source(seen: Seen, tested: Study) -> str:
-    """Name the texts, the model and the time."""
+def _source(seen: Seen, key: str) -> str:
+    """Name the loaded model and its texts; if it was not tested, say that the results are stored ones."""
+    tested = here(seen, key)
+    if tested is None:
+        return " · ".join([*others(seen), seen.all_words["job.stored_source"]])
     counted = {"n": whole(len(tested.passages)), "tokens": whole(tested.tokens)}
-    return seen.here["source"].format(model=seen.facts.label, dtype=seen.facts.dtype, **counted)
+    return seen.words["numbers.tested_source"].format(model=seen.facts.label, dtype=seen.facts.dtype, **counted)
 
 
 def all_hint(seen: Seen) -> Payload:
