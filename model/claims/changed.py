@@ -81,9 +81,13 @@ class Changed:
         return losses(self.log_probs(self.ids, attend), self.ids)
 
     def without_first(self) -> np.ndarray:
-        """Return the losses if later tokens cannot attend to the first one. [T - 1]"""
+        """Return the losses if the tokens of the second half cannot attend to the first token. [T - 1]
+
+        The first half still can, so no other token takes its place. Xiao et al. 2023, "Efficient Streaming Language
+        Models with Attention Sinks".
+        """
         hidden = torch.zeros(len(self.ids), len(self.ids), dtype=torch.bool)
-        hidden[1:, 0] = True
+        hidden[len(self.ids) // 2 :, 0] = True
         return self.hiding(hidden)
 
     def recent_only(self) -> np.ndarray:

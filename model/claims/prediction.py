@@ -79,8 +79,8 @@ def perplexity(text: Reading) -> float:
 
 
 def hide_first(text: Reading) -> float:
-    """Return the rise of the loss in the second half of the text if no later token can attend to the first. Nats"""
-    half = len(text.loss) // 2
+    """Return the rise of the loss in the second half of the text if it cannot attend to the first token. Nats"""
+    half = len(text.ids) // 2
     return float(text.changed.without_first()[half:].mean() - text.loss[half:].mean())
 
 

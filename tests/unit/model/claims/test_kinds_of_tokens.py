@@ -2,24 +2,8 @@
 
 from model.claims import kinds_of_tokens as kinds
 
-PIECES = [
-    "She",
-    " asked",
-    " Ma",
-    "ria",
-    ",",
-    ' "',
-    "Where",
-    " is",
-    " the",
-    " cat",
-    "?",
-    '"',
-    " Maria",
-    " ran",
-    ".",
-    " I",
-]
+PIECES = ["She", " asked", " Ma", "ria", ",", ' "', "Where", " is", " the", " cat", "?", '"']
+PIECES += [" Maria", " ran", ".", " I"]
 
 
 def marked(mask):
@@ -28,9 +12,8 @@ def marked(mask):
 
 def test_word_starts_and_rests():
     assert marked(kinds.word_rests(PIECES)) == ["ria"]
-    assert marked(kinds.word_starts(PIECES)) == [
-        *("She", " asked", " Ma", " is", " the", " cat", " Maria", " ran", " I"),
-    ]
+    starts = ["She", " asked", " Ma", " is", " the", " cat", " Maria", " ran", " I"]
+    assert marked(kinds.word_starts(PIECES)) == starts
     assert " Ma" not in marked(kinds.whole_words(PIECES)) and " Maria" in marked(kinds.whole_words(PIECES))
 
 

@@ -173,10 +173,8 @@ def predicted(probs, ids):
     log_probs = np.log(probs)
     loss = -log_probs[np.arange(len(ids) - 1), ids[1:]]
     entropy = -(probs * log_probs).sum(-1)
-    ranked = -np.sort(-probs, -1)
-    return SimpleNamespace(
-        probs=probs, log_probs=log_probs, loss=loss, entropy=entropy, ranked=ranked, ids=np.array(ids)
-    )
+    fields = {"probs": probs, "log_probs": log_probs, "ranked": -np.sort(-probs, -1), "ids": np.array(ids)}
+    return SimpleNamespace(loss=loss, entropy=entropy, **fields)
 
 
 def test_numbers_of_a_distribution():

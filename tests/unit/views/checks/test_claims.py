@@ -24,11 +24,6 @@ from viz.work.playground import Options
 RULE = "mean_matters"  # a claim that a model with RMSNorm does not allow
 
 
-@pytest.fixture
-def playground(tokenizer):
-    return playground_of(tokenizer)
-
-
 def parts(playground, claim="first_token", language="en"):
     sent = {"checks_view": {"view": "claims"}, "claims_list": claim}
     request = PageRequest("tiny", "abcabd ab", None, sent, {}, language, "checks")
@@ -68,8 +63,8 @@ def test_before_a_test_every_claim_waits_beside_the_stored_verdicts(playground, 
     assert len(shown["numbers"]["rows"]) == 2 and "TinyGPT" in shown["figure"]["source"]
 
 
-def test_without_stored_results_nothing_is_shown_for_others(tokenizer):
-    playground = playground_of(tokenizer, options=Options(examples=False))
+def test_without_stored_results_nothing_is_shown_for_others(lm):
+    playground = playground_of(lm.tokenizer, options=Options(examples=False))
     shown = parts(playground)
     assert shown["list"]["models"] == ["Tiny"] and shown["numbers"] == {"absent": True}
     assert shown["figure"]["empty"]["text"] == words("en")["claims.claim.first_token"]
@@ -130,7 +125,8 @@ def test_a_large_model_reads_fewer_texts():
     assert texts_for(8_000_000) == 200 and texts_for(135_000_000) == FEW
 
 
-def test_programs_get_verdicts_with_their_thresholds(playground):
+def test_programs_get_verdicts_with_their_thresholds(lm):
+    playground = playground_of(lm.tokenizer)
     scene = opened(playground, "checks", "claims")
     answer = test_claims(playground, scene.model, ["swap", "top_half"], texts=20)
     first, second = answer["claims"]
