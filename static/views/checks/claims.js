@@ -103,7 +103,7 @@ define("claimlist", (root, props, ask) => {
     const labels = Object.fromEntries(now.states),
       at = list.scrollTop;
     const filters = [["", now.words.every], ...now.states].map(([key, label]) => {
-      const button = el("button", "pg-view", label, { type: "button", "aria-pressed": key === state });
+      const button = el("button", "pg-claim-filter", label, { type: "button", "aria-pressed": key === state });
       button.append(el("small", "", String(counted(now.groups, key))));
       button.onclick = () => {
         state = key;

@@ -12,6 +12,7 @@ from viz.labels import plotly_text
 from viz.numbers import plain
 
 _SPREAD = 0.28  # the points of a row are spread over this distance above and below it, so that they do not overlap
+_MARGINS = {"l": 8, "r": 8, "t": 26, "b": 8}  # in pixels; the label of the shaded area stands above the plot
 _MARGIN = 0.08  # room beside the outermost points, as a fraction of the axis
 
 
@@ -41,9 +42,9 @@ def claim_figure(
     y = {"tickvals": list(range(len(rows))), "ticktext": [plotly_text(row.name) for row in rows], "showgrid": False}
     y |= {"range": [len(rows) - 0.45, -0.55]}
     x = {"range": ends, "tickformat": tick}
-    height = 150 + 75 * len(rows)
-    more = {"shapes": _area(bounds, ends), "annotations": [_label(bounds, ends, words["true"])], "showlegend": False}
-    return figure(traces, axis(words["x"], x), axis("", y), height=height, narrow=height, more=more)
+    more = {"annotations": [_label(bounds, ends, words["true"])], "showlegend": False, "margin": _MARGINS}
+    meta = {"shapes": _area(bounds, ends)}
+    return figure(traces, axis(words["x"], x), axis("", y), height=130 + 80 * len(rows), meta=meta, more=more)
 
 
 def _row(place: int, row: Row, color: str, mean: str) -> list[go.Scatter]:
@@ -96,10 +97,10 @@ def _area(bounds: tuple[float | None, float | None], ends: Sequence[float]) -> l
 
 
 def _label(bounds: tuple[float | None, float | None], ends: Sequence[float], text: str) -> dict[str, Any]:
-    """Name the shaded area above the plot, beside a bound."""
+    """Name the shaded area above the plot, at its outer end, or in its middle if it has two bounds."""
     low, high = bounds
-    at, anchor = (low, "left") if low is not None else (high, "right")
-    if low is not None and high is None and low > sum(ends) / 2:
-        anchor = "right" if low > ends[0] + 0.85 * (ends[1] - ends[0]) else "left"
-    place = {"x": at, "xref": "x", "y": 1, "yref": "paper", "xanchor": anchor, "yanchor": "bottom"}
+    place = {"x": ends[0], "xanchor": "left"} if low is None else {"x": ends[1], "xanchor": "right"}
+    if low is not None and high is not None:
+        place = {"x": (low + high) / 2, "xanchor": "center"}
+    place |= {"xref": "x", "y": 1, "yref": "paper", "yanchor": "bottom"}
     return place | {"text": plotly_text(text), "showarrow": False, "font": {"color": GREEN, "size": 12}}
