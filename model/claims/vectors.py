@@ -12,7 +12,7 @@ def mean_matters(text: Reading) -> float:
 
 
 def massive_dims(text: Reading) -> float:
-    """Return the fraction of the squared norm of the stream after each layer in its largest 1 % of dimensions.
+    """Return the fraction of the squared norm of the stream after each layer in its largest 1% of dimensions.
 
     The first token is left out. Sun et al. 2024
     """
@@ -33,7 +33,7 @@ def silent(text: Reading) -> float:
 
 
 def sparse(text: Reading) -> float:
-    """Return the smallest fraction of a layer's neurons that holds 90 % of the squared activations of a token."""
+    """Return the smallest fraction of a layer's neurons that holds 90% of the squared activations of a token."""
     squares = -np.sort(-np.square(text.mlp_post), -1)
     share = squares.cumsum(-1) / np.maximum(squares.sum(-1, keepdims=True), 1e-20)
     return float(((share < 0.9).sum(-1) + 1).mean() / squares.shape[-1])

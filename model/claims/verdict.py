@@ -1,4 +1,4 @@
-"""From the numbers of the texts to a verdict: mean, 95 % interval, and whether the claim holds."""
+"""From the numbers of the texts to a verdict: mean, 95% interval, and whether the claim holds."""
 
 import math
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ class Verdict:
     state: str  # TRUE, FALSE, DEPENDS or UNABLE
     texts: int  # number of texts with a number
     mean: float
-    low: float  # 95 % interval of the mean over texts
+    low: float  # 95% interval of the mean over texts
     high: float
     agree: float  # fraction of the texts whose own number fits the claim
 
 
 def interval(values: np.ndarray) -> tuple[float, float]:
-    """Compute the 95 % interval of the mean: mean ± t sd / √n, with n - 1 degrees of freedom. values [n], n > 1
+    """Compute the 95% interval of the mean: mean ± t sd / √n, with n - 1 degrees of freedom. values [n], n > 1
 
     For numbers that are only 0 or 1, it is Wilson's interval of a proportion, which stays between 0 and 1.
     """

@@ -42,13 +42,13 @@ def effect(words: Words, key: str, verdict: Verdict) -> str:
 
 
 def span(words: Words, key: str, verdict: Verdict) -> str:
-    """Format the 95 % interval of the mean."""
+    """Format the 95% interval of the mean."""
     ends = (shown(words, CLAIMS[key].unit, end) for end in (verdict.low, verdict.high))
     return words["interval"].format(low=next(ends), high=next(ends))
 
 
 def sentence(words: Words, study: Study, key: str, model: str) -> str:
-    """Say the verdict of one claim on a model in a sentence, with its mean and interval, or why there is none."""
+    """Say the verdict of one claim on a model in a sentence, with its mean and interval, or the reason why it has no verdict."""
     if key in study.reasons:
         return words["verdict.unable"].format(model=model, reason=words[f"reason.{study.reasons[key]}"])
     verdict = judged(study, key)

@@ -217,7 +217,7 @@ def test_claims(
 
     Returns:
         claims: one record per claim with its group, verdict (true, false, depends, unable), unit, low and high
-        (threshold: true above low and below high), mean over the texts, interval (95 %, t distribution, over texts),
+        (threshold: true above low and below high), mean over the texts, interval (95%, t distribution, over texts),
         agree (fraction of the texts whose own number fits), texts (with a number), and reason if it cannot be measured;
         texts, tokens: numbers of passages and of their tokens.
     """
