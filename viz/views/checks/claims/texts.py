@@ -11,10 +11,15 @@ TICKS = {"share": ".0%", "points": "+.0%"}  # formats of the axis by unit; all o
 
 def shown(words: Words, unit: str, value: float) -> str:
     """Format a number of a claim with its unit."""
+    text = bare(unit, value)
+    return text if unit == "share" else words[f"unit.{unit}"].format(value=text)
+
+
+def bare(unit: str, value: float) -> str:
+    """Format a number of a claim without its unit, except for the percent sign of a fraction."""
     if unit == "share":
         return percent(value)
-    text = signed(100 * value) if unit == "points" else number(value)
-    return words[f"unit.{unit}"].format(value=text)
+    return signed(100 * value) if unit == "points" else number(value)
 
 
 def threshold(words: Words, claim: Claim) -> str:
@@ -43,12 +48,12 @@ def effect(words: Words, key: str, verdict: Verdict) -> str:
 
 def span(words: Words, key: str, verdict: Verdict) -> str:
     """Format the 95% interval of the mean."""
-    ends = (shown(words, CLAIMS[key].unit, end) for end in (verdict.low, verdict.high))
-    return words["interval"].format(low=next(ends), high=next(ends))
+    low, high = (bare(CLAIMS[key].unit, end) for end in (verdict.low, verdict.high))
+    return words["interval"].format(low=low, high=high)
 
 
 def sentence(words: Words, study: Study, key: str, model: str) -> str:
-    """Say the verdict of one claim on a model in a sentence, with its mean and interval, or the reason why it has no verdict."""
+    """Say the verdict of one claim on a model, with its mean and interval, or the reason why it has no verdict."""
     if key in study.reasons:
         return words["verdict.unable"].format(model=model, reason=words[f"reason.{study.reasons[key]}"])
     verdict = judged(study, key)
