@@ -24,13 +24,13 @@ function chip(verdict, labels) {
 }
 
 // The groups with only the rows of a state on the loaded model; all rows for "".
-export const filtered = (groups, state) =>
+const filtered = (groups, state) =>
   groups
     .map((group) => ({ ...group, rows: group.rows.filter(({ verdicts }) => !state || verdicts[0]?.state === state) }))
     .filter(({ rows }) => rows.length);
 
 // Count the rows by their state on the loaded model.
-export const counted = (groups, state) => filtered(groups, state).reduce((n, { rows }) => n + rows.length, 0);
+const counted = (groups, state) => filtered(groups, state).reduce((n, { rows }) => n + rows.length, 0);
 
 const lines = ({ groups, models, states }) => {
   const labels = Object.fromEntries(states);

@@ -117,6 +117,9 @@ def test_one_claim_is_tested_alone(playground, found):
     assert states["swap"] is not None and [key for key, cell in states.items() if cell] == ["swap"]
     assert shown["one"]["state"] == "done" and shown["job"]["state"] == "idle"
     assert len(shown["numbers"]["rows"]) == 3 and shown["figure"]["figure"]["data"][0]["name"] == "Tiny"
+    later = parts(playground, "knows")  # its verdict stays while another claim is chosen
+    states = {row["key"]: row["verdicts"][0] for group in later["list"]["groups"] for row in group["rows"]}
+    assert [key for key, cell in states.items() if cell] == ["swap"] and later["one"]["state"] == "idle"
 
 
 @pytest.mark.parametrize("sent", [None, 7, "sixty", {"a": 1}, ["swap"], "<b>"])

@@ -1,6 +1,8 @@
 """Measurements of claims: all of them in one pass over the texts, or one, and the stored results of built-in models."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from model.claims.registry import CLAIMS
 from model.claims.study import Study, study
@@ -18,6 +20,13 @@ LARGE = 50_000_000  # parameters
 @dataclass(frozen=True, eq=False)
 class StoredStudies:
     """The stored results of all claims on built-in models, by model id."""
+
+    studies: dict[str, Study]
+
+
+@dataclass(frozen=True, eq=False)
+class TestedAlone:
+    """The claims that were tested alone on the loaded model, by key."""
 
     studies: dict[str, Study]
 
@@ -50,11 +59,20 @@ def measure_stored(scene: Scene, settings: Settings) -> StoredStudies:
     return StoredStudies({model: each.value for model, each in found.items() if each})
 
 
-def key_of(model_id: str) -> tuple:
-    """Return the key of the stored result of all claims on a model, as viz.seam.panels.key_of builds it."""
-    return ("measure", "claims", ALL.name, model_id, Settings())
+def measure_alone(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> TestedAlone:
+    """Look up which claims were tested alone, so that their verdicts stay in the list while others are chosen."""
+    keys = {claim: key_of(scene.model.id, ONE, Settings((("list", claim),))) for claim in CLAIMS}
+    found = {claim: scene.playground.results.peek(key) for claim, key in keys.items()}
+    return TestedAlone({claim: each.value for claim, each in found.items() if each})
+
+
+def key_of(model_id: str, measure: Measure | None = None, settings: Settings | None = None) -> tuple:
+    """Return the key of a result on a model, as viz.seam.panels.key_of builds it; by default that of all claims."""
+    return ("measure", "claims", (measure or ALL).name, model_id, settings or Settings())
 
 
 ALL = Measure("all", measure_all, depends=("model",), slow=True)
 ONE = Measure("one", measure_one, depends=("model",), settings=("list",), slow=True)
+# It reads the results of this process, and is not kept: it changes with every test.
+ALONE = Measure("alone", measure_alone, depends=("model",), uses=("one",), at_page=True, locks=False, keep=False)
 STORED = Measure("stored", measure_stored, depends=(), locks=False)

@@ -16,7 +16,7 @@ from viz.seam.programs.reading import done
 from viz.seam.python_lines import model_script
 from viz.seam.view import Asking, Figure, Job, Payload, Seen, Table, View
 from viz.views.checks.claims.figures import Row, claim_figure
-from viz.views.checks.claims.measure import ALL, ONE, STORED, chosen, texts_for
+from viz.views.checks.claims.measure import ALL, ALONE, ONE, STORED, chosen, texts_for
 from viz.views.checks.claims.texts import TICKS, effect, judged, sentence, shown, span, threshold
 from viz.words import joined
 from viz.work.playground import Playground
@@ -27,8 +27,7 @@ NAMES = {"tinygpt": "TinyGPT", "smollm2-135m": "SmolLM2"}  # short names of the 
 
 def here(seen: Seen, key: str) -> Study | None:
     """Return the test of a claim on the loaded model: alone, or with all others; None if it was not tested."""
-    one = seen.results["one"]
-    return one if one and key == seen.settings.list else seen.results["all"]
+    return seen.results["alone"].studies.get(key) or seen.results["all"]
 
 
 def others(seen: Seen) -> dict[str, Study]:
@@ -248,17 +247,17 @@ def _record(found: Study, key: str) -> dict:
     return record | {"verdict": verdict.state, **numbers, "texts": verdict.texts}
 
 
-_TESTS = ("all", "one", "stored")
+_TESTS = ("all", "one", "alone", "stored")
 VIEW = View(
     "claims",
-    measures=(ALL, ONE, STORED),
+    measures=(ALL, ONE, ALONE, STORED),
     layout=("job", ("list", ("figure", "one", "numbers"))),
     parts={
         "job": Job("all", all_hint),
         "list": Asking("claimlist", chosen, listed, also=_TESTS, settings=("list",)),
-        "figure": Figure(figure, of="stored", also=("all", "one"), settings=("list",)),
+        "figure": Figure(figure, of=("stored", "alone"), also=("all", "one"), settings=("list",)),
         "one": Job("one", one_hint, also=("all",), settings=("list",)),
-        "numbers": Table(numbers, of="stored", also=("all", "one"), settings=("list",)),
+        "numbers": Table(numbers, of=("stored", "alone"), also=("all", "one"), settings=("list",)),
     },
     api=(Endpoint(test_claims, reads="model", long=True),),
 )
