@@ -102,6 +102,7 @@ define("claimlist", (root, props, ask) => {
   const arrange = () => {
     const labels = Object.fromEntries(now.states),
       at = list.scrollTop;
+    root.style.setProperty("--pg-models", now.models.length);
     const filters = [["", now.words.every], ...now.states].map(([key, label]) => {
       const button = el("button", "pg-claim-filter", label, { type: "button", "aria-pressed": key === state });
       button.append(el("small", "", String(counted(now.groups, key))));

@@ -52,13 +52,13 @@ def span(words: Words, key: str, verdict: Verdict) -> str:
     return words["interval"].format(low=low, high=high)
 
 
-def sentence(words: Words, study: Study, key: str, model: str) -> str:
-    """Say the verdict of one claim on a model, with its mean and interval, or the reason why it has no verdict."""
+def sentence(words: Words, study: Study, key: str) -> str:
+    """Say the verdict of one claim, with its mean and interval, or the reason why it has no verdict."""
     if key in study.reasons:
-        return words["verdict.unable"].format(model=model, reason=words[f"reason.{study.reasons[key]}"])
+        return words["verdict.unable"].format(reason=words[f"reason.{study.reasons[key]}"])
     verdict = judged(study, key)
     if verdict is None or verdict.state == UNABLE:
-        return words["verdict.unable"].format(model=model, reason=words["reason.few"])
+        return words["verdict.unable"].format(reason=words["reason.few"])
     numbers = {"effect": effect(words, key, verdict), "interval": span(words, key, verdict)}
-    numbers |= {"agree": percent(verdict.agree), "n": whole(verdict.texts), "model": model}
+    numbers |= {"agree": percent(verdict.agree), "n": whole(verdict.texts)}
     return words[f"verdict.{verdict.state}"].format(**numbers)

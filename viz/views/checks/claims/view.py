@@ -78,7 +78,7 @@ def _cell(seen: Seen, key: str, tested: Study | None) -> Payload | None:
         return None
     verdict = judged(tested, key)
     if verdict is None or verdict.state == UNABLE:
-        return {"state": UNABLE, "effect": "", "interval": "", "said": sentence(seen.words, tested, key, "").strip()}
+        return {"state": UNABLE, "effect": "", "interval": "", "said": sentence(seen.words, tested, key)}
     mean, ends = effect(seen.words, key, verdict), span(seen.words, key, verdict)
     return {"state": verdict.state, "effect": mean, "interval": ends, "said": f"{mean} {ends}"}
 
@@ -114,7 +114,7 @@ def figure(seen: Seen) -> Payload:
     measured = joined([seen.words[f"how.{key}"], threshold(seen.words, claim)])
     title = seen.words[f"claim.{key}"]
     if not rows:
-        text = sentence(seen.words, here(seen, key), key, seen.facts.label) if here(seen, key) else words["untested"]
+        text = sentence(seen.words, tested[seen.facts.label], key) if here(seen, key) else words["untested"]
         return {"empty": {"text": title, "hint": joined([measured, text])}}
     labels = {"x": words[f"x.{claim.unit}"], "true": words["true"], "mean": words["mean"]}
     return {
@@ -140,10 +140,14 @@ def numbers(seen: Seen) -> Payload:
     if not tested:
         return {"absent": True}
     first = next(iter(tested))
+    said = sentence(seen.words, tested[first], key)
     rows = [_numbers(seen, name, each, key) for name, each in tested.items()]
     return {
         "title": words["title"],
-        "verdict": [sentence(seen.words, tested[first], key, first), *_example(seen, tested[first], key)],
+        "verdict": [
+            said if here(seen, key) else words["of"].format(model=first, said=said),
+            *_example(seen, tested[first], key),
+        ],
         "good": True,
         "columns": [words[name] for name in ("model", "verdict", "mean", "interval", "agree", "texts")],
         "rows": rows,
