@@ -96,7 +96,7 @@ def test_heads_of_a_layer_overlap_fully_or_not_at_all():
 
 def test_the_previous_token_head_is_found_with_its_depth():
     pattern = np.broadcast_to(to_key(lambda query: 0), (3, 2, T, T)).copy()
-    pattern[1, 1] = to_key(lambda query: query - 1)
+    pattern[1, 0] = to_key(lambda query: query - 1)
     one = SimpleNamespace(pattern=pattern)
     assert heads.previous_head(one) == 1 and heads.previous_low(one) == 0.5
     assert heads.resting(one) == pytest.approx(5 / 6)
