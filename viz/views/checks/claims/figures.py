@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, ORANGE, axis, figure
+from viz.charts.axes import BLUE, GREEN, ORANGE, PINK, axis, figure
 from viz.labels import plotly_text
 from viz.numbers import plain
 
@@ -38,7 +38,7 @@ def claim_figure(
     ends = _range(rows, bounds)
     traces: list[go.Scatter] = []
     for place, row in enumerate(rows):
-        traces += _row(place, row, (BLUE, ORANGE)[place % 2], words["mean"])
+        traces += _row(place, row, (BLUE, ORANGE, PINK)[place % 3], words["mean"])
     y = {"tickvals": list(range(len(rows))), "ticktext": [plotly_text(row.name) for row in rows], "showgrid": False}
     y |= {"range": [len(rows) - 0.45, -0.55]}
     x = {"range": ends, "tickformat": tick}
