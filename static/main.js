@@ -70,6 +70,7 @@ import "./views/by_hand/tutorial.js";
 import "./views/by_hand/slips.js";
 import "./views/by_hand/steps.js";
 import "./views/checks/checks.js";
+import "./views/checks/claims.js";
 import "./guide/glossary.js";
 import "./guide/tour.js";
 import "./guide/learn_item.js";

@@ -29,7 +29,7 @@ FLOORS = {
     "model": (
         ("source_code", "training_cli"),
         ("workshop",),
-        ("checks", "prompting"),
+        ("checks", "claims", "prompting"),
         ("alignment", "quantization"),
         ("design",),
         ("training",),

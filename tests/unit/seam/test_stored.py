@@ -20,6 +20,7 @@ from viz.seam.jobs import stored
 from viz.seam.jobs.background import Result
 from viz.seam.settings import Settings
 from viz.seam.tasks import MeasureTask
+from viz.views.checks.claims.measure import key_of as claims_key
 from viz.views.heads.heads.view import VIEW as HEADS
 from viz.views.tabs import TABS
 
@@ -91,8 +92,12 @@ def test_every_stored_file_is_of_a_job_that_takes_long(page):
             if result := stored.stored(planned.key):
                 names.add(stored.name_of(planned.key))
                 assert result.threads > 0 and result.seconds > 0 and result.at == stored.AT, job
-    others = {stored.name_of(survey_key(model)) for model in stored.MODELS[1:]}
-    assert names | others == stored.names() and len(names) > 15
+    assert names | others() == stored.names() and len(names) > 15
+
+
+def others() -> set[str]:
+    """Return the names of the files of the built-in models other than the default."""
+    return {stored.name_of(key(model)) for model in stored.MODELS[1:] for key in (survey_key, claims_key)}
 
 
 def survey_key(model: str) -> tuple:
@@ -113,9 +118,10 @@ def test_the_names_of_heads_are_stored(model):
 
 
 def test_the_stored_results_are_of_the_present_weights():
-    others = {stored.name_of(survey_key(model)): model for model in stored.MODELS[1:]}
+    keys = (survey_key, claims_key)
+    other = {stored.name_of(key(model)): model for model in stored.MODELS[1:] for key in keys}
     for name in stored.names():
-        model = others.get(name, stored.MODELS[0])
+        model = other.get(name, stored.MODELS[0])
         assert stored.content_of(name)["weights"] == stored.weights_of(model), (name, model)
     assert len({stored.weights_of(model) for model in stored.MODELS}) == len(stored.MODELS)
 

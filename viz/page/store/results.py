@@ -14,10 +14,10 @@ from viz.page.examples import FIRST
 from viz.page.notebook import NotebookPage, page_of
 from viz.seam.jobs import stored
 
-# Stored for each of stored.MODELS, for any prompt: the names of heads, which every tab shows.
-ALWAYS = ("heads_survey",)
-# Not stored: checks, which are of this machine, and a trained model.
-NEVER = {"checks_job", "reward_model_start"}
+# Stored for each of stored.MODELS, for any prompt: the names of heads, which every tab shows, and all claims.
+ALWAYS = ("heads_survey", "claims_job")
+# Not stored: checks, which are of this machine, a trained model, and one claim, which is stored with all.
+NEVER = {"checks_job", "reward_model_start", "claims_one"}
 
 
 def main(chosen: list[str]) -> None:

@@ -2,5 +2,6 @@
 
 from viz.seam.tab import Tab
 from viz.views.checks.checks import view as checks
+from viz.views.checks.claims import view as claims
 
-TAB = Tab("checks", (checks.VIEW,))
+TAB = Tab("checks", (checks.VIEW, claims.VIEW))

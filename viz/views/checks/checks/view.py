@@ -260,5 +260,5 @@ VIEW = View(
         Measure("all", measure_all, depends=_OF, slow=True),
         Measure("shown", measure_shown, depends=_OF, uses=("all",)),
     ),
-    api=(Endpoint(checks, long=True),),
+    api=(Endpoint(checks, views=("checks.checks",), long=True),),
 )
