@@ -221,7 +221,7 @@ def test_every_lesson_can_be_taken_and_its_answers_are_the_model_s(open_page, ou
 
 
 def test_a_finished_lesson_comes_back_at_its_end(open_page):
-    page, lesson = open_page(ready=FORM), PATH[0]
+    page, lesson = open_page(), PATH[0]
     progress = {lesson.key: {"at": len(lesson.steps), "finished": True, "steps": {}}}
     page.evaluate("(it) => localStorage.setItem('playground-lessons', JSON.stringify(it))", progress)
     page.evaluate("(key) => sessionStorage.setItem('playground-learn', key)", lesson.key)
