@@ -9,7 +9,7 @@ from torch.nn.functional import layer_norm, linear, rms_norm
 
 from model.generation.cache_costs import Times
 from model.gpt.config import ModelConfig
-from model.public import public, unchecked
+from model.public import public
 
 ROUNDS = 101  # maximum number of timed rounds
 _FEWEST = 9
@@ -36,7 +36,7 @@ class Pair:
         return 1 - second / first
 
 
-@public(config=unchecked)
+@public()
 @torch.inference_mode()
 def two_ways(config: ModelConfig) -> tuple[Pair, ...]:
     """Time both pairs on random numbers of a model's widths, for one token, in float32.

@@ -13,6 +13,17 @@ export const plainOf = (pieces) => pieces.map(([, text]) => text).join("");
 
 let count = 0;
 
+// What is typed or chosen in the open question, and back again: the numbers of its text may arrive meanwhile.
+export const answered = () => {
+  const form = document.querySelector(".pg-learn-form");
+  return form?.querySelector("input:checked")?.value ?? form?.querySelector(".pg-learn-input")?.value ?? "";
+};
+export function refill(value) {
+  for (const input of document.querySelectorAll(".pg-learn-form input"))
+    if (input.type === "radio") input.checked = input.value === value;
+    else input.value = value;
+}
+
 // Build the form of a question: given(text) is called with the typed or selected answer.
 export function question({ text, kind, choices, percent }, words, { send, pass }, given) {
   count += 1;

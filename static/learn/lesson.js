@@ -14,7 +14,7 @@ import { selection } from "../page/selection/selection.js";
 import { pageState } from "../page/state.js";
 import { action, guessed, opening, told, top } from "./boxes.js";
 import { ending } from "./ending.js";
-import { labelOf, plainOf, question, sentence } from "./fields.js";
+import { answered, labelOf, plainOf, question, refill, sentence } from "./fields.js";
 import { switching } from "./keys.js";
 import { button, fetched, say, show } from "./panel.js";
 import * as progress from "./progress.js";
@@ -178,7 +178,9 @@ async function fillIn(now) {
     const whole = step();
     whole.do = texts.do;
     for (const name of ["ask", "check"]) if (whole[name]) whole[name].text = texts[name];
+    const given = answered();
     draw();
+    refill(given);
   } catch (error) {
     say(error.text ?? words.unreachable);
   }

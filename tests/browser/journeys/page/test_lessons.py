@@ -60,7 +60,7 @@ def step_through(page, ours, lesson, step, act, answer_wrong: bool) -> None:
     if step.ask:
         expect(panel.locator(FORM)).to_be_visible(timeout=SOON)
         if step.check.hidden:  # a hidden question is shown for a guess
-            give(page, step.ask, right(ours, lesson, step.ask))
+            give(page, step.ask, next(iter(step.ask.choices)) if step.ask.kind == "choice" else "1")
         else:
             panel.get_by_role("button", name=words("en")["learn.no_guess"]).click()
     expect(panel.locator(".pg-learn-do")).to_be_visible()
@@ -76,6 +76,14 @@ def step_through(page, ours, lesson, step, act, answer_wrong: bool) -> None:
     give(page, step.check, answer)
     expect(panel.locator(".pg-learn-why")).to_be_visible(timeout=SOON)
     panel.locator(".pg-learn-next").click()
+
+
+def pass_review(panel) -> None:
+    """Pass the question of an earlier lesson, which may come first."""
+    panel.locator(".pg-learn-review, .pg-learn-opens").first.wait_for(timeout=SOON)
+    if panel.locator(".pg-learn-review").count():
+        panel.get_by_role("button", name=words("en")["learn.review_pass"]).click()
+        expect(panel.locator(".pg-learn-opens")).to_be_visible(timeout=SOON)
 
 
 def by_hints(page):
@@ -120,7 +128,7 @@ def token(n: int):
     return act
 
 
-# What somebody does in the first part who has a keyboard only, once F6 has led from the lesson to what it speaks of.
+# What somebody does in four lessons who has a keyboard only, once F6 has led from the lesson to what it speaks of.
 KEYS = {
     "tokens.word": lambda page: typed(page, "#prompt textarea", "internationalization"),
     "tokens.chinese": token(0),
@@ -191,7 +199,8 @@ def test_every_lesson_can_be_taken_and_its_answers_are_the_model_s(open_page, ou
     page.keyboard.press("Enter")
     for n, lesson in enumerate(PATH):
         expect(title).to_have_text(lesson.title, timeout=SOON)
-        first = lesson.part in ("text", "writing")
+        pass_review(panel)
+        first = all(f"{lesson.key}.{step.id}" in KEYS for step in lesson.steps)
         for step in lesson.steps:
             if first:
                 by_keyboard(page, ours, lesson, step)

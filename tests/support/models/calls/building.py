@@ -15,8 +15,10 @@ from model.design.positions import head_qk, pair_of
 from model.quantization.formats import FORMATS, Scheme
 from tests.support.models.calls.row import IDS, POLICY, SEED, Row, blank, rows
 
+rows("model.text", public_vocabularies__public_vocabulary=Row(lambda c: {"name": "gpt2"}))
 rows(
     "model.anatomy",
+    two_ways__two_ways=Row(lambda c: {"config": c.config}, slow=True),
     anatomy__config_of=Row(lambda c: {"text": '{"model_type": "gpt2"}'}, {}, {"text": "config|JSON"}),
     anatomy__n_params=Row(lambda c: {"config": c.config}),
     anatomy__weights=Row(lambda c: {"config": c.config}),

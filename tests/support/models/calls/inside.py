@@ -97,6 +97,7 @@ rows(
         {"length": "sequences|length"},
     ),
     surveys__sentence_survey=Row(lambda c: {"model": c.model, "encode": c.lm.encode}, slow=True),
+    find_heads__punctuation=Row(lambda c: {"pieces": ["a", "."]}, {"pieces": "list, empty"}),
     turns__sentences=Row(lambda c: {"tokens": c.lm.encode("a b. c"), "most": 3}),
     turns__by_turn=Row(
         lambda c: {"values": np.ones((2, 3)), "turns": np.array([0, 1, -1]), "count": 2},
@@ -165,6 +166,10 @@ rows(
         lambda c: {"model": c.model, "tokens": c.run.tokens, "model_id": "x", "edits": [Edit("zero", 0, 0)]},
         {"model_id": "text, empty", "edits": "empty"},
     ),
+)
+rows(
+    "model.claims",
+    study__study=Row(lambda c: {"lm": c.lm, "keys": ("first_token",), "texts": 5}, {"keys": "empty"}, slow=True),
 )
 rows(
     "model.checks",

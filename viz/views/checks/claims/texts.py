@@ -1,12 +1,17 @@
 """Claims in words: numbers with their unit, thresholds and verdicts."""
 
+from collections.abc import Mapping
+
 from model.claims.registry import CLAIMS, Claim
 from model.claims.study import Study
 from model.claims.verdict import UNABLE, Verdict, judge
 from viz.numbers import number, percent, signed, whole
 from viz.words import Words
 
-TICKS = {"share": ".0%", "points": "+.0%"}  # formats of the axis by unit; all others show plain numbers
+TICKS: Mapping[str, str] = {
+    "share": ".0%",
+    "points": "+.0%",
+}  # formats of the axis by unit; all others show plain numbers
 
 
 def shown(words: Words, unit: str, value: float) -> str:
