@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch.nn.functional import layer_norm, linear, rms_norm
@@ -21,8 +21,8 @@ class Pair:
     """One operation on one token in two ways, with the times of both."""
 
     key: str  # "norm" or "qkv"
-    first: Times  # LayerNorm; three products
-    second: Times  # RMSNorm; one product
+    first: Times = field(compare=False)  # LayerNorm; three products
+    second: Times = field(compare=False)  # RMSNorm; one product
 
     @property
     def best(self) -> tuple[float, float]:
