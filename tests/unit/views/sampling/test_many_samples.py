@@ -162,7 +162,7 @@ def test_nothing_runs_by_itself(playground):
     parts = drawn(playground)
     assert all(set(parts[name]) == {"empty"} for name in RESULTS)
     assert parts["many_samples_job"]["state"] == "idle" and "17 texts" in parts["many_samples_job"]["text"]
-    assert "runs once" in parts["many_samples_job"]["text"] and "edits" not in parts["many_samples_job"]["text"]
+    assert "one text each" in parts["many_samples_job"]["text"] and "edits" not in parts["many_samples_job"]["text"]
     assert "edits" in drawn(playground, edits=[{"kind": "zero", "layer": 0, "head": 0}])["many_samples_job"]["text"]
 
 

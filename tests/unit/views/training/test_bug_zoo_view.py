@@ -8,6 +8,7 @@ import pytest
 from model.progress import silent
 from model.training.bug_zoo import BUGS, Specimen, Zoo, ZooTrial
 from tests.support.models.helpers import byte_model, serving
+from tests.support.scripts import words_read
 from tests.support.views.endpoints import ask
 from tests.support.views.views import array, drawn, no_holes, opened, traces
 from viz.seam import panels
@@ -63,6 +64,7 @@ def test_every_training_run_has_its_curves_and_its_card(playground, language):
             assert array(right[n]["y"])[-1] == pytest.approx(true) and list(right[n]["x"]) == [0, 10, 20, 30]
     assert np.allclose(array(lines[-1]["y"]), 4) and parts["cards"]["cards"][1]["facts"][0][1] == "0.100"
     assert len({card["name"] for card in parts["cards"]["cards"]}) == len(BUGS)
+    assert words_read("views/training/bug_cards") <= set(parts["cards"]["words"])
 
 
 def test_a_card_has_the_line_of_code_the_text_and_its_verdict(playground):

@@ -41,8 +41,8 @@ def first_form(language: str) -> dict:
 
 
 def asked_for() -> tuple[set[str], set[str]]:
-    """The words that the scripts ask for: those of the tab, and those of a plot."""
-    plot, text = words_read("parts/figure*"), script("views/training/*") + script("parts/run")
+    """The words that the scripts of the lab ask for: those of the tab, and those of a plot."""
+    plot, text = words_read("parts/figure*"), script("views/training/[!b]*", "parts/run")
     found = set(re.findall(r"\bwords\.(\w+)", text))
     found |= {f"field_{name}" for name in re.findall(r'\bfield\(words, "(\w+)"', text)}
     found |= {f"metric_{name}" for name in re.search(r"of (\[[^\]]*\])\) metric.append", text)[1].split('"')[1::2]}
