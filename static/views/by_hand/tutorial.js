@@ -18,12 +18,12 @@ function places(payload, verdict, jump) {
   const { claims, words } = payload,
     listed = claims.flatMap((claim, index) => (claim.verdict === verdict ? [[claim, index]] : []));
   if (!listed.length) return [];
-  const details = el("details", "pg-claims"),
-    list = el("ol", "pg-claim-list");
+  const details = el("details", "pg-proofs"),
+    list = el("ol", "pg-proof-list");
   details.open = verdict !== "right";
   details.append(el("summary", "", fill(words[`list_${verdict}`], { n: listed.length })), list);
   for (const [claim, index] of listed) {
-    const button = el("button", "pg-claim-place", "", { type: "button" }),
+    const button = el("button", "pg-proof-place", "", { type: "button" }),
       item = el("li");
     button.append(
       el("span", "pg-muted", fill(words.line, { n: claim.line })),
@@ -39,9 +39,9 @@ function places(payload, verdict, jump) {
 
 // Build the summary: how many numbers are right, loose, wrong, and not recomputed.
 function summary({ counts, words }) {
-  const row = el("p", "pg-claim-counts", "", { role: "status" });
+  const row = el("p", "pg-proof-counts", "", { role: "status" });
   for (const name of ["right", "loose", "wrong"]) {
-    const item = el("span", `pg-claim-count pg-claim-${name}`);
+    const item = el("span", `pg-proof-count pg-proof-${name}`);
     item.append(icon(ICONS[name]), ` ${fill(words[`count_${name}`], { n: counts[name] })}`);
     row.append(item);
   }
@@ -55,18 +55,18 @@ function summary({ counts, words }) {
 define("handtutorial", (root, props, send) => {
   let payload = null,
     chosen = -1;
-  const field = el("label", "pg-claim-field"),
+  const field = el("label", "pg-proof-field"),
     label = el("span", "pg-control-label"),
-    area = el("textarea", "", "", { rows: 7, spellcheck: "false", "data-name": "text" }),
-    acts = el("div", "pg-claim-acts"),
+    area = el("textarea", "", "", { rows: 2, spellcheck: "false", "data-name": "text" }),
+    acts = el("div", "pg-proof-acts"),
     check = el("button", "pg-button pg-primary", "", { type: "button", "data-act": "check" }),
     back = el("button", "pg-button pg-quiet", "", { type: "button", "data-act": "example" }),
     told = el("span", "pg-muted", "", { role: "status" }),
     counts = el("div"),
-    text = el("div", "pg-claim-text", "", { tabindex: 0, role: "group" }),
-    why = el("div", "pg-claim-why", "", { role: "status" }),
-    side = el("div", "pg-claim-side"),
-    both = el("div", "pg-claim-both");
+    text = el("div", "pg-proof-text", "", { tabindex: 0, role: "group" }),
+    why = el("div", "pg-proof-why", "", { role: "status" }),
+    side = el("div", "pg-proof-side"),
+    both = el("div", "pg-proof-both");
   field.append(label, area);
   acts.append(check, back, told);
   side.append(why);
@@ -117,7 +117,7 @@ define("handtutorial", (root, props, send) => {
       ...payload.pieces.map(([piece, index]) => {
         if (index < 0) return document.createTextNode(piece);
         const { verdict, right } = payload.claims[index],
-          mark = el("button", `pg-claim pg-claim-${verdict}`, piece, {
+          mark = el("button", `pg-proof pg-proof-${verdict}`, piece, {
             type: "button",
             "data-claim": index,
             "aria-pressed": "false",

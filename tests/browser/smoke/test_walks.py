@@ -105,7 +105,7 @@ HIGH = 400
 # stands for what cannot be shown; icons and parts of forms do not count.
 PICTURES = (
     ".pg-chart, canvas, table, svg, [role=img], [role=grid], article, .pg-glance, .pg-draft-text, .pg-race-text, "
-    ".pg-try-text, .pg-claim-text, .pg-slip-told, .pg-quiet-box"
+    ".pg-try-text, .pg-proof-text, .pg-slip-told, .pg-quiet-box"
 )
 FIRST = f"""() => Math.min(...[...document.querySelectorAll("[data-screen] :is({PICTURES})")]
   .filter((each) => each.checkVisibility() && !each.closest("button, summary, .pg-pipe, .pg-controls, .pg-job"))
