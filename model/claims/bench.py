@@ -1,4 +1,4 @@
-"""What the texts of a test share: the model, its 8-bit copy, the counts of tokens, and the texts it writes."""
+"""The data shared by all texts of a test: the model, its 8-bit copy, the token counts, and the texts it writes."""
 
 import functools
 from collections import Counter
@@ -42,7 +42,7 @@ class Bench:
 
     @functools.cached_property
     def counts(self) -> Counter[int]:
-        """How often each token occurs in all passages."""
+        """The number of occurrences of each token in all passages."""
         return Counter(token for n in range(PASSAGES) for token in self.tokens(n).ids.tolist())
 
     @torch.inference_mode()

@@ -36,7 +36,7 @@ sin, cos, tanh, phi = (
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read what authors write in more than one way: the base of log, the form of GELU, 1 GB, and n − 1."""
+    """The reading of notations that have several meanings: the base of log, the form of GELU, 1 GB, and n − 1."""
 
     log: str = "ln"
     gelu: str = "erf"

@@ -1,4 +1,4 @@
-"""What is known at a place of the page: names with their values, lists in order, and the checked numbers."""
+"""The state at a place of the page: names with their values, lists in order, and the checked numbers."""
 
 import itertools
 from bisect import bisect_left

@@ -1,4 +1,4 @@
-"""Which slips give a number that somebody got."""
+"""Finding the slips that give a typed result."""
 
 import re
 from collections.abc import Mapping

@@ -37,7 +37,7 @@ def panel(lesson: Lesson, step: LessonStep, shown: Callable[[str], str], result:
 
 
 def typed(kind: str, texts: list[str]) -> set[str]:
-    """What can be typed or chosen of these texts."""
+    """All answers that can be copied from these texts."""
     found = {"number": _NUMBER, "head": _HEAD, "token": _TOKEN}.get(kind)
     return {each for text in texts for each in (found.findall(text) if found else [text])}
 

@@ -201,7 +201,7 @@ def evaluated(made, steps):
 
 
 def lost(made, steps) -> mpmath.mpf:
-    """What a difference of numbers with fifty digits may be off by, if they come from different chains of steps."""
+    """The largest error of a difference of two fifty-digit numbers that different chains of steps gave."""
     refs = (steps[piece.name].cells[piece.row][piece.column].value for piece in made if isinstance(piece, Ref))
     return max((abs(exact(value).value) for value in refs), default=mpmath.mpf(0)) * mpmath.mpf(10) ** -47
 

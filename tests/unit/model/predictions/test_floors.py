@@ -31,10 +31,9 @@ def knocked_down(model, rung: int, fills=None):
     return tap
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("how", ["zero", "mean"])
-def test_every_rung_is_the_whole_model_with_the_parts_above_replaced(variant, how):
-    model, seen = tiny_model(VARIANTS[variant]), {}
+def means_of(model) -> dict:
+    """The mean output of each part over the tokens of the text, by site and layer."""
+    seen = {}
 
     def keep(site, layer, x):
         seen[site, layer] = x.reshape(-1, x.shape[-1]).mean(0) if site in OUTPUT.values() else None
@@ -42,7 +41,15 @@ def test_every_rung_is_the_whole_model_with_the_parts_above_replaced(variant, ho
 
     with torch.no_grad():
         model(torch.tensor([TEXT]), tap=keep)
-        fills = seen if how == "mean" else None
+    return seen
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("how", ["zero", "mean"])
+def test_every_rung_is_the_whole_model_with_the_parts_above_replaced(variant, how):
+    model = tiny_model(VARIANTS[variant])
+    fills = means_of(model) if how == "mean" else None
+    with torch.no_grad():
         expected = [
             mean_loss(model(torch.tensor([TEXT]), tap=knocked_down(model, rung, fills)), TEXT)
             for rung in range(len(parts_of(model.config)))
@@ -80,18 +87,13 @@ def test_zeros_are_the_edits_of_heads_and_mlps():
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("how", ["zero", "mean"])
 def test_every_row_of_texts_is_what_its_rung_writes_alone(variant, how):
-    model, seen = tiny_model(VARIANTS[variant]), {}
-
-    def keep(site, layer, x):
-        seen[site, layer] = x.reshape(-1, x.shape[-1]).mean(0) if site in OUTPUT.values() else None
-        return x
-
+    model = tiny_model(VARIANTS[variant])
+    fills = means_of(model) if how == "mean" else None
     with torch.no_grad():
-        model(torch.tensor([TEXT]), tap=keep)
         written = ladder_texts(model, TEXT, TEXT[:5], how, new=6)
         for rung, row in enumerate(written):
             ids = TEXT[:5]
-            tap = knocked_down(model, rung, seen if how == "mean" else None)
+            tap = knocked_down(model, rung, fills)
             for _ in range(6):
                 ids = [*ids, int(model(torch.tensor([ids]), tap=tap)[0, -1].argmax())]
             assert row.tolist() == ids[5:]
