@@ -10,6 +10,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from model.source_code.project import version
+
 ROOT = Path(__file__).parent
 SPACE_FRAMES = ("https://huggingface.co", "https://*.hf.space")  # websites that show a Space in a frame
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9*][A-Za-z0-9.*-]*(:[0-9]{1,5})?")
@@ -44,6 +46,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     port = int(asked) if asked.isdigit() else 7860 if space else None
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--model", default="tinygpt", help="model id, hub:OWNER/NAME, a folder or a .gguf file")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version()}")
     parser.add_argument("--host", default=host, help="address to listen on")
     parser.add_argument("--port", type=int, default=port, help="port; without one, the first free from 7860")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads for the model; 0: torch's own choice")
@@ -268,7 +271,7 @@ def serve_by_several(options: argparse.Namespace, arguments: list[str]) -> None:
     from viz.cluster.workers.pool import serve
 
     try:
-        serve(options, arguments, ROOT / "app.py")
+        serve(options, arguments)
     except PlaygroundError as error:
         sys.exit(str(error))
 

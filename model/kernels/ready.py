@@ -20,6 +20,7 @@ import torch
 
 from model.kernels import loops_folder
 from model.private_folder import make_private
+from model.source_code.project import IMPORTED_FROM
 
 _LONGEST = 600  # maximum seconds to compile, or to wait for another process that compiles
 _TURN = 1e-4  # thread switch interval in seconds while the loops are loaded, instead of Python's usual 5e-3
@@ -99,8 +100,8 @@ def _compile(place: Path) -> None:
             return
         loops_folder.clear(place)
         subprocess.run(
-            [sys.executable, "-c", "import model.kernels.compiled"],
-            cwd=loops_folder.SOURCES[0].parents[2],
+            [sys.executable, "-c", f"import {__package__}.compiled"],
+            cwd=IMPORTED_FROM,
             env={**os.environ, loops_folder.VARIABLE: str(place)},
             umask=0o077,
             check=True,

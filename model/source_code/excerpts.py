@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from model.source_code.project import FOLDER
+
 _COMPOUND = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _TAPS = ("at", "tap")  # calls whose first argument names the site of a tensor
 
@@ -100,15 +101,15 @@ def _place(function: Callable) -> tuple[str, str]:
     if not inspect.isfunction(plain):
         raise LookupError(f"{plain!r} is not written in Python")
     path = Path(inspect.getsourcefile(plain) or "").resolve()
-    if not path.is_relative_to(ROOT):
+    if not path.is_relative_to(FOLDER):
         raise LookupError(f"{plain!r} is not of this project")
-    return path.relative_to(ROOT).as_posix(), plain.__qualname__
+    return path.relative_to(FOLDER).as_posix(), plain.__qualname__
 
 
 @functools.lru_cache(maxsize=64)
 def _source(file: str) -> tuple[tuple[str, ...], ast.Module]:
     """Read the lines of a file and parse its syntax tree."""
-    text = (ROOT / file).read_text(encoding="utf-8")
+    text = (FOLDER / file).read_text(encoding="utf-8")
     return tuple(text.splitlines()), ast.parse(text)
 
 

@@ -32,6 +32,7 @@ from model.gpt.norm import Norm
 from model.gpt.transformer import MLP, Block, Transformer
 from model.sampling.pipeline import softmax
 from model.source_code.excerpts import Code, Sizes, Span, excerpts
+from model.source_code.project import PREFIX
 from model.text.tokenizer import Tokenizer
 
 MINI = "docs/mini_gpt.py"
@@ -168,7 +169,9 @@ def _up(w: Wiring) -> list[Span]:
 
 def _act(w: Wiring) -> list[Span]:
     function = MLPS[w.config.mlp]
-    own = [Span(function)] if function.__module__.startswith("model.") else []  # the other functions are in torch
+    own = (
+        [Span(function)] if function.__module__.startswith(f"{PREFIX}model.") else []
+    )  # the other functions are in torch
     branch = "else gate" if w.config.mlp == "swiglu" else "if gate"
     return [Span(w.mlp.__init__, ("=act",)), Span(w.mlp.forward, (branch,)), *own]
 

@@ -14,9 +14,9 @@ import psutil
 
 from model.errors import InputError
 from model.private_folder import make_private
+from model.source_code.project import IMPORTED_FROM
 
 log = logging.getLogger("playground")
-ROOT = Path(__file__).parents[2]
 NAMESPACE = "attention-playground"
 STORE = 128 << 20  # size of a local cluster's object store in bytes; answers only pass through it
 LOOK = 10.0  # seconds to wait for a remote cluster to list its nodes
@@ -57,8 +57,8 @@ def _keep_private() -> None:
     user can read.
     """
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if str(ROOT) not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), *paths)))
+    if str(IMPORTED_FROM) not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(IMPORTED_FROM), *paths)))
     # isolates the cluster from other machines, on any system
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     if any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")):

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from model.source_code.project import IMPORTED_FROM
 from viz.cluster import join
 
 LISTENING = """if True:
@@ -56,7 +57,7 @@ def test_the_project_is_found_by_its_processes(home, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     join._keep_private()
     join._keep_private()
-    assert os.environ["PYTHONPATH"].split(os.pathsep) == [str(join.ROOT), "elsewhere"]
+    assert os.environ["PYTHONPATH"].split(os.pathsep) == [str(IMPORTED_FROM), "elsewhere"]
 
 
 def test_where_none_was_started_none_is_there():
@@ -67,7 +68,7 @@ def test_where_none_was_started_none_is_there():
 def test_a_local_cluster_listens_on_this_machine_alone(home):
     done = subprocess.run(
         [sys.executable, "-c", LISTENING],
-        cwd=join.ROOT,
+        cwd=IMPORTED_FROM,
         env={**os.environ, "RAY_raylet_start_wait_time_s": "200"},
         capture_output=True,
         text=True,

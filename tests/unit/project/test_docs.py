@@ -25,6 +25,7 @@ from model.sampling.warps import WARPS
 from model.tracing import trace
 from model.tracing.head_metrics import HEAD_METRICS
 from model.tracing.trace import Trace
+from tests.support.documented import blocks, run_blocks
 from viz.page import notebook
 from viz.views.tabs import TABS
 from viz.words import words
@@ -38,23 +39,6 @@ PYTHON = [name for name, text in PAGES.items() if "```python\n" in text]
 # --- code ---
 
 
-def blocks(name: str, language: str) -> list[str]:
-    """Return the code blocks of a page in one language, in their order."""
-    return re.findall(rf"```{language}\n(.*?)```", PAGES[name], re.DOTALL)
-
-
-def run_blocks(name: str) -> None:
-    """Run all Python of a page as one session: sessions with >>> must print what they show."""
-    values: dict = {}
-    for block in blocks(name, "python"):
-        if not block.startswith(">>>"):
-            exec(compile(block, name, "exec"), values)
-            continue
-        examples = doctest.DocTestParser().get_doctest(block, values, name, name, 0)
-        assert doctest.DocTestRunner(verbose=False).run(examples, clear_globs=False).failed == 0
-        values |= examples.globs
-
-
 def test_the_examples_of_the_api_page_give_what_they_show():
     result = doctest.testfile(str(ROOT / "docs" / "api.md"), module_relative=False, verbose=False)
     assert result.attempted > 40 and result.failed == 0
@@ -64,7 +48,7 @@ def test_the_examples_of_the_api_page_give_what_they_show():
     "name", [pytest.param(name, marks=[pytest.mark.long] if name == "api.md" else []) for name in PYTHON]
 )
 def test_the_python_of_a_page_runs_from_top_to_bottom(name):
-    run_blocks(name)
+    run_blocks(PAGES[name], name)
 
 
 def test_the_example_of_the_notebook_runs():
@@ -91,7 +75,7 @@ OTHERS = (
 
 def commands(name: str) -> list[str]:
     """Return the commands of a page, from its shell blocks and from code within its sentences."""
-    text = "\n".join(blocks(name, "sh") + blocks(name, "bash")).replace("\\\n", " ")
+    text = "\n".join(blocks(PAGES[name], "sh") + blocks(PAGES[name], "bash")).replace("\\\n", " ")
     lines = [part.split("  #")[0].strip() for line in text.splitlines() for part in line.split("&&")]
     lines += re.findall(r"`(python (?:app\.py|-m \w+\.)[^`]*)`", PAGES[name])
     return [line for line in lines if line and not line.startswith(("#", *OTHERS))]

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from model.errors import InputError
+from model.source_code.project import FOLDER, PREFIX
 from viz.cluster.workers.haproxy import HEALTH, Front, config, name_of
 from viz.work.addresses import urls
 
@@ -31,6 +32,7 @@ START = 300.0  # seconds to wait for a process to become ready; models may have 
 PROXY = 10.0  # seconds to wait for the proxy to listen
 DRAIN = 600.0  # seconds to wait for open pages before their process is ended
 LOOK = 0.5  # seconds between two checks of the processes
+PROGRAM = ["-P", "-m", f"{PREFIX}app"] if PREFIX else [str(FOLDER / "app.py")]  # arguments of Python that start the app
 CALM = 5.0  # minimum seconds between two starts of a process
 
 
@@ -188,20 +190,20 @@ def _end(process: subprocess.Popen, patience: float = 8.0) -> None:
             process.wait()
 
 
-def command_of(options: argparse.Namespace, arguments: Sequence[str], program: Path) -> list[str]:
+def command_of(options: argparse.Namespace, arguments: Sequence[str]) -> list[str]:
     """Build the command of one process: the pool's own, without `--workers`, behind one more proxy, with its share of
     the cores.
     """
     cores = options.threads or os.cpu_count() or 1
     own = ["--workers", "1", "--behind-proxy", str(options.behind_proxy + 1)]
-    return [sys.executable, str(program), *arguments, *own, "--threads", str(max(1, cores // options.workers))]
+    return [sys.executable, *PROGRAM, *arguments, *own, "--threads", str(max(1, cores // options.workers))]
 
 
-def serve(options: argparse.Namespace, arguments: Sequence[str], program: Path) -> None:
+def serve(options: argparse.Namespace, arguments: Sequence[str]) -> None:
     """Serve the page with `--workers` processes until interrupted; SIGHUP replaces them one by one."""
     port = options.port or 7860
     front = Front(options.host, port, options.behind_proxy, options.public, bool(options.embed))
-    pool = Pool(command_of(options, arguments, program), front, options.workers)
+    pool = Pool(command_of(options, arguments), front, options.workers)
     rolling = threading.Lock()
 
     def roll() -> None:

@@ -22,6 +22,7 @@ import torch
 
 from model.downloads import SMOLLM2
 from model.loading.sources import WEIGHTS
+from model.source_code.project import PREFIX
 from viz.seam.jobs.background import Result
 
 FOLDER = Path(__file__).parents[2] / "stored"
@@ -31,7 +32,7 @@ PROMPT = "The cat sat on the mat because it was tired"  # their prompt, with whi
 SHORT = 16  # characters of a digest
 AT = -1.0  # their time of completion: before anything that is computed here
 _CONTAINERS = {"list": list, "tuple": tuple, "frozenset": frozenset}
-OURS = ("model.", "viz.")  # modules whose dataclasses a file may name
+OURS = ("model.", "viz.")  # modules whose dataclasses a file may name, by their names in a clone
 
 
 def name_of(key: Hashable) -> str:
@@ -102,10 +103,16 @@ def encode(value: Any) -> Any:
         return [type(value).__name__, *map(encode, sorted(value) if isinstance(value, frozenset) else value)]
     if isinstance(value, Mapping):
         return ["dict", *([encode(key), encode(each)] for key, each in value.items())]
-    if dataclasses.is_dataclass(value) and type(value).__module__.startswith(OURS):
+    if dataclasses.is_dataclass(value) and _ours(type(value).__module__):
         fields = {each.name: encode(getattr(value, each.name)) for each in dataclasses.fields(value) if each.init}
-        return ["class", type(value).__module__, type(value).__qualname__, fields]
+        return ["class", _ours(type(value).__module__), type(value).__qualname__, fields]
     return _refuse(value)
+
+
+def _ours(module: str) -> str:
+    """Return the name that a module of this project has in a clone, "" for any other module."""
+    name = module.removeprefix(PREFIX)
+    return name if module.startswith(PREFIX) and name.startswith(OURS) else ""
 
 
 def _refuse(value: object) -> Any:
@@ -133,7 +140,9 @@ def decode(value: Any) -> Any:
     if kind == "dict":
         return {decode(key): decode(each) for key, each in items}
     module, name, fields = items
-    cls = getattr(sys.modules.get(module), name, None) if module.startswith(OURS) else None  # imported by its view
+    cls = (
+        getattr(sys.modules.get(PREFIX + module), name, None) if _ours(PREFIX + module) else None
+    )  # imported by its view
     if kind != "class" or not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise TypeError(f"{module}.{name} cannot be read")
     return cls(**{each: decode(of) for each, of in fields.items()})

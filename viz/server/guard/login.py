@@ -58,7 +58,7 @@ def lines(path: Path) -> dict[str, str]:
             raise InputError(
                 "A line of the file of names and passwords cannot be read.",
                 f"line {number}",
-                "Write name:password, or the line that app.py --hash-password prints.",
+                "Write name:password, or the line that --hash-password prints.",
             )
         passwords[name.strip()] = password
     if not passwords:

@@ -12,7 +12,7 @@ from multiprocessing.context import BaseContext
 
 # Modules that all kinds of training need; the last one saves a second when the first optimizer is created. If the app
 # was started from another folder, the project's modules are not found here, and each process imports them.
-IMPORTED = ["viz.work.processes.training_process", "viz.work.processes.trial_process", "torch._dynamo"]
+IMPORTED = [f"{__package__}.training_process", f"{__package__}.trial_process", "torch._dynamo"]
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from model.kernels import loops_folder
+from model.source_code.project import IMPORTED_FROM
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def test_a_cut_loop_does_not_stay(tmp_path):
     for _ in range(3):
         done = subprocess.run(
             [sys.executable, "-c", code],
-            cwd=loops_folder.SOURCES[0].parents[2],
+            cwd=IMPORTED_FROM,
             env=env,
             capture_output=True,
             text=True,

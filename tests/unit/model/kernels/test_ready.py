@@ -12,6 +12,7 @@ import pytest
 from filelock import FileLock
 
 from model.kernels import loops_folder, ready
+from model.source_code.project import IMPORTED_FROM
 
 LOOPS = SimpleNamespace(product=print)  # what is imported here: the real ones are there already
 
@@ -136,7 +137,7 @@ def test_what_was_compiled_is_read_by_the_next_process():
     for _ in range(2):
         done = subprocess.run(
             [sys.executable, "-c", code],
-            cwd=loops_folder.SOURCES[0].parents[2],
+            cwd=IMPORTED_FROM,
             env=env,
             capture_output=True,
             text=True,

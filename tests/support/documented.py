@@ -1,0 +1,23 @@
+"""The Python of a page of documentation, run as one session. It imports nothing of the project: it also tests the package."""
+
+import doctest
+import re
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """Return the code blocks of a page in one language, in their order."""
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def run_blocks(text: str, name: str) -> int:
+    """Run all Python of a page as one session, where examples with >>> must print what they show; return its blocks."""
+    values: dict = {}
+    found = blocks(text, "python")
+    for block in found:
+        if not block.startswith(">>>"):
+            exec(compile(block, name, "exec"), values)
+            continue
+        examples = doctest.DocTestParser().get_doctest(block, values, name, name, 0)
+        assert doctest.DocTestRunner(verbose=False).run(examples, clear_globs=False).failed == 0
+        values |= examples.globs
+    return len(found)
