@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.browser.conftest import FIRST
+from tests.browser.conftest import FIRST, blank_page
 from tests.support.visitor import SOON, expect, open_tab
 
 pytestmark = pytest.mark.browser
@@ -217,3 +217,20 @@ def test_back_and_forward_files_and_what_is_too_long(open_page, tmp_path):
         view_of(page, name)
     expect(page.locator(".pg-strat-open")).to_have_count(4)
     until(page, "() => !location.hash.includes('__proto__') && !location.hash.includes('gpt2')")
+
+
+def test_a_link_that_is_answered_before_the_prompt_box_is_there_is_shown(profile, app_url):
+    page = blank_page(profile)
+    page.add_init_script("""
+      const find = document.querySelector.bind(document);
+      window.late = true;
+      document.querySelector = (name) => (window.late && name.startsWith("#prompt ") ? null : find(name));
+    """)
+    with page.expect_response("**/playground/link"):
+        page.goto(f"{app_url}#model=tinygpt&prompt={PROMPT.replace(' ', '+')}")
+    page.wait_for_timeout(300)  # the answer is handled
+    page.evaluate("window.late = false")
+    expect(page.locator("#prompt textarea")).to_have_value(PROMPT)
+    settle(page)
+    assert page.evaluate("playground.page.shown.prompt") == PROMPT
+    page.close()
