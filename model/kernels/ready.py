@@ -18,9 +18,9 @@ from types import ModuleType
 
 import torch
 
+from model import IMPORTED_FROM
 from model.kernels import loops_folder
 from model.private_folder import make_private
-from model.source_code.project import IMPORTED_FROM
 
 _LONGEST = 600  # maximum seconds to compile, or to wait for another process that compiles
 _TURN = 1e-4  # thread switch interval in seconds while the loops are loaded, instead of Python's usual 5e-3

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from model import PREFIX
 from model.anatomy.blueprint import blueprint, site_axes
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
@@ -32,7 +33,6 @@ from model.gpt.norm import Norm
 from model.gpt.transformer import MLP, Block, Transformer
 from model.sampling.pipeline import softmax
 from model.source_code.excerpts import Code, Sizes, Span, excerpts
-from model.source_code.project import PREFIX
 from model.text.tokenizer import Tokenizer
 
 MINI = "docs/mini_gpt.py"

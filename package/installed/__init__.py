@@ -1,9 +1,9 @@
 """Attention playground: see inside a GPT. The command `attention-playground` serves the page; this is the library.
 
 >>> import attention_playground as ap
->>> page = ap.page_of(ap.load_model("tinygpt"), "The cat sat on the mat", heads=[(5, 0)])
->>> page.figure("map_plot").data[0].z.shape
-(6, 6)
+>>> ap.show("The cat sat on the mat", heads=[(5, 0)])                     # the page, in a notebook's cell
+>>> ap.figure("map_plot", "The cat sat on the mat", heads=[(5, 0)])       # one figure
+>>> ap.load_model("tinygpt").trace("The cat sat on the mat").pattern(5, 0)  # the numbers
 """
 
 from importlib import import_module
@@ -12,9 +12,12 @@ from importlib import import_module
 _OFFERED = {
     "Edit": "model.gpt.edits",
     "PlaygroundError": "model.errors",
+    "close": "viz.inline",
+    "figure": "viz.inline",
     "list_models": "model.api",
     "load_model": "model.api",
     "page_of": "viz.page.notebook",
+    "show": "viz.inline",
 }
 __all__ = sorted(_OFFERED)
 

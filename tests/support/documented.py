@@ -1,4 +1,4 @@
-"""The Python of a page of documentation, run as one session. It imports nothing of the project: it also tests the package."""
+"""The Python of a page of documentation, run as one session. It imports nothing of the project."""
 
 import doctest
 import re

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 
+from model import IMPORTED_FROM
 from model.errors import InputError
 from model.private_folder import make_private
-from model.source_code.project import IMPORTED_FROM
 
 log = logging.getLogger("playground")
 NAMESPACE = "attention-playground"

@@ -17,6 +17,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from model.api import LanguageModel
+from model.arguments import check_head, check_layer, check_positions
 from model.errors import InputError, say
 from model.gpt.edits import Edit
 from model.progress import Progress, silent
@@ -137,7 +138,7 @@ def page_of(
     """Build a page for this model and a prompt, or the messages of a conversation, with a selection: heads (layer,
     head), token positions, edits, and the ids of target and distractor tokens.
 
-    Raises InputError if the prompt is empty or exceeds the model's context.
+    Raises InputError if the prompt is empty or exceeds the model's context, or if a head or a token does not exist.
     """
     playground = Playground(Options(model=lm.id, max_tokens=lm.config.n_ctx))
     playground.models.get(lm.id, lambda: lm)
@@ -153,7 +154,11 @@ def page_of(
     chat = {"on": bool(talk.turns), "turns": [list(turn) for turn in talk.turns], "open": talk.open}
     text = prompt if isinstance(prompt, str) else ""
     page = NotebookPage(playground, PageRequest(lm.id, text, picked, {}, {}, language, chat=chat))
-    scene_of(playground, page.request)
+    T = len(scene_of(playground, page.request).tokens.pieces)
+    for layer, head in heads:
+        check_layer(layer, lm.config.n_layer)
+        check_head(head, lm.config.n_head)
+    check_positions(tokens, T)
     return page
 
 

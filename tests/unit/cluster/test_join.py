@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from model.source_code.project import IMPORTED_FROM
+from model import IMPORTED_FROM
 from viz.cluster import join
 
 LISTENING = """if True:

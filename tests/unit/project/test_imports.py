@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 # The rooms from the roof down, one line a floor.
 FLOORS = {
     "viz": (
+        ("inline",),
         ("serve",),
         ("server",),
         ("lessons",),
@@ -81,6 +82,7 @@ PACKAGES = {
     "viz.page": WEB,
     "viz.lessons": VIEWS - {"torch"} | {"starlette"},
     "viz.server": WEB,
+    "viz.inline": DRAWING,
     "viz.serve": WEB | {"fastapi"},
     "app": {"torch"},
 }

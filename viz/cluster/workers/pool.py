@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from model import FOLDER, PREFIX
 from model.errors import InputError
-from model.source_code.project import FOLDER, PREFIX
 from viz.cluster.workers.haproxy import HEALTH, Front, config, name_of
 from viz.work.addresses import urls
 

@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+from model import PREFIX
 from model.downloads import SMOLLM2
 from model.loading.sources import WEIGHTS
-from model.source_code.project import PREFIX
 from viz.seam.jobs.background import Result
 
 FOLDER = Path(__file__).parents[2] / "stored"

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from model import IMPORTED_FROM
 from model.kernels import loops_folder
-from model.source_code.project import IMPORTED_FROM
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 from filelock import FileLock
 
+from model import IMPORTED_FROM
 from model.kernels import loops_folder, ready
-from model.source_code.project import IMPORTED_FROM
 
 LOOPS = SimpleNamespace(product=print)  # what is imported here: the real ones are there already
 

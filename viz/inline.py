@@ -1,0 +1,161 @@
+"""The page and its figures in a notebook or a script: `show` serves the page from this process, `figure` draws one.
+
+>>> from viz.inline import figure, show
+>>> show("The cat sat on the mat", heads=[(5, 0)])                                         # doctest: +SKIP
+>>> figure("map_plot", "The cat sat on the mat", heads=[(5, 0)]).data[0].z.shape
+(6, 6)
+"""
+
+import atexit
+import functools
+import html
+import sys
+import webbrowser
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlencode
+
+import plotly.graph_objects as go
+
+from model import FOLDER
+from model.api import LanguageModel, load_model
+from model.errors import InputError, say
+from viz.page.build import build
+from viz.page.notebook import page_of
+from viz.serve import start
+from viz.server.serving import RunningServer
+from viz.views.tabs import TABS
+from viz.work.playground import Options, Playground
+
+# Pages that show a notebook, and so this page in a frame: Jupyter and VS Code on this machine.
+NOTEBOOKS = ("http://localhost:*", "http://127.0.0.1:*", "vscode-webview://*", "https://*.vscode-cdn.net")
+HEIGHT = 760  # pixels
+
+
+class _Served:
+    """The one server of this process, started by the first `show`."""
+
+    def __init__(self) -> None:
+        self.playground = Playground(Options(embed=NOTEBOOKS))
+        self.server: RunningServer = start(
+            self.playground, FOLDER / "static", build(self.playground), host="127.0.0.1", port=None
+        )
+
+    def close(self) -> None:
+        """Stop the server, its training runs, and the processes that they use."""
+        self.server.close()
+        self.playground.workshop.close()
+        self.playground.rewards.close()
+        self.playground.engine.close()
+
+
+_served: list[_Served] = []
+
+
+def _server() -> _Served:
+    if not _served:
+        _served.append(_Served())
+    return _served[0]
+
+
+@atexit.register
+def close() -> None:
+    """Stop the server of this process. The next `show` starts another one."""
+    while _served:
+        _served.pop().close()
+
+
+class Shown:
+    """A page that is served by this process. A notebook shows it in a frame; elsewhere, open `url`."""
+
+    def __init__(self, url: str, height: int) -> None:
+        self.url, self.height = url, height
+
+    def _repr_html_(self) -> str:
+        url = html.escape(self.url, quote=True)
+        style = f"width: 100%; height: {self.height}px; border: 1px solid #8884; border-radius: 6px"
+        return f'<iframe src="{url}" style="{style}" allow="clipboard-write; fullscreen"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"Attention playground: {self.url.split('#')[0]}"
+
+    def close(self) -> None:
+        """Stop the server, with all pages that it shows."""
+        close()
+
+
+def show(
+    prompt: str,
+    *,
+    model: str | Path | LanguageModel = "tinygpt",
+    heads: Sequence[tuple[int, int]] = (),
+    tokens: Sequence[int] = (),
+    tab: str = "",
+    height: int = HEIGHT,
+) -> Shown:
+    """Serve the page on a prompt from this process, and return it: the last line of a notebook's cell shows it.
+
+    Every call uses the same server, on a free port of the loopback address, which other computers cannot reach. It ends
+    with the process or with `close`. Outside a notebook, the page opens in the browser.
+
+    model: an id, "hub:OWNER/NAME", a folder, a .gguf file, or a loaded model.
+    heads: pairs (layer, head) to select; at most 8 are shown.
+    tokens: positions to select.
+    tab: the tab to open, for example "attention"; without one, the attention maps if heads are given, else the start.
+    height: of the frame, in pixels.
+
+    Raises InputError for an unknown tab, an empty or overlong prompt, or heads and tokens that do not exist.
+    """
+    keys = [each.key for each in TABS]
+    if tab and tab not in keys:
+        raise InputError("There is no such tab.", tab[:40], say("Choose one of: {}.", ", ".join(keys)))
+    lm = _loaded(model)
+    page_of(lm, prompt, heads=heads, tokens=tokens)  # reports what is wrong with the arguments
+    served = _server()
+    served.playground.models.get(lm.id, lambda: lm)
+    state: dict[str, str] = {"model": lm.id, "prompt": prompt}
+    if tab or heads:
+        state["tab"] = tab or "attention"
+    if heads:
+        state["heads"] = ",".join(f"{layer}.{head}" for layer, head in heads)
+    if tokens:
+        state["tokens"] = ",".join(map(str, tokens))
+    shown = Shown(f"{served.server.url}#{urlencode(state)}", height)
+    if not _in_notebook():
+        webbrowser.open(shown.url)
+    return shown
+
+
+def figure(
+    name: str,
+    prompt: str,
+    *,
+    model: str | Path | LanguageModel = "tinygpt",
+    heads: Sequence[tuple[int, int]] = (),
+    tokens: Sequence[int] = (),
+    theme: str = "light",
+    **settings: Mapping[str, object],
+) -> go.Figure:
+    """Draw one figure of the page, by its name in `page_of(...).figures()`, in the colors of the light or dark page.
+
+    `settings` are the values of the controls beside it, as in `page_of(...).figure`. Raises InputError if no figure has
+    this name, or if it cannot be drawn; for a figure of a slow measure, use `page_of` and `run`.
+    """
+    page = page_of(_loaded(model), prompt, heads=heads, tokens=tokens)
+    return page.figure(name, theme=theme, **settings)
+
+
+def _loaded(model: str | Path | LanguageModel) -> LanguageModel:
+    return model if isinstance(model, LanguageModel) else _named(str(model))
+
+
+@functools.lru_cache(maxsize=1)
+def _named(model: str) -> LanguageModel:
+    return load_model(model)
+
+
+def _in_notebook() -> bool:
+    """Return whether this runs in a Jupyter kernel, whose notebook shows the value of a cell's last line."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module else None
+    return shell is not None and hasattr(shell, "kernel")
