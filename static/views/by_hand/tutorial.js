@@ -57,7 +57,7 @@ define("handtutorial", (root, props, send) => {
     chosen = -1;
   const field = el("label", "pg-proof-field"),
     label = el("span", "pg-control-label"),
-    area = el("textarea", "", "", { rows: 2, spellcheck: "false", "data-name": "text" }),
+    area = el("textarea", "", "", { rows: 3, spellcheck: "false", "data-name": "text" }),
     acts = el("div", "pg-proof-acts"),
     check = el("button", "pg-button pg-primary", "", { type: "button", "data-act": "check" }),
     back = el("button", "pg-button pg-quiet", "", { type: "button", "data-act": "example" }),
@@ -93,6 +93,7 @@ define("handtutorial", (root, props, send) => {
       { words: w, kinds } = payload;
     why.replaceChildren();
     if (!claim) {
+      delete why.dataset.verdict;
       why.append(el("span", "pg-muted", payload.claims.length ? w.choose : w.nothing));
       return;
     }
