@@ -92,8 +92,8 @@ define("handtutorial", (root, props, send) => {
     const claim = payload.claims[chosen],
       { words: w, kinds } = payload;
     why.replaceChildren();
+    why.dataset.verdict = claim?.verdict ?? "";
     if (!claim) {
-      delete why.dataset.verdict;
       why.append(el("span", "pg-muted", payload.claims.length ? w.choose : w.nothing));
       return;
     }
@@ -101,7 +101,6 @@ define("handtutorial", (root, props, send) => {
     line.append(icon(ICONS[claim.verdict]), ` ${fill(w[`said_${claim.verdict}`], claim)}`);
     why.append(line, el("span", "pg-muted", kinds[claim.kind]), el("code", "", `${claim.formula} = ${claim.right}`));
     if (claim.note) why.append(el("span", "", w[claim.note]));
-    why.dataset.verdict = claim.verdict;
   };
   const choose = (index, jump) => {
     markAt(chosen)?.setAttribute("aria-pressed", "false");
