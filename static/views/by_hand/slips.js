@@ -69,7 +69,7 @@ define("handslips", (root, props, send) => {
     right.replaceChildren();
     told.className = "pg-slip-told";
     if (problem) {
-      told.append(el("strong", "", problem[0]), el("span", "", problem[2]));
+      told.append(el("strong", "", problem[0]), el("code", "", problem[1]), el("span", "", problem[2]));
       return;
     }
     const [formula, value] = steps.at(-1),
