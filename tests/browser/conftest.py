@@ -32,11 +32,14 @@ PASSED = pytest.StashKey[bool]()
 
 @pytest.fixture(scope="session")
 def start_app(tmp_path_factory):
-    """Start `python app.py` with options and return its address; its log is printed where it does not come up."""
+    """Start `python app.py` with options, after some imports; return its address.
+
+    Its log is printed where it does not come up.
+    """
     apps = []
 
-    def start(*options: str) -> str:
-        apps.append(App(options, tmp_path_factory.mktemp("app") / "log"))
+    def start(*options: str, imports: tuple[str, ...] = ()) -> str:
+        apps.append(App(options, tmp_path_factory.mktemp("app") / "log", imports))
         line = apps[-1].line()
         if not line.startswith("Attention playground:"):
             apps[-1].kill()

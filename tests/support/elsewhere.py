@@ -1,5 +1,6 @@
 """Code, or an app, in a process of its own that has imported what others wrote: sooner there than a new Python."""
 
+import importlib
 import os
 import sys
 from dataclasses import dataclass
@@ -42,7 +43,9 @@ def run(code: str, environment: dict[str, str], out: Path) -> Done:
     return Done(process.exitcode, *written)
 
 
-def _serve(options: tuple[str, ...], environment: dict[str, str], told: Connection, log: Path) -> None:
+def _serve(
+    options: tuple[str, ...], environment: dict[str, str], told: Connection, log: Path, imports: tuple[str, ...]
+) -> None:
     os.environ.clear()
     os.environ.update(environment)
     os.dup2(told.fileno(), 1)
@@ -50,15 +53,17 @@ def _serve(options: tuple[str, ...], environment: dict[str, str], told: Connecti
     told.close()
     os.chdir(ROOT)
     IMPORTED.append("tests.support.training.eager")
+    for name in imports:
+        importlib.import_module(name)
     app.main(list(options))
 
 
 class App:
-    """`python app.py` with options. Its log is a file."""
+    """`python app.py` with options, after it has imported some modules. Its log is a file."""
 
-    def __init__(self, options: tuple[str, ...], log: Path) -> None:
+    def __init__(self, options: tuple[str, ...], log: Path, imports: tuple[str, ...] = ()) -> None:
         self._told, theirs = context().Pipe(duplex=False)
-        self._process = context().Process(target=_serve, args=(options, dict(os.environ), theirs, log))
+        self._process = context().Process(target=_serve, args=(options, dict(os.environ), theirs, log, imports))
         self._process.start()
         theirs.close()
         self.log = log

@@ -160,7 +160,12 @@ def _input(name: str, field: Field, text: str) -> Array:
     if len(rows) > _MOST or len(rows[0]) > _MOST or (field.kind == "list" and len(flat) < 2):
         raise InputError("This input has too many or too few numbers.", f"{name}: {len(flat)}", hint)
     if any(abs(x) > _LARGEST for x in flat) or (field.low is not None and min(flat) < field.low):
-        raise InputError("This number is out of range.", f"{name}: {text[:40]}", "Type a number in the usual range.")
+        low = float(-_LARGEST if field.low is None else field.low)
+        raise InputError(
+            "This number is out of range.",
+            f"{name}: {text[:40]}",
+            say("Choose a value from {} to {}.", f"{low:g}", f"{float(_LARGEST):g}"),
+        )
     if field.whole and any(x != x.to_integral_value() for x in flat):
         raise InputError("This number must be whole.", f"{name}: {text[:40]}", "Type a whole number, such as 12.")
     return tuple(map(tuple, rows)) if field.kind == "matrix" else (tuple(flat) if field.kind == "list" else flat[0])

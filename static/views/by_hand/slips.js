@@ -23,8 +23,10 @@ define("handslips", (root, props, send) => {
   const head = el("div", "pg-hand-head"),
     inputs = el("div", "pg-slip-inputs"),
     told = el("div", "pg-slip-told", "", { role: "status" }),
-    right = el("div", "pg-slip-right");
-  const show = titled(root, head, inputs, told, right);
+    right = el("div", "pg-slip-right"),
+    both = el("div", "pg-slip-both");
+  both.append(told, right);
+  const show = titled(root, head, inputs, both);
   const ask = (value, pause = 0) => {
     props.value = value;
     clearTimeout(timer);
@@ -67,7 +69,7 @@ define("handslips", (root, props, send) => {
     right.replaceChildren();
     told.className = "pg-slip-told";
     if (problem) {
-      told.append(el("strong", "", problem[0]), el("span", "", problem[2]));
+      told.append(el("strong", "", problem[0]), el("code", "", problem[1]), el("span", "", problem[2]));
       return;
     }
     const [formula, value] = steps.at(-1),

@@ -57,7 +57,7 @@ define("handtutorial", (root, props, send) => {
     chosen = -1;
   const field = el("label", "pg-proof-field"),
     label = el("span", "pg-control-label"),
-    area = el("textarea", "", "", { rows: 2, spellcheck: "false", "data-name": "text" }),
+    area = el("textarea", "", "", { rows: 3, spellcheck: "false", "data-name": "text" }),
     acts = el("div", "pg-proof-acts"),
     check = el("button", "pg-button pg-primary", "", { type: "button", "data-act": "check" }),
     back = el("button", "pg-button pg-quiet", "", { type: "button", "data-act": "example" }),
@@ -92,6 +92,7 @@ define("handtutorial", (root, props, send) => {
     const claim = payload.claims[chosen],
       { words: w, kinds } = payload;
     why.replaceChildren();
+    why.dataset.verdict = claim?.verdict ?? "";
     if (!claim) {
       why.append(el("span", "pg-muted", payload.claims.length ? w.choose : w.nothing));
       return;
@@ -100,7 +101,6 @@ define("handtutorial", (root, props, send) => {
     line.append(icon(ICONS[claim.verdict]), ` ${fill(w[`said_${claim.verdict}`], claim)}`);
     why.append(line, el("span", "pg-muted", kinds[claim.kind]), el("code", "", `${claim.formula} = ${claim.right}`));
     if (claim.note) why.append(el("span", "", w[claim.note]));
-    why.dataset.verdict = claim.verdict;
   };
   const choose = (index, jump) => {
     markAt(chosen)?.setAttribute("aria-pressed", "false");

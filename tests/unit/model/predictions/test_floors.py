@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from model.api import load_model
 from model.gpt.edits import Edit, tap_of
 from model.predictions.floors import OUTPUT, ladder_losses, ladder_texts, parts_of
 from tests.support.models.helpers import VARIANTS, random_ids, tiny_config, tiny_model
@@ -116,3 +117,47 @@ def test_a_full_context_and_a_single_token_have_their_answers():
     assert ladder_texts(model, TEXT, full, new=6).shape == (len(parts_of(model.config)), 1)
     assert np.isnan(ladder_losses(model, TEXT[:1])).all()
     assert ladder_texts(model, TEXT, TEXT, vocab=3).max() < 3
+
+
+@pytest.fixture(scope="module")
+def tinygpt():
+    return load_model("tinygpt", offline=True)
+
+
+TEXTS = [
+    "The cat sat on the mat because it was tired",
+    "Once upon a time there was a little girl who lived in a house with a garden.",
+    '"Where is the princess?" asked Sara, and nobody answered.',
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_tinygpt_ends_with_its_own_loss_and_begins_with_its_bigrams(tinygpt, text):
+    """The bigrams are multiplied out in NumPy: the norm of an embedding times every other embedding."""
+    run, weights = tinygpt.trace(text), {name: each.numpy() for name, each in tinygpt.model.state_dict().items()}
+    ids = run.tokens.ids
+    losses = ladder_losses(tinygpt.model, ids.tolist(), "zero")
+    assert losses[-1] == pytest.approx(cross_entropy(run.logits, ids), abs=1e-5)
+    x = weights["embed.weight"][ids].astype(np.float64)
+    centered = x - x.mean(-1, keepdims=True)
+    normed = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + tinygpt.config.norm_eps)
+    scaled = normed * weights["final_norm.weight"] + weights["final_norm.bias"]
+    assert losses[0] == pytest.approx(cross_entropy(scaled @ weights["embed.weight"].T, ids), abs=1e-4)
+
+
+def cross_entropy(logits: np.ndarray, ids: np.ndarray) -> float:
+    """The mean loss of the next token, in float64. logits [T, V]"""
+    z = logits[:-1].astype(np.float64)
+    largest = z.max(-1)
+    total = largest + np.log(np.exp(z - largest[:, None]).sum(-1))
+    return float((total - z[np.arange(len(z)), ids[1:]]).mean())
+
+
+def test_an_embedding_that_is_the_same_for_all_tokens_makes_a_unigram_model():
+    model = tiny_model({"tie_embeddings": False})
+    with torch.no_grad():
+        model.embed.weight[:] = model.embed.weight[0].clone()
+        one = model.unembed.weight @ model.final_norm(model.embed.weight[0])  # one distribution for all places
+    shares = torch.log_softmax(one.double(), -1).numpy()
+    assert ladder_losses(model, TEXT)[0] == pytest.approx(-shares[TEXT[1:]].mean(), abs=1e-5)
+    assert shares.std() > 0.01

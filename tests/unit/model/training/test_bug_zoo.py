@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from model.gpt.transformer import Transformer
+from model.text.held_out import bundled_text
 from model.training import bug_zoo
 from model.training.bug_zoo import BUGS, WARMUP, Specimen, ZooTrial, learn, real_words, train_zoo, verdict
 from tests.support.models.helpers import assert_close, randn, shake
@@ -100,3 +102,26 @@ def test_verdicts_follow_from_the_losses():
     assert of(0.1, 6.0) == "illusion" and of(2.0, 6.0) == "harmful" and of(2.0, 2.2) == "slight"
     assert of(2.0, 2.12) == "harmless" and of(1.9, 2.0) == "better" and of(2.0, math.nan) == "diverged"
     assert of(0.1, 2.12) == "harmless"  # a low loss that holds is no illusion
+
+
+def counted_loss(history: int) -> float:
+    """The loss of counts on the chapter's last tenth: of characters alone, or of each after `history` others."""
+    text = bundled_text()
+    cut, V = len(text) * 9 // 10, len(set(text))
+    pieces = [text[at - history : at + 1] for at in range(history, len(text))]
+    counts, before = Counter(pieces[:cut]), Counter(piece[:-1] for piece in pieces[:cut])
+    return -float(np.mean([math.log((counts[p] + 0.1) / (before[p[:-1]] + 0.1 * V)) for p in pieces[cut:]]))
+
+
+@pytest.mark.long
+def test_three_bugs_show_the_signs_that_they_are_known_by():
+    """Without a shift the model copies; without a mask its loss is no loss of its own; too fast, it only counts."""
+    correct = learn(ZooTrial(240), "correct")
+    assert correct.true < counted_loss(1) and abs(correct.reported - correct.true) < 0.3  # it reads more than one back
+    copying = learn(ZooTrial(80), "no_shift")
+    assert copying.reported < 0.1 and copying.text == bug_zoo.START + bug_zoo.START[-1] * bug_zoo.WRITTEN
+    assert copying.true > math.log(bug_zoo.book().tokenizer.vocab_size)  # worse than a guess
+    seeing = learn(ZooTrial(320), "no_mask")
+    assert seeing.reported < seeing.true - 1 and seeing.true > correct.true + 0.3
+    fast = learn(ZooTrial(240), "rate")
+    assert counted_loss(1) + 0.2 < fast.true < counted_loss(0) + 0.2  # not even pairs of characters

@@ -76,7 +76,7 @@ def test_a_result_without_a_slip_and_inputs_that_cannot_be_read(playground):
         told = slip(playground, {"calculation": "std", "inputs": {"x": "<b>"}}, language)
         assert told["problem_here"][0] and told["problem_here"][2] and "found" not in told
         assert told["fields"][0]["text"] == "<b>"
-    assert told["problem_here"][0] == "这项输入读不懂。"
+    assert told["problem_here"][0] == "无法读取这项输入。"
 
 
 def test_what_a_page_sends_of_a_result():

@@ -50,12 +50,12 @@ def found():
     return Study(tuple(range(0, 200, 10)), 800, values, {RULE: "layernorm"})
 
 
-def put(playground, found, name="all", claim="first_token"):
-    """Put a result there, as if the button had been pressed."""
+def put(playground, found, name="all", claim="first_token", threads=0):
+    """Put a result there, as if the button had been pressed; with `threads` as one that is stored."""
     scene = opened(playground, "checks", "claims")
     settings = panels.settings_of(view.VIEW, scene, {"claims_list": claim})
     key = panels.key_of(MeasureTask(view.VIEW, view.VIEW.measure(name), scene, settings))
-    playground.results.get(key, lambda: Result(found, 2.5))
+    playground.results.get(key, lambda: Result(found, 2.5, threads=threads))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -120,6 +120,20 @@ def test_one_claim_is_tested_alone(playground, found):
     later = parts(playground, "knows")  # its verdict stays while another claim is chosen
     states = {row["key"]: row["verdicts"][0] for group in later["list"]["groups"] for row in group["rows"]}
     assert [key for key, cell in states.items() if cell] == ["swap"] and later["one"]["state"] == "idle"
+
+
+def test_numbers_measured_here_are_not_called_stored(playground, found):
+    """The stored test of all claims stays behind one of a claim alone, whose figure and verdict are new."""
+    put(playground, found, threads=1)
+    stored_source = words("en")["job.stored_source"]
+    for part in ("figure", "numbers"):
+        assert parts(playground, "swap")[part]["source"].endswith(stored_source)
+    put(playground, Study(found.passages, 800, {"swap": found.values["swap"]}, {}), "one", "swap")
+    for part in ("figure", "numbers"):
+        assert parts(playground, "swap")[part]["source"] == words("en")["claims.numbers.tested_source"].format(
+            model="Tiny", dtype="float32", n=20, tokens=800
+        )
+        assert parts(playground, "knows")[part]["source"].endswith(stored_source)
 
 
 @pytest.mark.parametrize("sent", [None, 7, "sixty", {"a": 1}, ["swap"], "<b>"])

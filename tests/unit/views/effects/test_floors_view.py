@@ -65,7 +65,7 @@ def test_the_sentences_name_the_part_worth_most_and_those_that_raise_the_loss(pl
     assert bigram.startswith(f"{losses[0]:.3f} nats") and best.startswith(names[int(worth.argmax())])
     assert f"{worth[1] + worth[3]:.3f} nats" in kinds.replace("−", "-") and f"{losses[-1]:.3f} nats" in kinds
     up = [names[n] for n in worth.argsort() if worth[n] < 0]
-    assert raising.startswith(f"{len(up)}, most of all: {', '.join(up[:3])}." if up else "None")
+    assert raising.startswith(f"{', '.join(up[:3])} ({len(up)} in all" if up else "None")
 
 
 def test_a_prompt_of_one_token_has_texts_but_no_loss(playground):

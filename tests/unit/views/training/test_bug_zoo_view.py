@@ -73,7 +73,7 @@ def test_a_card_has_the_line_of_code_the_text_and_its_verdict(playground):
         assert (cards[bug]["wrong"], cards[bug]["right"]) == (wrong, right)
         assert cards[bug]["bad"] == (ENDS[bug][2] in ("illusion", "harmful", "diverged"))
         assert cards[bug]["text"] == ("She···" if bug == "no_shift" else "She ran↵home")
-    assert cards["no_mask"]["verdict"].startswith("A loss of 0.100, but only 25.0% of its words are real")
+    assert cards["no_mask"]["verdict"].startswith("Reports a loss of 0.100, but on new text its loss is 6.400")
     assert cards["mask_01"]["verdict"].startswith("0.900 nats worse")
     assert cards["no_scale"]["verdict"].startswith("0.100 nats better")
     assert (

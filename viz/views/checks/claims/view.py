@@ -30,6 +30,11 @@ def here(seen: Seen, key: str) -> Study | None:
     return seen.results["alone"].studies.get(key) or seen.results["all"]
 
 
+def tested_alone(seen: Seen, key: str) -> bool:
+    """Return whether the shown test of a claim was made alone: then no number is a stored one of this model."""
+    return key in seen.results["alone"].studies
+
+
 def others(seen: Seen) -> dict[str, Study]:
     """Return the stored results of the built-in models other than the loaded one, by their short names."""
     stored = seen.results["stored"].studies
@@ -122,6 +127,7 @@ def figure(seen: Seen) -> Payload:
         "title": title,
         "note": measured,
         "source": _source(seen, key),
+        "unstored": tested_alone(seen, key),
         "file": f"claim-{key}",
         "columns": [words["model"], labels["x"], words["spread"]],
         "python": _python(seen),
@@ -153,6 +159,7 @@ def numbers(seen: Seen) -> Payload:
         "rows": rows,
         "note": words["note"],
         "source": _source(seen, key),
+        "unstored": tested_alone(seen, key),
         "file": f"claim-{key}-verdict",
         "python": _python(seen),
     }

@@ -223,7 +223,7 @@ VIEW = View(
     "floors",
     settings=(Choice("how", FILLS, default="mean"), Choice("on", ON)),
     measures=(Measure("main", measure, depends=("plain",), settings=("how",), slow=True, cost=cost),),
-    layout=("form", "job", (("ladder",), ("texts",)), "facts"),
+    layout=("form", "job", (("ladder", "facts"), ("texts",))),
     parts={
         "job": Job("main", job, depends=("edits",), settings=("how",)),
         "ladder": Figure(ladder, settings=("on",)),

@@ -48,6 +48,7 @@ RIGHT = {
     "a uniform guess": ("With a vocabulary of 50,257 tokens, a uniform guess has loss 10.82.", 1),
     "share": ("3 of 12 heads is 25%", 1),
     "share in Chinese": ("40 个里有 10 个，占 25%", 1),
+    "share of named things in Chinese": ("12 个头里有 3 个，占 25%", 1),
     "shares of a list": ("- A: 60M (60%)\n- B: 40M (40%)", 2),
     "total of a table": ("| Q | 16.8M |\n| K | 4.2M |\n| Total | 21.0M |", 1),
     "products": ("12 × 64 = 768 and 151,936 × 4,096 = 622M", 2),

@@ -1,6 +1,8 @@
 """Slips: each of them is found from its own number, the right result is called right, and bad inputs are named."""
 
+import numpy as np
 import pytest
+import torch
 
 from model.by_hand.claims.arrays import cells
 from model.by_hand.slips.explain import CALCULATIONS, explain_number
@@ -38,6 +40,40 @@ KNOWN = [
 @pytest.mark.parametrize(("calculation", "typed", "inputs", "slips"), KNOWN)
 def test_the_slip_of_a_known_number(calculation, typed, inputs, slips):
     assert names(calculation, typed, **inputs) == slips
+
+
+NORMED = torch.tensor([1.0, 2, 3, 4])
+
+# What pages print, the slip that it is known to be, and the value of that slip from NumPy or PyTorch.
+PUBLISHED = [
+    # a chapter on layers: "LayerNorm(x_in) = [0.0, 0.33, 0.67, 1.0]"
+    ("layer_norm", {"x": "1.0, 2.0, 3.0, 4.0"}, "[0.0, 0.33, 0.67, 1.0]", "min_max", (NORMED - 1) / 3),
+    # a lesson on numerical stability: F.softmax(torch.tensor([1000.0, 1000.1, 1000.2])) "# [0.0900, 0.2447, 0.6652]"
+    (
+        "softmax",
+        {"z": "1000.0, 1000.1, 1000.2", "T": "1"},
+        "[0.0900, 0.2447, 0.6652]",
+        "ranks",
+        torch.arange(3.0).softmax(-1),
+    ),
+    # The Annotated Transformer: (x - mean) / x.std(-1), and PyTorch's std divides by n - 1
+    (
+        "layer_norm",
+        {"x": "1, 2, 3, 4"},
+        "-1.1619, -0.3873, 0.3873, 1.1619",
+        "sample",
+        (NORMED - NORMED.mean()) / NORMED.std(),
+    ),
+    # "7B parameters in fp16 take 13 GB": 2^30 bytes
+    ("memory", {"params": "7B", "bytes": "2"}, "13", "gib", torch.tensor([14e9 / 2**30])),
+]
+
+
+@pytest.mark.parametrize(("calculation", "inputs", "printed", "slip", "value"), PUBLISHED)
+def test_the_slip_of_a_published_number(calculation, inputs, printed, slip, value):
+    (found,) = explain_number(calculation, inputs, printed).found
+    assert found.name == slip
+    np.testing.assert_allclose([float(x) for x in cells(found.value)], value.numpy(), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("calculation", CALCULATIONS)
