@@ -63,6 +63,21 @@ def logit(value: float | None) -> str:
     return decimals(value, 2)
 
 
+def addends(values: Sequence[float], places: int = 2) -> list[str]:
+    """Format the parts of a sum with signs, so that the printed parts add up to the sum rounded to `places` decimals.
+
+    The parts whose rounding errors are largest are rounded in the other direction.
+    """
+    unit = 10**places
+    rounded = [round(value * unit) for value in values]
+    missing = round(sum(values) * unit) - sum(rounded)
+    step = 1 if missing > 0 else -1
+    order = sorted(range(len(values)), key=lambda n: step * (values[n] * unit - rounded[n]), reverse=True)
+    for n in order[: abs(missing)]:
+        rounded[n] += step
+    return [difference(value / unit, places=places) for value in rounded]
+
+
 def nats(value: float | None) -> str:
     """Format a divergence or a loss with three decimals, or three significant digits if it is small."""
     if not _is_finite(value):
@@ -90,14 +105,14 @@ def difference(value: float | None, error: float | None = None, places: int = 3)
 
 
 def percent(share: float | None) -> str:
-    """Format a probability or another fraction: 34.2%, 1.23%, 0.012%."""
+    """Format a probability or another fraction: 34.2%, 1.23%, 0.20%, 0.012%, as static/parts/percent.js does."""
     if not _is_finite(share):
         return NONE
     points = 100 * share
     size = abs(points)
-    if size and size < 1e-3:
+    if size < 1e-3:
         return f"{power(points, 2)}%"
-    text = f"{points:.{'1f' if size >= 10 else '2f' if size >= 1 else '2g'}}"
+    text = f"{points:.1f}" if size >= 10 else f"{points:.2f}" if size >= 0.1 else f"{points:#.2g}"
     return f"{_minus(text)}%"
 
 

@@ -14,6 +14,7 @@ const MOST_CHIPS = 3; // more edits are folded into a list
 let change = null, // the change of the present edits, null while it is computed
   latest = { edits: "[]", change: null },
   acting = null, // the button that is being clicked
+  touched = null, // what was clicked or typed into last
   acted = null; // the button that made the latest change
 const buttons = new WeakMap(); // element that shows the change beside a button -> the button
 
@@ -47,6 +48,27 @@ onEdits((now) => {
   showChange();
 });
 
+// Keep what was clicked where it is while the line appears or grows: the page then scrolls by as much. Once the page is
+// scrolled, the browser itself does that; in the frame, which holds the line, nothing moves.
+for (const event of ["pointerdown", "keydown"])
+  document.addEventListener(
+    event,
+    ({ target }) => {
+      touched = target;
+    },
+    true,
+  );
+function keptInPlace(line) {
+  let height = 0;
+  new ResizeObserver(() => {
+    const now = line.getBoundingClientRect().height,
+      grown = now - height;
+    height = now;
+    if (grown > 0 && scrollY === 0 && touched && !touched.closest("#pg-frame"))
+      scrollBy({ top: grown, behavior: "instant" });
+  }).observe(line);
+}
+
 // Name all edits together: their number and, if they are alike, their kind.
 function together(edits, words) {
   const alike = edits.every(({ kind, factor, key }) => kind === edits[0].kind && factor === edits[0].factor && !key),
@@ -68,6 +90,7 @@ define("edited", (root) => {
   popup(several, list, { width: 280, opened: () => list.querySelector("button")?.focus() });
   back.onclick = undo;
   remove.onclick = () => select({ edits: [] });
+  keptInPlace(document.getElementById("pg-edited"));
   let words = null,
     left = false, // true from the removal of the last edit until something else is selected
     place = "";

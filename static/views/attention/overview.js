@@ -289,7 +289,10 @@ define("heads", (root, props, ask) => {
     buttons = headButtons(() => ({ payload, plan, main }), { describe, rest: mark });
   board.append(canvas, buttons.node);
   root.append(title, about);
-  const filter = picker(root, props, ask, () => lay());
+  const filter = picker(root, props, ask, () => {
+    words();
+    lay();
+  });
   const ranks = ranking(board, () => lay()),
     off = offButton(
       () => (payload && !filter.plain() ? drawn.slice(0, FIRST) : []).map((at) => placeOf(payload.heads, at)),
@@ -316,7 +319,9 @@ define("heads", (root, props, ask) => {
   const words = () => {
     if (!payload) return;
     title.textContent = payload.words.title;
-    about.textContent = fill(isDark() ? payload.words.about_dark : payload.words.about, payload);
+    const plain = filter.plain(),
+      name = `${plain ? "about" : "chosen"}${isDark() ? "_dark" : ""}`;
+    about.textContent = fill(payload.words[name], plain ? payload : { shown: filter.shown() });
     group.textContent = payload.group > 1 ? fill(payload.words.group, { n: payload.group }) : "";
     told.textContent = hint(payload.words, "hover");
   };
@@ -335,9 +340,9 @@ define("heads", (root, props, ask) => {
       rebuild = shape(payload) !== shape(next);
     payload = next;
     codes = fresh;
-    words();
     if (rebuild) buttons.build(payload);
     filter.fill(payload, rebuild);
+    words();
     board.setAttribute("aria-label", payload.words.title);
     lay();
     mark();

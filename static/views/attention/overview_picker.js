@@ -73,6 +73,16 @@ export function picker(root, props, ask, changed) {
   return {
     list,
     asked: () => [payload.metric_names[metric()]?.key, layer.value, least.value, payload.words.by_metric],
+    // Name the heads that are shown, if they are not all of them in their places.
+    shown() {
+      const m = metric(),
+        name = ["shown", layer.value !== "" && "layer", m !== null && "sorted"].filter(Boolean).join("_");
+      return fill(payload.words[name], {
+        n: list().length,
+        layer: layer.value,
+        metric: payload.metric_names[m]?.label,
+      });
+    },
     plain: () => metric() === null && layer.value === "",
     fill(next, rebuild) {
       payload = next;

@@ -10,11 +10,11 @@ import { isDark, onTheme } from "../../page/theme.js";
 import { lookup } from "../../parts/colors.js";
 import { decoded } from "../../parts/figure_numbers.js";
 import { icon } from "../../parts/icons.js";
+import { percent } from "../../parts/percent.js";
 import { tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
 const SHORT = 8; // number of characters that fit into every cell
-const percent = (p) => (p < 5e-5 ? "< 0.01%" : `${(100 * p).toFixed(p < 0.0995 ? 2 : 1)}%`);
 const looked = (last) => (selection.tokens.length ? Math.max(...selection.tokens) : last);
 // Return the position of a number on the ramp, from 0 to 1.
 const PLACES = {

@@ -1,11 +1,8 @@
 // The bar of a draw: parts as wide as their probabilities, a line at the random number, and marks at many others.
 import { el, fill } from "../../page/dom.js";
+import { percent } from "../../parts/percent.js";
 
 const HIGH = 30; // height of the rug plot in pixels
-export const percent = (share) => {
-  const points = 100 * share;
-  return `${points >= 1 || !points ? points.toFixed(points >= 10 ? 1 : 2) : +points.toPrecision(2)}%`;
-};
 export const digits = (value) => value.toFixed(6);
 
 // Draw a rug plot: a line at each of many random numbers.

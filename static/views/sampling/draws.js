@@ -7,8 +7,9 @@
 import { el, fill, onWidth } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { onTheme } from "../../page/theme.js";
+import { percent } from "../../parts/percent.js";
 import { titled } from "../../parts/titled.js";
-import { digits, drawStage, percent, placed } from "./draw_stage.js";
+import { digits, drawStage, placed } from "./draw_stage.js";
 
 const PAUSE = 120; // milliseconds between questions while a slider moves
 

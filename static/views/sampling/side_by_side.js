@@ -4,6 +4,7 @@ import { el, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { pageState } from "../../page/state.js";
 import { onTheme } from "../../page/theme.js";
+import { percent } from "../../parts/percent.js";
 import { colorChoices, paintChatPrompt, runBar, runStatus } from "./side_by_side_bar.js";
 import { forked, hueOf, painter, rowView } from "./side_by_side_row.js";
 import {
@@ -16,7 +17,6 @@ import {
   inOrder,
   leaves,
   NAT,
-  percent,
   probability,
   reference,
   remove,

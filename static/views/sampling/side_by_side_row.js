@@ -5,13 +5,13 @@ import { isDark } from "../../page/theme.js";
 import { ink, lookup } from "../../parts/colors.js";
 import { cross } from "../../parts/icons.js";
 import { piece } from "../../parts/next_tokens.js";
+import { percent } from "../../parts/percent.js";
 import {
   bits,
   breaks,
   ended,
   leaves,
   NAT,
-  percent,
   probability,
   reference,
   remove,

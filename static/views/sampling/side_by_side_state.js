@@ -38,16 +38,6 @@ export const breaks = (row, id) => {
 };
 export const probability = (record) => Math.exp(record[1]);
 export const bits = (record) => -record[1] / NAT + 0;
-export const percent = (share) =>
-  share === null
-    ? "–"
-    : share >= 0.0995
-      ? `${(100 * share).toFixed(1)}%`
-      : share >= 0.0001
-        ? `${+(100 * share).toPrecision(2)}%`
-        : share === 0
-          ? "0%"
-          : `${share.toExponential(1)}`;
 export const ended = (row) => row.ended && row.ended !== "length";
 // Return a word for the prompt of a text if it is not the page's current prompt, otherwise "".
 export const whose = (row, shown) =>

@@ -8,15 +8,10 @@
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { promptText, writeOn } from "../../page/prompt/prompt.js";
+import { percent } from "../../parts/percent.js";
 import { titled } from "../../parts/titled.js";
 
 const PAUSE = 350; // milliseconds between two generated tokens, so that each change is visible
-
-const percent = (share) => {
-  const points = 100 * share;
-  if (!points) return "0%";
-  return points < 0.01 ? "< 0.01%" : `${points.toFixed(points >= 10 ? 1 : 2)}%`;
-};
 
 export const shareAt = (logit, T, sum) => (T ? Math.exp(logit / T - sum) : logit === 0 ? 1 : 0);
 

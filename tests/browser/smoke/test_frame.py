@@ -3,7 +3,7 @@
 import pytest
 
 from tests.browser.conftest import FIRST, READY
-from tests.support.visitor import SOON, expect, open_tab
+from tests.support.visitor import SOON, expect, open_tab, settle
 from viz.lessons.library import library
 from viz.views.tabs import GROUPS, TABS
 from viz.words import words
@@ -212,3 +212,47 @@ def test_an_untouched_page_arrives_with_its_prompt_and_no_notice(open_page, app_
         page.wait_for_load_state("networkidle")
         expect(page.locator("[data-part=notice]")).to_be_hidden()
     assert len(asked) >= 3 and all(each["prompt"] and each["selection"] for each in asked)
+
+
+LONG = "The cat sat on the mat because it was tired, and then it went out to look for something to eat and to drink"
+HIGH = """() => {
+  const box = document.querySelector("#prompt textarea");
+  return box.checkVisibility() && box.scrollHeight <= box.clientHeight && box.clientHeight > 40;
+}"""
+
+
+def test_the_prompt_box_grows_when_it_becomes_narrower(open_page):
+    page = open_page(ready=FIRST)
+    box = page.locator("#prompt textarea")
+    box.fill(LONG)
+    before = box.bounding_box()["height"]
+    page.set_viewport_size({"width": 760, "height": 900})  # as an open lesson does, too
+    page.wait_for_function(HIGH, timeout=SOON)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_function(
+        "(high) => document.querySelector('#prompt textarea').offsetHeight <= high + 1", arg=before, timeout=SOON
+    )
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_what_was_clicked_stays_where_it_is_when_the_line_of_edits_appears(open_page, width):
+    page = open_page(ready=FIRST, viewport={"width": width, "height": 800})
+    open_tab(page, "Heads")
+    settle(page)
+    button = page.locator("#pg-heads_cards .pg-card-switch").locator("visible=true").first
+    button.scroll_into_view_if_needed()
+    box = button.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator("#pg-edited .pg-change")).to_contain_text("→", timeout=SOON)
+    expect(page.locator("#pg-edited")).to_be_visible()
+    page.wait_for_timeout(300)
+    assert abs(button.bounding_box()["y"] - box["y"]) <= 2
+
+
+def test_the_caption_of_sorted_heads_says_how_they_are_sorted(open_page):
+    page = open_page(ready=READY)
+    board = page.locator("#pg-heads")
+    expect(board.locator(".pg-about").first).to_contain_text("layer 0 on top")
+    board.locator("select").first.select_option(index=1)
+    expect(board.locator(".pg-about").first).to_contain_text("64 heads by")
+    expect(board.locator(".pg-about").first).not_to_contain_text("layer 0 on top")

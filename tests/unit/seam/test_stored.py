@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -138,8 +139,22 @@ def test_a_stored_result_says_so_until_it_is_measured_here(page):
     planned = page.planned("past_length_job")
     (tab,) = [tab for tab in TABS if "past_length_job" in tab.jobs]
     job = page.payload(tab, "past_length", "past_length_job", {})
-    assert job["text"].startswith("Stored result: took ") and job["again"] == job["start"]
+    assert job["text"].startswith(("Stored result: took ", "Stored result. To measure it here: "))
+    assert job["again"] == job["start"]
     page.playground.results.put(planned.key, Result(stored.stored(planned.key).value, 12.0))
     assert "stored" not in page.figure("past_length_figure").layout.title.text
     job = page.payload(tab, "past_length", "past_length_job", {})
     assert job["text"].startswith("Measured here in 12.0 s") and job["state"] == "done"
+
+
+def test_the_line_of_a_stored_result_says_one_time(page):
+    told = [
+        each
+        for tab in TABS
+        for view in tab.all_views
+        for name in tab.jobs
+        if name.startswith(f"{view.key}_")
+        and (each := page.payload(tab, view.key, name, {}).get("text", "")).startswith("Stored result")
+    ]
+    assert len(told) > 3
+    assert [text for text in told if "took" in text and re.search(r"about [\d,.–]+ (s|min)", text)] == []

@@ -24,8 +24,10 @@ def button_of(
     text = joined([seen.all_words["job.example_shown"] if example else "", hint.get("text", "")])
     shown = background.button(start, seen.all_words, result, text)
     if result and result.threads:
-        taken = seen.all_words["job.stored"].format(threads=result.threads, seconds=number(result.seconds, 2))
-        shown |= {"again": start, "text": joined([taken, hint.get("text", "")])}
+        # One time only: how long it takes here if the button says so, else how long it took.
+        word, said = "job.stored_again" if hint.get("text") else "job.stored", hint.get("text", "")
+        taken = {"threads": result.threads, "seconds": number(result.seconds, 2)}
+        shown |= {"again": start, "text": seen.all_words[word].format(hint=said, **taken)}
     elif part.again and result:
         shown |= {"again": seen.all_words["job.again"]}
     return shown | {"auto": True} if auto else shown

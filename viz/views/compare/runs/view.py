@@ -160,10 +160,9 @@ VIEW = View(
     layout=(
         "run_b",
         "form",
-        ("a", "b"),
+        ("a", "b", "difference"),
         "alignment",
-        ("difference", ("metric", "heads")),
-        "next",
+        (("metric", "heads"), "next"),
     ),
     parts={
         "run_b": run_b.PART,

@@ -4,7 +4,7 @@ import numpy as np
 
 from model.activations.norm_walk import norms_of
 from viz.labels import quoted, visible
-from viz.numbers import logit, number, percent, signed, whole
+from viz.numbers import addends, logit, number, percent, signed, whole
 from viz.seam.python_lines import script
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
 from viz.theme import SIGNED
@@ -136,11 +136,8 @@ def way(seen: Seen) -> Payload:
         "steps": _steps(seen),
         "sum": words["sum"].format(
             answer=answer,
-            embedding=signed(measured.embedding),
-            heads=signed(float(measured.heads.sum())),
-            mlps=signed(float(measured.mlps.sum())),
-            rest=signed(measured.biases if abs(measured.biases) > ROUNDING else 0.0),
             logit=logit(measured.logit),
+            **_summands(measured),
         ),
         "hues": [SIGNED[1], SIGNED[-2]],
         "file": f"first-look-{at}-{layer}.{head}",
@@ -162,6 +159,13 @@ def _read(weights: np.ndarray, position: int) -> list[int]:
     """Return the positions with the largest weights, among them always `position`, in increasing order."""
     order = [position, *(at for at in np.argsort(-weights, kind="stable").tolist() if at != position)]
     return sorted(order[:SHOWN])
+
+
+def _summands(measured: TokenPath) -> dict[str, str]:
+    """Format the parts of the sum, which add up to the logit as printed."""
+    rest = measured.biases if abs(measured.biases) > ROUNDING else 0.0
+    parts = (measured.embedding, float(measured.heads.sum()), float(measured.mlps.sum()), rest)
+    return dict(zip(("embedding", "heads", "mlps", "rest"), addends(parts), strict=True))
 
 
 def _steps(seen: Seen) -> list[str]:
