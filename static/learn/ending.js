@@ -5,6 +5,7 @@ import { page } from "../export/onefile.js";
 import { el, fill } from "../page/dom.js";
 import { tickedText } from "../parts/icons.js";
 import { tableOf } from "../parts/table.js";
+import { plainOf } from "./fields.js";
 import { button } from "./panel.js";
 import * as progress from "./progress.js";
 
@@ -16,22 +17,29 @@ function sheet({ key, title, goals, steps }, words) {
     kept = progress.of(key).steps;
   aims.append(...goals.map((goal) => tickedText("li", "", goal)));
   let solved = 0,
-    all = 0;
+    all = 0,
+    passed = 0;
   for (const { id, check } of steps) {
     const one = kept[id] ?? {};
     if (one.question) rows.push([one.question, one.guess || "–", one.result || "–"]);
     if (!check) continue;
     all += 1;
     if (one.solved) solved += 1;
-    if (one.check) {
-      const tries = one.solved ? fill(one.tries === 1 ? words.first_try : words.tries, { n: one.tries }) : "–";
-      rows.push([one.check, one.answer || "–", `${one.solved ? (one.right ?? "") : "–"} (${tries})`]);
-    }
+    else if (one.skipped) passed += 1;
+    if (one.solved) {
+      const tries = fill(one.tries === 1 ? words.first_try : words.tries, { n: one.tries });
+      rows.push([one.check, one.answer || "–", `${one.right ?? ""} (${tries})`]);
+    } else if (one.skipped) rows.push([one.check ?? plainOf(check.text), one.answer || "–", words.skipped]);
+    else if (one.check) rows.push([one.check, one.answer || "–", "–"]);
   }
   box.append(
     el("h3", "", title),
     aims,
-    el("p", "pg-muted", `${fill(words.score, { n: solved, all })} · ${new Date().toISOString().slice(0, 10)}`),
+    el(
+      "p",
+      "pg-muted",
+      `${fill(words.score, { n: solved, all })}${passed ? ` · ${fill(words.score_skipped, { n: passed })}` : ""} · ${new Date().toISOString().slice(0, 10)}`,
+    ),
     tableOf({
       look: "pg-learn-results",
       caption: { text: words.results, look: "pg-tour-live" },

@@ -1,15 +1,17 @@
 // The list of lessons, and the lesson panel, which is at the side or, in a narrow window, at the bottom.
 //
-// GET playground/lessons: { lessons: [{ key, title, goals, minutes, part, needs, steps }], words }.
+// GET playground/lessons: { lessons: [{ key, title, goals, minutes, part, level, needs, steps, reviews }], words }.
 // GET playground/lessons/KEY: one lesson, see lesson.js.
 import { el, fill } from "../page/dom.js";
 import { tickedText } from "../parts/icons.js";
+import { levelMark } from "./boxes.js";
 import { begin, leave } from "./lesson.js";
 import * as panel from "./panel.js";
 import * as progress from "./progress.js";
+import * as reviews from "./reviews.js";
 import { alone } from "./workshop.js";
 
-const PARTS = ["reading", "looking", "why", "making", "own"];
+const PARTS = ["text", "block", "whole", "writing", "learning", "assistant", "own"];
 let listed = null,
   workshop = "",
   remember = () => {}; // stores the open lesson, "" for the list, null for none, to restore it after a reload
@@ -68,7 +70,7 @@ function list(missing = "") {
   panel.show(words.title, ...nodes);
   panel.focus();
 }
-function entry({ key, title: name, goals, minutes, needs, steps }, words, named) {
+function entry({ key, title: name, goals, minutes, level, needs, steps }, words, named) {
   const { at, finished } = progress.of(key),
     item = el("li", finished ? "pg-learn-finished" : ""),
     facts = [fill(words.minutes, { n: minutes })];
@@ -80,8 +82,10 @@ function entry({ key, title: name, goals, minutes, needs, steps }, words, named)
   start.dataset.lesson = key;
   const aims = el("ul", "pg-learn-goals");
   aims.append(...goals.map((goal) => el("li", "", goal)));
-  const told = facts.join(" · ");
-  item.append(start, finished ? tickedText("p", "pg-muted", told) : el("p", "pg-muted", told), aims);
+  const told = facts.join(" · "),
+    line = finished ? tickedText("p", "pg-muted", told) : el("p", "pg-muted", told);
+  line.append(" ", levelMark(level, words));
+  item.append(start, line, aims);
   return item;
 }
 
@@ -92,8 +96,15 @@ async function startLesson(key, again = false) {
   try {
     const lesson = await panel.fetched(`/${encodeURIComponent(key)}`);
     alone(workshop, lesson);
-    const back = workshop && offered().length < 2 ? null : () => list();
-    await begin(lesson, words, { again, back, next: following(key), startLesson });
+    const back = workshop && offered().length < 2 ? null : () => list(),
+      go = () => begin(lesson, words, { again, back, next: following(key), startLesson }),
+      { reviews: names } = listed.lessons.find((each) => each.key === key);
+    lesson.reviews = names;
+    const review = again ? null : reviews.due(key, offered());
+    if (review) {
+      leave();
+      await reviews.askReview(review, words, lesson.title, go);
+    } else await go();
     panel.say("");
   } catch (error) {
     panel.show(

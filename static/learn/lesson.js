@@ -1,8 +1,9 @@
 // One lesson: a prediction, an action that is detected automatically, an observation, a check, and an explanation.
 //
 // lesson: { key, title, goals, model, state, steps: [{ id, at, ask, do, done, state, show, hints, check }] }; ask and
-//   check: { text: [[kind, text]], kind, choices: [[key, text]], percent } or null. The right answers are not in it: the
-//   model computes them when an answer is sent (POST playground/lessons/KEY).
+//   check: { text: [[kind, text]], kind, choices: [[key, text]], percent, hidden } or null. The right answers are not in
+//   it: the model computes them when an answer is sent (POST playground/lessons/KEY). The text of a hidden check comes
+//   with the observation, after the action and a guess.
 
 import { viewOpen, watchFor } from "../guide/deeds.js";
 import { first, target } from "../guide/tour_places.js";
@@ -11,12 +12,13 @@ import { el, fill } from "../page/dom.js";
 import { mounted } from "../page/mount.js";
 import { selection } from "../page/selection/selection.js";
 import { pageState } from "../page/state.js";
-import { tickedText, withIcon } from "../parts/icons.js";
+import { action, guessed, opening, told, top } from "./boxes.js";
 import { ending } from "./ending.js";
 import { labelOf, plainOf, question, sentence } from "./fields.js";
 import { switching } from "./keys.js";
 import { button, fetched, say, show } from "./panel.js";
 import * as progress from "./progress.js";
+import { finished } from "./reviews.js";
 
 const EVERY = 400; // milliseconds between checks of the controls' positions
 const PATIENCE = 15_000; // milliseconds to wait for a control
@@ -26,6 +28,7 @@ let lesson = null,
 let at = 0,
   stage = "ask", // then "do", "check" or "told"
   hints = 0,
+  wrongs = 0, // wrong answers to the check of this step
   said = {}, // the server's answers in this step
   shownState = null, // the most recently restored state
   hold = () => {}, // a function that stops watching for the action
@@ -152,9 +155,10 @@ async function go(to) {
   at = to;
   turn += 1;
   const now = turn;
-  [hints, said, ready] = [0, {}, false];
+  [hints, wrongs, said, ready] = [0, 0, {}, false];
   if (at >= lesson.steps.length) {
     progress.keep(lesson.key, { at: lesson.steps.length, finished: true });
+    finished(lesson);
     stage = "told";
     show(lesson.title, ...ending(lesson, words, { ...ways, again: restart }));
     say(words.end_title);
@@ -213,13 +217,16 @@ async function ticked() {
   if (step().done.typed) shownState.prompt = pageState.shown?.prompt; // typing the prompt was the task
   say(words.done);
   try {
-    said.see = await ask("see");
+    said.see = await ask("see", { guess: kept().given ?? "" });
+    if (said.see.check) step().check = { hidden: true, ...said.see.check };
   } catch (error) {
     said.see = { see: [["", error.text ?? words.unreachable]], result: "" };
   }
   if (now !== turn) return;
   progress.note(lesson.key, step().id, { result: said.see.result });
-  if (!step().check) await judge("");
+  hints = 0;
+  said.hints = [];
+  if (!step().check?.text.length) await judge("");
   else draw();
   say(plainOf(said.see.see));
 }
@@ -228,7 +235,7 @@ async function ticked() {
 
 function commit(given) {
   const { ask: asked } = step();
-  progress.note(lesson.key, step().id, { question: plainOf(asked.text), guess: labelOf(asked, given) });
+  progress.note(lesson.key, step().id, { question: plainOf(asked.text), guess: labelOf(asked, given), given });
   stage = "do";
   draw();
   focus(".pg-learn-do");
@@ -239,15 +246,16 @@ async function judge(given) {
   const now = turn,
     { check, id } = step();
   try {
-    const found = await ask("check", { given });
+    const found = await ask("check", { given, tries: wrongs });
     if (now !== turn) return;
     said.verdict = found;
     if (found.understood !== false) {
       const { tries = 0 } = kept();
+      if (!found.right) wrongs += 1;
       const more = check
         ? { check: plainOf(check.text), answer: labelOf(check, given), right: found.result, tries: tries + 1 }
         : {};
-      progress.note(lesson.key, id, { ...more, solved: found.right, hints });
+      progress.note(lesson.key, id, { ...more, solved: found.right, skipped: false, hints });
     }
     if (found.right) stage = "told";
     draw(given);
@@ -259,12 +267,15 @@ async function judge(given) {
   }
 }
 
+// Before the action, hints are about the action, and the last one does it. After it, they are about the question.
+const hintsHere = () => (stage === "do" ? step().hints : Math.max(1, step().check_hints));
 async function hint() {
   const now = turn,
-    n = Math.min(hints, step().hints - 1),
-    last = n === step().hints - 1;
+    of = stage,
+    n = Math.min(hints, hintsHere() - 1),
+    last = of === "do" && n === hintsHere() - 1;
   try {
-    const found = await ask("hint", { n });
+    const found = await ask("hint", { n, of });
     if (now !== turn) return;
     said.hints = [...(said.hints ?? []).slice(0, n), found.hint];
     hints = n + 1;
@@ -284,15 +295,44 @@ async function doIt(now) {
   if (now === turn && stage === "do" && !done.finished && !done.appears && !done.trained) ticked();
 }
 
+// Skip a step, or only its question; the sheet at the end says so.
+function skip() {
+  const { ask: asked, check } = step(),
+    question = check?.text.length ? { check: plainOf(check.text) } : {};
+  progress.note(lesson.key, step().id, {
+    ...(asked ? { question: plainOf(asked.text) } : {}),
+    ...question,
+    solved: false,
+    skipped: true,
+  });
+  say(words.skipped);
+  go(at + 1);
+}
+async function answer() {
+  const now = turn;
+  try {
+    const found = await ask("answer");
+    if (now !== turn) return;
+    const { check, id } = step();
+    progress.note(lesson.key, id, { check: plainOf(check.text), right: found.result, solved: false, skipped: true });
+    said.verdict = found;
+    stage = "told";
+    draw();
+    say(found.result);
+    focus(".pg-learn-next");
+  } catch (error) {
+    say(error.text ?? words.unreachable);
+  }
+}
+
 // --- drawing ---
 
 const focus = (selector) => document.querySelector(`.pg-learn ${selector}`)?.focus({ preventScroll: false });
 
 function draw(given = "") {
-  const { steps } = lesson,
-    now = step(),
+  const now = step(),
     { guess } = kept(),
-    nodes = [top(steps)];
+    nodes = [top(lesson, at, words, ways.back)];
   const astray = el("div", "pg-learn-astray");
   astray.hidden = !strayed();
   astray.append(
@@ -300,62 +340,35 @@ function draw(given = "") {
     button(words.bring_back, () => put(place(), before(stage === "ask" ? at : at + 1))),
   );
   nodes.push(astray);
+  if (at === 0 && stage !== "told" && lesson.opens) nodes.push(opening(lesson));
   if (now.ask) {
     const box = el("div", "pg-learn-part");
-    if (stage === "ask") box.append(question(now.ask, words, { send: words.commit, pass: words.no_guess }, commit));
+    const pass = now.check?.hidden ? "" : words.no_guess; // a hidden question is shown for a guess
+    if (stage === "ask") box.append(question(now.ask, words, { send: words.commit, pass }, commit));
     else {
       box.append(sentence("p", "pg-learn-question", now.ask.text));
       if (guess) box.append(el("p", "pg-learn-guess", fill(words.you_said, { guess })));
     }
     nodes.push(box);
   }
-  if (stage !== "ask") nodes.push(action(now));
+  if (stage !== "ask") nodes.push(action(now, stage !== "do", words));
   if (said.see) {
     const box = el("div", "pg-learn-part pg-learn-see");
     box.append(sentence("p", "", said.see.see));
-    if (guess && said.see.result)
-      box.append(
-        el(
-          "p",
-          "pg-muted",
-          fill(guess === said.see.result ? words.hit : words.beside, { guess, result: said.see.result }),
-        ),
-      );
+    if (guess && said.see.result) box.append(guessed(said.see, guess, words));
     nodes.push(box);
   }
   if (stage === "check" && said.see && now.check) nodes.push(checking(now, given));
-  if (stage === "told") nodes.push(...told(now));
+  if (stage === "told")
+    nodes.push(
+      told(now, said.verdict, at === lesson.steps.length - 1 ? words.finish : words.next, words, () => go(at + 1)),
+    );
   if (stage === "do" || (stage === "check" && said.see)) nodes.push(helping(now));
   show(lesson.title, ...nodes);
   look();
   (
     nodes.at(-1).querySelector?.(".pg-learn-next") ?? nodes.find((node) => node.matches(".pg-learn-check"))
   )?.scrollIntoView({ block: "nearest" });
-}
-function top(steps) {
-  const line = el("div", "pg-learn-top"),
-    marks = el("ol", "pg-tour-marks", "", { "aria-label": words.progress });
-  steps.forEach(({ id }, n) => {
-    const solved = progress.of(lesson.key).steps[id]?.solved && n < at,
-      text = fill(solved ? words.mark_done : words.mark, { n: n + 1 }),
-      mark = el("li", solved ? "pg-tour-ticked" : "", "", { title: text });
-    if (n === at) mark.setAttribute("aria-current", "step");
-    mark.append(el("span", "pg-tour-live", text));
-    marks.append(mark);
-  });
-  if (ways.back) line.append(withIcon("back", button(words.to_list, ways.back, "pg-quiet")));
-  line.append(el("span", "pg-muted", fill(words.step, { n: at + 1, all: steps.length })), marks);
-  return line;
-}
-function action(now) {
-  const done = stage !== "do",
-    box = el("div", `pg-learn-part pg-learn-do${done ? " pg-learn-done" : ""}`, "", { tabindex: -1 });
-  box.append(
-    sentence("p", "", now.do),
-    done ? tickedText("p", "pg-learn-state", words.done) : el("p", "pg-learn-state", words.waiting),
-  );
-  if (!done) box.append(el("p", "pg-learn-state pg-learn-keys", words.keys));
-  return box;
 }
 function checking(now, given) {
   const box = el("div", "pg-learn-part pg-learn-check"),
@@ -368,33 +381,17 @@ function checking(now, given) {
   if (said.verdict) box.append(sentence("p", "pg-learn-wrong", said.verdict.text, { role: "status" }));
   return box;
 }
-function told(now) {
-  const box = el("div", "pg-learn-part pg-learn-told"),
-    last = at === lesson.steps.length - 1;
-  if (now.check) {
-    box.append(sentence("p", "pg-learn-question", now.check.text));
-    box.append(tickedText("p", "pg-learn-right", `${plainOf(said.verdict.text)} ${said.verdict.result}`));
-  }
-  box.append(sentence("p", "pg-learn-why", said.verdict.why));
-  const next = button(last ? words.finish : words.next, () => go(at + 1), "pg-primary pg-learn-next");
-  const row = el("div", "pg-learn-row");
-  row.append(next);
-  box.append(row);
-  return [box];
-}
 function helping(now) {
   const box = el("div", "pg-learn-part pg-learn-help"),
     row = el("div", "pg-learn-row");
   for (const each of said.hints ?? []) box.append(sentence("p", "pg-learn-hint", each));
-  const last = hints >= now.hints - 1;
-  row.append(
-    button(
-      fill(last ? words.show_me : words.hint, { n: Math.min(hints + 1, now.hints), all: now.hints }),
-      hint,
-      "pg-learn-hint-open",
-    ),
-    button(words.skip, () => go(at + 1), "pg-quiet pg-learn-skip"),
-  );
+  const all = hintsHere(),
+    here = { n: Math.min(hints + 1, all), all },
+    help = "pg-learn-hint-open";
+  if (stage === "do") row.append(button(fill(hints >= all - 1 ? words.show_me : words.hint, here), hint, help));
+  else if (hints < all) row.append(button(fill(words.hint, here), hint, help));
+  else row.append(button(words.show_answer, answer, help));
+  row.append(button(stage === "do" ? words.skip : words.skip_question, skip, "pg-quiet pg-learn-skip"));
   box.append(row);
   return box;
 }

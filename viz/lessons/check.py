@@ -10,7 +10,7 @@ from viz.lessons.answers import read, same
 from viz.lessons.faults import Fault
 from viz.lessons.lesson import Lesson, LessonQuestion
 from viz.lessons.reading import read_folder
-from viz.lessons.values import PageState, value_of, written
+from viz.lessons.values import start, value_of, written
 from viz.work.playground import Options, Playground
 
 Lessons = Mapping[str, Mapping[str, Lesson]]
@@ -66,14 +66,9 @@ def judged(lesson: Lesson, results: Mapping[str, object]) -> list[Fault]:
             if question := getattr(step, name):
                 where = f"step.{step.id}.{name}"
                 faults += [Fault(file, where, what) for what in _question_faults(lesson, question, results)]
+    for name, question in lesson.reviews.items():
+        faults += [Fault(file, f"review.{name}", what) for what in _question_faults(lesson, question, results)]
     return faults
-
-
-def start(lesson: Lesson) -> PageState:
-    """Return the state of the page at the beginning of a lesson."""
-    state = lesson.state
-    heads = tuple(map(tuple, state.get("heads", ())))
-    return PageState(lesson.model, state.get("prompt", ""), heads, tuple(state.get("tokens", ())))  # type: ignore[arg-type]
 
 
 def _question_faults(lesson: Lesson, question: LessonQuestion, results: Mapping) -> list[str]:

@@ -53,6 +53,14 @@ class Table:
             self.fault(name, "This is empty.")
         return value
 
+    def flag(self, name: str) -> bool:
+        """Read an optional true or false; False if it is missing."""
+        self.read.add(name)
+        value = self.raw.get(name, False)
+        if not isinstance(value, bool):
+            self.fault(name, "This must be true or false.")
+        return value is True
+
     def texts(self, name: str, count: int | None = None, default: Any = None) -> tuple[str, ...]:
         """Read a list of strings, of exactly `count` if that is given."""
         entries = self.take(name, list, default)

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-PARTS = ("reading", "looking", "why", "making", "own")  # parts of the course; a teacher's own lessons come last
+# parts of the course; a teacher's own lessons come last
+PARTS = ("text", "block", "whole", "writing", "learning", "assistant", "own")
+LEVELS = (1, 2, 3)  # difficulty of a lesson
 KINDS = ("number", "token", "choice", "head")  # kinds of answers
 SHOWN = ("number", "whole", "percent", "decimals", "factor", "token", "head")  # formats of a value
 Kind = Literal["number", "token", "choice", "head"]
@@ -47,6 +49,8 @@ class LessonQuestion:
     choices: Mapping[str, str] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)  # value or choice -> feedback on that mistake
     at: tuple[str, ...] = ()  # for a check: selectors of the element with its answer; () means the elements of the step
+    hints: tuple[str, ...] = ()  # for a check: hints that replace those of the step once the action is done
+    hidden: bool = False  # for a check: True if its text is sent only after the action and a guess
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,9 @@ class Lesson:
     steps: tuple[LessonStep, ...]
     band: ValueBand
     runs: Mapping[str, LessonRun] = field(default_factory=dict)
+    opens: str = ""  # one sentence that says why the lesson matters
+    level: int = 1
+    reviews: Mapping[str, LessonQuestion] = field(default_factory=dict)  # questions that come back in later lessons
 
     def step(self, key: str) -> LessonStep | None:
         """Return the step with the given id."""

@@ -1,17 +1,19 @@
 """The lessons as payloads: the list, one lesson without its answers, and the responses to actions and answers."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from viz.lessons.answers import judged
+from viz.lessons.answers import closeness, judged
 from viz.lessons.lesson import Lesson, LessonQuestion, LessonStep
 from viz.lessons.library import Library
 from viz.lessons.text import Piece, names_in, pieces
-from viz.lessons.values import PageState, value_of, written
+from viz.lessons.values import PageState, start, value_of, written
 from viz.words import section, words
 from viz.work.playground import Playground
 
-WANTS = ("texts", "see", "check", "hint")
+WANTS = ("texts", "see", "check", "hint", "answer")
+REVIEWS = ("review", "review_check")  # requests about a lesson that was finished earlier
 
 
 def listed(library: Library, language: str) -> dict:
@@ -23,8 +25,10 @@ def listed(library: Library, language: str) -> dict:
             "goals": list(each.goals),
             "minutes": each.minutes,
             "part": each.part,
+            "level": each.level,
             "needs": list(each.needs),
             "steps": len(each.steps),
+            "reviews": list(each.reviews),
         }
         for each in library.path(language)
     ]
@@ -37,6 +41,8 @@ def lesson_payload(lesson: Lesson) -> dict:
         "key": lesson.key,
         "title": lesson.title,
         "goals": list(lesson.goals),
+        "opens": lesson.opens,
+        "level": lesson.level,
         "model": lesson.model,
         "state": dict(lesson.state),
         "steps": [_step(lesson, step) for step in lesson.steps],
@@ -52,6 +58,7 @@ def _step(lesson: Lesson, step: LessonStep) -> dict:
         **_begun(lesson, step),
         "show": dict(step.show),
         "hints": len(step.hints),
+        "check_hints": len(step.check.hints) if step.check else 0,
         "live": any(names_in(text) for text in _texts_of(step)),
         "ask": _question(lesson, step.ask),
         "check": _question(lesson, step.check),
@@ -70,7 +77,7 @@ def _begun(lesson: Lesson, step: LessonStep) -> dict:
 
 def _texts_of(step: LessonStep) -> list[str]:
     """Return the sentences of a step that are shown before its action."""
-    return [step.do, *(each.text for each in (step.ask, step.check) if each)]
+    return [step.do, *(each.text for each in (step.ask, step.check) if each and not each.hidden)]
 
 
 def _blank(text: str) -> list[Piece]:
@@ -81,6 +88,12 @@ def _blank(text: str) -> list[Piece]:
 def _question(lesson: Lesson, question: LessonQuestion | None) -> dict | None:
     if question is None:
         return None
+    if question.hidden:
+        return {"hidden": True, "text": [], "kind": "", "choices": [], "percent": False, "at": []}
+    return _asked(lesson, question)
+
+
+def _asked(lesson: Lesson, question: LessonQuestion) -> dict:
     return {
         "text": _blank(question.text),
         "kind": question.kind,
@@ -91,6 +104,42 @@ def _question(lesson: Lesson, question: LessonQuestion | None) -> dict | None:
 
 
 # --- replies ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The values of a lesson on one page, and the words of the panel."""
+
+    playground: Playground
+    lesson: Lesson
+    page: PageState
+    owner: str
+    words: Mapping[str, str]
+
+    def value(self, name: str) -> Any:
+        """Compute a value."""
+        return value_of(self.playground, self.lesson, name, self.page, self.owner)
+
+    def text(self, name: str) -> str:
+        """Format a value."""
+        return written(self.value(name), self.lesson.values[name].show)
+
+    def pieces(self, text: str) -> list[Piece]:
+        """Split a sentence into pieces with its values."""
+        return pieces(text, self.text)
+
+    def judged(self, question: LessonQuestion, sent: Mapping[str, Any]) -> dict:
+        """Grade an answer."""
+        tries = sent.get("tries")
+        tries = tries if isinstance(tries, int) else 0
+        verdict = judged(self.lesson, question, sent.get("given"), self.value, self.words, tries)
+        return {"right": verdict.right, "understood": verdict.understood, "text": self.pieces(verdict.text)}
+
+    def result(self, question: LessonQuestion | None) -> str:
+        """Format the right answer."""
+        if question is None:
+            return ""
+        return question.choices[self.value(question.answer)] if question.choices else self.text(question.answer)
 
 
 def reply(
@@ -106,32 +155,46 @@ def reply(
 
     Everything is computed on demand by the model that the page shows; raises PlaygroundError.
     """
-
-    def value(name: str) -> Any:
-        return value_of(playground, lesson, name, page, owner)
-
-    def shown(name: str) -> str:
-        return written(value(name), lesson.values[name].show)
-
-    if sent.get("want") == "texts":
-        texts = {"ask": step.ask and step.ask.text, "do": step.do, "check": step.check and step.check.text}
-        return {name: pieces(text, shown) for name, text in texts.items() if text}
-    if sent.get("want") == "see":
-        return {"see": pieces(step.see, shown), "result": _result(step.ask, value, shown)}
-    if sent.get("want") == "hint":
-        hints = {str(n): text for n, text in enumerate(step.hints)}
-        return {"hint": pieces(hints.get(str(sent.get("n")), step.hints[-1]), shown)}
-    if step.check is None:
-        return {"right": True, "text": [], "why": pieces(step.why, shown), "result": ""}
-    verdict = judged(lesson, step.check, sent.get("given"), value, section(words(language), "learn"))
-    answer = {"right": verdict.right, "understood": verdict.understood, "text": pieces(verdict.text, shown)}
-    if not verdict.right:
-        return answer
-    return answer | {"why": pieces(step.why, shown), "result": _result(step.check, value, shown)}
+    shown = _Shown(playground, lesson, page, owner, section(words(language), "learn"))
+    want, check = sent.get("want"), step.check
+    if want == "texts":
+        texts = {"ask": step.ask and step.ask.text, "do": step.do}
+        texts["check"] = check.text if check and not check.hidden else ""
+        return {name: shown.pieces(text) for name, text in texts.items() if text}
+    if want == "see":
+        return _seen(shown, step, sent)
+    if want == "hint":
+        hints = check.hints if check and sent.get("of") == "check" else step.hints
+        hints = hints or (shown.words["hint_look"],)
+        n = sent.get("n")
+        return {"hint": shown.pieces(hints[min(n, len(hints) - 1) if isinstance(n, int) and n >= 0 else -1])}
+    told = {"why": shown.pieces(step.why), "result": shown.result(check)}
+    if want == "answer":
+        return {"right": False, "understood": True, "text": [], **told}
+    if check is None:
+        return {"right": True, "text": [], **told}
+    answer = shown.judged(check, sent)
+    return answer | told if answer["right"] else answer
 
 
-def _result(question: LessonQuestion | None, value: Any, shown: Any) -> str:
-    """Format the correct answer."""
-    if question is None:
-        return ""
-    return question.choices[value(question.answer)] if question.kind == "choice" else shown(question.answer)
+def _seen(shown: _Shown, step: LessonStep, sent: Mapping[str, Any]) -> dict:
+    """Build the observation, the grade of the guess and, once a guess was made, the text of a hidden check."""
+    guess, check = sent.get("guess"), step.check
+    seen = {"see": shown.pieces(step.see), "result": shown.result(step.ask), "guess": ""}
+    if step.ask and isinstance(guess, str) and guess:
+        seen["guess"] = closeness(shown.lesson, step.ask, guess, shown.value)
+    if check and check.hidden and (guess or not step.ask):
+        seen["check"] = _asked(shown.lesson, check) | {"text": shown.pieces(check.text)}
+    return seen
+
+
+def review_reply(
+    playground: Playground, lesson: Lesson, question: LessonQuestion, sent: Mapping[str, Any], language: str, owner: str
+) -> dict:
+    """Build a review question, or the grade of its answer, on the lesson's own model and prompt, whatever the page
+    shows. Raises PlaygroundError.
+    """
+    shown = _Shown(playground, lesson, start(lesson), owner, section(words(language), "learn"))
+    if sent.get("want") == "review":
+        return {"title": lesson.title, **_asked(lesson, question), "text": shown.pieces(question.text)}
+    return shown.judged(question, sent) | {"result": shown.result(question)}

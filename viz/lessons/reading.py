@@ -12,7 +12,18 @@ from typing import Any
 from viz.api.registry import arguments
 from viz.lessons.deeds import read_done, read_selectors, read_state
 from viz.lessons.faults import Fault, Table
-from viz.lessons.lesson import KINDS, PARTS, SHOWN, Lesson, LessonQuestion, LessonRun, LessonStep, Value, ValueBand
+from viz.lessons.lesson import (
+    KINDS,
+    LEVELS,
+    PARTS,
+    SHOWN,
+    Lesson,
+    LessonQuestion,
+    LessonRun,
+    LessonStep,
+    Value,
+    ValueBand,
+)
 from viz.lessons.operations import OF_NAMES, OF_TAKEN, OF_TWO, OF_VALUES
 from viz.lessons.runs import FORMS
 from viz.lessons.text import names_in
@@ -79,21 +90,28 @@ def read_languages(key: str, tables: Mapping[str, dict], faults: list[Fault]) ->
 
 def words_of(raw: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
     """Collect all words of a complete lesson, by location."""
-    texts_at: dict[tuple[str, ...], Any] = {(name,): raw[name] for name in ("title", "goals") if name in raw}
+    texts_at: dict[tuple[str, ...], Any] = {(name,): raw[name] for name in ("title", "opens", "goals") if name in raw}
+    for name, question in _tables(raw.get("review")).items():
+        texts_at |= _question_words(question, ("review", name))
     steps = raw.get("step", {})
-    for key, step in (steps if isinstance(steps, Mapping) else {}).items():
-        if not isinstance(step, Mapping):
-            continue
+    for key, step in _tables(steps).items():
         texts_at |= {("step", key, name): step[name] for name in ("see", "why", "hints") if name in step}
         for part in ("ask", "do", "check"):
-            table = step.get(part)
-            if not isinstance(table, Mapping):
-                continue
-            if "text" in table:
-                texts_at["step", key, part, "text"] = table["text"]
-            for of in ("choices", "wrong"):
-                texts = table.get(of, {})
-                texts_at |= {("step", key, part, of, name): text for name, text in dict(texts).items()}
+            if isinstance(table := step.get(part), Mapping):
+                texts_at |= _question_words(table, ("step", key, part))
+    return texts_at
+
+
+def _tables(raw: Any) -> dict[str, Mapping]:
+    """Return the entries of a table that are tables themselves."""
+    return {key: each for key, each in (raw if isinstance(raw, Mapping) else {}).items() if isinstance(each, Mapping)}
+
+
+def _question_words(table: Mapping[str, Any], place: tuple[str, ...]) -> dict[tuple[str, ...], Any]:
+    """Collect the words of one question, or of an action, by location."""
+    texts_at = {(*place, name): table[name] for name in ("text", "hints") if name in table}
+    for of in ("choices", "wrong"):
+        texts_at |= {(*place, of, name): text for name, text in dict(table.get(of, {})).items()}
     return texts_at
 
 
@@ -131,7 +149,10 @@ def read_lesson(key: str, language: str, raw: Mapping[str, Any], faults: list[Fa
     runs = _runs(top)
     values = _values(top, runs)
     steps = top.table("step")
-    read_steps = [_step(steps, name, values, runs) for name in steps.raw] if steps else []
+    level = top.take("level", int, 1)
+    if level not in LEVELS:
+        top.fault("level", "Give 1, 2 or 3.")
+    read_steps = [_step(steps, name, values, runs, level) for name in steps.raw] if steps else []
     if steps is not None and not read_steps:
         top.fault("step", "A lesson has at least one step: [step.NAME].")
     minutes = top.take("minutes", int)
@@ -156,6 +177,9 @@ def read_lesson(key: str, language: str, raw: Mapping[str, Any], faults: list[Fa
         tuple(read_steps),
         _band(top, values),
         runs,
+        top.take("opens", str, ""),
+        level,
+        _reviews(top, values),
     )
     top.end()
     return lesson
@@ -170,6 +194,33 @@ def _band(top: Table, values: Mapping[str, Value]) -> ValueBand:
         table.fault("low", "This must be less than high.")
     table.end()
     return band
+
+
+def _reviews(top: Table, values: Mapping[str, Value]) -> dict[str, LessonQuestion]:
+    """Parse the questions that come back in later lessons."""
+    table = top.table("review", optional=True)
+    questions = {}
+    for name in table.raw if table else ():
+        if not _NAME.fullmatch(name):
+            table.fault(name, "Names are small letters, digits and _.")
+        elif (question := _question(table, name, values, "review")) is not None:
+            questions[name] = question
+            used = [question.answer, *names_in(question.text), *(each for each in question.wrong if each in values)]
+            if any(_of_page(each, values) for each in used):
+                table.fault(
+                    name, "A later lesson shows another page: a review cannot use its training runs or selection."
+                )
+            _unnamed(table, [(f"{name}.text", question.text), *_wrong_texts(name, question)], values)
+    return questions
+
+
+def _of_page(name: str, values: Mapping[str, Value]) -> bool:
+    """Return whether a value depends on the visitor's page: on its training runs, prompt or selection."""
+    value = values.get(name)
+    if value is None:
+        return False
+    reads = any(isinstance(each, Mapping) and set(each) & {"page", "run"} for each in value.arguments.values())
+    return reads or any(_of_page(each, values) for each in value.of)
 
 
 def _value(table: Table, name: str, values: Mapping[str, Value]) -> str:
@@ -233,7 +284,9 @@ def _one_value(table: Table, name: str, before: Mapping[str, Value], runs: Mappi
     return Value(name, call, sent_with, path, table.one_of("make", tuple(OF_TAKEN), ""), show=show)
 
 
-def _step(steps: Table, name: str, values: Mapping[str, Value], runs: Mapping[str, LessonRun]) -> LessonStep:
+def _step(
+    steps: Table, name: str, values: Mapping[str, Value], runs: Mapping[str, LessonRun], level: int
+) -> LessonStep:
     table = steps.table(name)
     if table is None or not table.raw:
         return LessonStep(name, "", {}, "", "", ())
@@ -256,6 +309,8 @@ def _step(steps: Table, name: str, values: Mapping[str, Value], runs: Mapping[st
         do.end()
     if not step.ask and not step.check:
         table.fault("check", "A step asks something: give it ask, check, or both.")
+    if step.check and step.check.hidden and level < max(LEVELS):
+        table.fault("check.hidden", f"Only a lesson of level {max(LEVELS)} hides a check.")
     _named(table, step, values)
     table.end()
     return step
@@ -266,15 +321,25 @@ def _named(table: Table, step: LessonStep, values: Mapping[str, Value]) -> None:
     texts = [("see", step.see), ("why", step.why), ("do.text", step.do), *(("hints", text) for text in step.hints)]
     for part in ("ask", "check"):
         if question := getattr(step, part):
-            texts += [(f"{part}.text", question.text)]
-            texts += [(f"{part}.wrong.{name}", text) for name, text in question.wrong.items()]
+            texts += [(f"{part}.text", question.text), *_wrong_texts(part, question)]
+            texts += [(f"{part}.hints", text) for text in question.hints]
+    _unnamed(table, texts, values)
+
+
+def _wrong_texts(where: str, question: LessonQuestion) -> list[tuple[str, str]]:
+    return [(f"{where}.wrong.{name}", text) for name, text in question.wrong.items()]
+
+
+def _unnamed(table: Table, texts: list[tuple[str, str]], values: Mapping[str, Value]) -> None:
     for where, text in texts:
         for name in names_in(text):
             if name not in values:
                 table.fault(where, f"There is no value “{name}”: declare it as [value.{name}].")
 
 
-def _question(step: Table, name: str, values: Mapping[str, Value]) -> LessonQuestion | None:
+def _question(step: Table, name: str, values: Mapping[str, Value], role: str = "") -> LessonQuestion | None:
+    """Parse a question; its role is "ask", "check" or "review", by default its name."""
+    role = role or name
     table = step.table(name, optional=True)
     if table is None:
         return None
@@ -283,7 +348,7 @@ def _question(step: Table, name: str, values: Mapping[str, Value]) -> LessonQues
     answer = _value(table, "answer", values)
     tolerance = table.take("tolerance", float, 0.0)
     is_whole = values[answer].show == "whole" if answer in values else True
-    if kind == "number" and name == "check" and not tolerance and not is_whole:
+    if kind == "number" and role != "ask" and not tolerance and not is_whole:
         table.fault("tolerance", "Say how far off a number may be, in the unit that it is shown in.")
     if tolerance < 0:
         table.fault("tolerance", "This must be 0 or more.")
@@ -300,7 +365,17 @@ def _question(step: Table, name: str, values: Mapping[str, Value]) -> LessonQues
             known = "choice" if kind == "choice" else "value"
             table.fault(f"wrong.{each}", f"There is no {known} of this name.")
     choices, wrong = ({key: text for key, text in of.items() if isinstance(text, str)} for of in (choices, wrong))
-    at = read_selectors(table, "at") if name == "check" else ()
-    question = LessonQuestion(table.take("text", str), kind or "number", answer, float(tolerance), choices, wrong, at)
+    is_check = role == "check"
+    question = LessonQuestion(
+        table.take("text", str),
+        kind or "number",
+        answer,
+        float(tolerance),
+        choices,
+        wrong,
+        read_selectors(table, "at") if is_check else (),
+        table.texts("hints", default=[]) if is_check else (),
+        table.flag("hidden") if is_check else False,
+    )
     table.end()
     return question

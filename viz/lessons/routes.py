@@ -6,6 +6,7 @@ Lessons are read when first requested, and only the values that a lesson declare
 import json
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -41,18 +42,21 @@ def routes(playground: Playground, library: Callable[[], Library]) -> list[Route
         lesson = library().lesson(request.path_params["key"], language)
         sent = _json(await request.body())
         step = lesson.step(str(sent.get("step"))) if lesson else None
-        if lesson is None or step is None or sent.get("want") not in payloads.WANTS:
-            return _gone(request)
-        owner = request.scope.get("playground.client", "")
+        review = lesson.reviews.get(str(sent.get("review"))) if lesson else None
+        owner = f"lesson {request.scope.get('playground.client', '')}"
         page = page_of(playground, sent.get("page"))
+        if lesson and step and sent.get("want") in payloads.WANTS:
+            build = partial(payloads.reply, playground, lesson, step, sent, page, language, owner)
+        elif lesson and review and sent.get("want") in payloads.REVIEWS:
+            build = partial(payloads.review_reply, playground, lesson, review, sent, language, owner)
+        else:
+            return _gone(request)
         try:
-            reply = await run_in_threadpool(
-                payloads.reply, playground, lesson, step, sent, page, language, f"lesson {owner}"
-            )
+            reply = await run_in_threadpool(build)
         except PlaygroundError as error:
             return _problem(error.what, error.hint, language)
         except Exception:
-            log.exception("a lesson failed: %s %s", lesson.key, step.id)
+            log.exception("a lesson failed: %s %s", lesson.key, sent.get("step") or sent.get("review"))
             catalogue = words(language)
             return _problem(catalogue["notice.failed"], catalogue["notice.failed_hint"], language)
         return JSONResponse(reply)

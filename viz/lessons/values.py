@@ -42,6 +42,13 @@ class PageState:
         return self.heads[-1][name == "head"]
 
 
+def start(lesson: Lesson) -> PageState:
+    """Return the state of the page at the beginning of a lesson."""
+    state = lesson.state
+    heads = tuple(map(tuple, state.get("heads", ())))
+    return PageState(lesson.model, state.get("prompt", ""), heads, tuple(state.get("tokens", ())))  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class _Kept:
     """A cached value."""

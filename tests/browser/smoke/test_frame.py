@@ -154,7 +154,7 @@ def test_a_lesson_is_found_by_its_name_and_by_what_it_teaches_and_opens(open_pag
     for query in (lesson.title, lesson.goals[0]):
         box.get_by_role("combobox").fill(query)
         expect(box.locator("[data-kind=lesson]").first).to_contain_text(lesson.title)
-    expect(box.locator("[data-kind=lesson]").first).to_contain_text(WORDS["learn.part_looking"])
+    expect(box.locator("[data-kind=lesson]").first).to_contain_text(WORDS["learn.part_whole"])
     box.locator("[data-kind=lesson]").first.click()
     expect(box).to_be_hidden()
     expect(page.locator(".pg-learn-title")).to_have_text(lesson.title, timeout=SOON)

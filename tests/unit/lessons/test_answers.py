@@ -8,8 +8,8 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from model.errors import InputError
-from viz.lessons.answers import judged, read
-from viz.lessons.lesson import Lesson, Value
+from viz.lessons.answers import closeness, judged, read
+from viz.lessons.lesson import Lesson, LessonQuestion, Value
 from viz.lessons.library import Library, library
 from viz.lessons.operations import apply, derived, taken
 from viz.lessons.routes import page_of, routes
@@ -42,18 +42,19 @@ def test_what_was_typed_is_read(given, kind, value):
     assert read(given, kind) == value
 
 
-def verdict(step: str, given: str, values: dict):
-    return judged(LESSON, LESSON.step(step).check, given, values.__getitem__, WORDS)
+def verdict(step: str, given: str, values: dict, tries: int = 0):
+    return judged(LESSON, LESSON.step(step).check, given, values.__getitem__, WORDS, tries)
 
 
-def test_a_named_mistake_has_its_answer_and_another_one_the_distance():
+def test_a_named_mistake_has_its_answer_and_another_one_a_direction_the_second_time():
     values = {"twice": "ation", "bytes": 3.0, "characters": 7, "chinese": 21}
     assert verdict("word", "ation", values).right and verdict("word", " ·ation", values).right
     assert not verdict("word", "al", values).right and "al" in verdict("word", "al", values).text
     assert verdict("chinese", "3", values).right
     assert verdict("chinese", "7", values).text == LESSON.step("chinese").check.wrong["characters"]
-    assert verdict("chinese", "5", values).text == WORDS["wrong_high"].format(n=2)
-    assert verdict("chinese", "1.5", values).text == WORDS["wrong_low"].format(n=1.5)
+    assert verdict("chinese", "5", values).text == WORDS["wrong_number"]  # neither distance nor direction
+    assert verdict("chinese", "5", values, tries=1).text == WORDS["wrong_high"]
+    assert verdict("chinese", "1.5", values, tries=1).text == WORDS["wrong_low"]
     assert verdict("chinese", "x", values).text == WORDS["type_number"]
     assert not verdict("chinese", "x", values).understood
     assert "{" not in verdict("word", "{n}", values).text  # what is repeated names no value
@@ -154,7 +155,7 @@ def test_a_lesson_in_one_language_is_shown_in_it():
 
 def test_a_teacher_s_folder_adds_to_the_path(tmp_path):
     text = (library.__globals__["BUNDLED"] / "tokens.en.toml").read_text(encoding="utf-8")
-    (tmp_path / "mine.en.toml").write_text(text.replace('part = "reading"', ""), encoding="utf-8")
+    (tmp_path / "mine.en.toml").write_text(text.replace('part = "text"', ""), encoding="utf-8")
     path = library(tmp_path).path("zh")
     assert path[-1].key == "mine" and path[-1].part == "own"
     (tmp_path / "tokens.en.toml").write_text(text, encoding="utf-8")
@@ -163,3 +164,82 @@ def test_a_teacher_s_folder_adds_to_the_path(tmp_path):
     (tmp_path / "tokens.en.toml").write_text("titel = 1", encoding="utf-8")
     with pytest.raises(InputError, match=r"tokens\.en\.toml"):
         library(tmp_path)
+
+
+# --- hidden checks and reviews ---
+
+
+@pytest.fixture
+def taught(playground):
+    """A client, and a lesson with a hidden check, hints about it, and a review."""
+    step = LESSON.step("chinese")
+    check = dataclasses.replace(step.check, hidden=True, hints=("Count {characters}.", "Divide."))
+    lesson = dataclasses.replace(
+        LESSON,
+        level=3,
+        steps=(dataclasses.replace(step, check=check),),
+        reviews={"word": LESSON.step("word").check},
+    )
+    return TestClient(Starlette(routes=routes(playground, lambda: Library({"tokens": {"en": lesson}}))))
+
+
+def test_a_hidden_check_is_sent_after_a_guess(taught):
+    asked = LESSON.step("chinese").check.text
+    whole = taught.get("/playground/lessons/tokens?lang=en").json()
+    assert whole["steps"][0]["check"]["hidden"] and asked not in json.dumps(whole)
+    assert asked not in json.dumps(post(taught, step="chinese", want="texts"))
+    assert "check" not in post(taught, step="chinese", want="see", guess="")
+    seen = post(taught, step="chinese", want="see", guess="22")
+    assert seen["check"]["text"] == [["", asked]] and seen["check"]["kind"] == "number"
+
+
+def test_hints_about_the_question_follow_those_about_the_action(taught):
+    action, first, last = (
+        post(taught, step="chinese", want="hint", **more)["hint"]
+        for more in ({"n": 0}, {"n": 0, "of": "check"}, {"n": 9, "of": "check"})
+    )
+    assert action[0][1] == LESSON.step("chinese").hints[0]
+    assert first == [["", "Count "], ["value", "7"], ["", "."]] and last == [["", "Divide."]]
+    shown = post(taught, step="chinese", want="answer")
+    assert shown["right"] is False and shown["result"] == "3" and shown["why"]
+
+
+def test_a_review_is_asked_on_its_own_lesson_whatever_the_page_shows(taught):
+    (row,) = taught.get("/playground/lessons?lang=en").json()["lessons"]
+    assert row["reviews"] == ["word"] and row["level"] == 3
+    page = {"model": "tinygpt", "prompt": "something else"}
+    asked = post(taught, review="word", want="review", page=page)
+    assert asked["title"] == LESSON.title and asked["kind"] == "token" and "ation" not in json.dumps(asked)
+    right = post(taught, review="word", want="review_check", given="·ation", page=page)
+    assert right["right"] and right["result"] == "ation"
+    assert post(taught, review="word", want="review_check", given="x")["right"] is False
+    for sent in ({"review": "none", "want": "review"}, {"review": "word", "want": "see"}):
+        assert "problem" in post(taught, **sent)
+
+
+@pytest.mark.parametrize(
+    ("guess", "grade"),
+    [("21", "hit"), ("21.0", "hit"), ("about", "beside"), ("22", "near"), ("25", "near"), ("7", "beside")],
+)
+def test_a_guess_is_recognized_and_a_near_one_praised(client, guess, grade):
+    assert post(client, step="chinese", want="see", guess=guess)["guess"] == grade
+
+
+@pytest.mark.parametrize(
+    ("kind", "show", "value", "guess", "grade"),
+    [
+        ("number", "percent", 0.646, "65", "hit"), ("number", "percent", 0.646, "64.6 %", "hit"),
+        ("number", "percent", 0.646, "60", "near"), ("number", "percent", 0.646, "20%", "beside"),
+        ("number", "decimals", 0.4, "0", "beside"), ("number", "factor", 12.2, "≈12×", "hit"),
+        ("token", "token", " cat", "cat", "hit"), ("token", "token", " cat", "·cat", "hit"),
+        ("token", "token", " cat", "“cat”", "hit"), ("token", "token", " cat", "dog", "beside"),
+        ("head", "head", [4, 1], "head 4.1", "hit"), ("head", "head", [4, 1], "L4H1", "hit"),
+        ("choice", "", "more", "more", "hit"), ("choice", "", "more", " Mehr davon", "hit"),
+        ("choice", "", "more", "less", "beside"),
+    ],
+)  # fmt: skip
+def test_a_guess_in_another_form_is_the_same(kind, show, value, guess, grade):
+    choices = {"more": "mehr davon", "less": "weniger"} if kind == "choice" else {}
+    question = LessonQuestion("?", kind, "x", choices=choices)
+    lesson = dataclasses.replace(LESSON, values={"x": Value("x", show=show)})
+    assert closeness(lesson, question, guess, lambda name: value) == grade

@@ -28,12 +28,12 @@ def playground():
     ours.workshop.close()
 
 
-def test_there_is_a_path_of_four_parts():
+def test_there_is_a_course_of_six_parts():
     path = library().path("en")
-    assert len(path) >= 16
-    for part in PARTS[:4]:
+    assert len(path) >= 20 and {each.part for each in path} == set(PARTS[:6])
+    for part in PARTS[:6]:
         orders = [each.order for each in path if each.part == part]
-        assert orders == list(range(1, len(orders) + 1)) and len(orders) >= 4
+        assert len(set(orders)) == len(orders) and orders == sorted(orders)
     for n, lesson in enumerate(path):
         assert set(lesson.needs) <= {each.key for each in path[:n]}, lesson.key  # what is needed comes before
 
@@ -43,6 +43,8 @@ def test_a_lesson_is_whole_in_every_language(key):
     by_language = LESSONS[key]
     assert set(by_language) == set(LANGUAGES)
     first = by_language["en"]
+    assert first.opens and first.state["tab"]  # it opens with a reason and a picture
+    assert re.search("[一-鿿]", by_language["zh"].opens) and by_language["zh"].reviews.keys() == first.reviews.keys()
     assert all(step.ask and step.check and len(step.hints) == 3 for step in first.steps)
     for lesson in by_language.values():
         assert (lesson.values, lesson.state, lesson.band) == (first.values, first.state, first.band)

@@ -30,6 +30,13 @@ call = "distribution"
 take = ["tokens", 0, "probabilities", 0]
 show = "percent"
 
+[value.here]
+call = "tokenize"
+with = { prompt = { page = "prompt" } }
+take = ["tokens"]
+make = "count"
+show = "whole"
+
 [value.both]
 of = ["n", "p"]
 make = "ratio"
@@ -80,7 +87,16 @@ def test_a_right_lesson_has_no_faults():
         ("goals", [3], "goals", "must be a text"),
         ("minutes", 0, "minutes", "1 to 90"),
         ("minutes", True, "minutes", "whole number"),
-        ("part", "end", "part", "Choose one of: reading"),
+        ("part", "end", "part", "Choose one of: text"),
+        ("level", 4, "level", "1, 2 or 3"),
+        ("opens", "", "opens", "empty"),
+        ("review", {"old": {"text": "x", "kind": "number"}}, "review.old.answer", "missing"),
+        ("review", {"old": {"text": "{m}", "kind": "number", "answer": "n"}}, "review.old.text", "no value “m”"),
+        ("review", {"old": {"text": "x", "kind": "number", "answer": "p"}}, "review.old.tolerance", "how far off"),
+        ("review", {"old": {"text": "x", "kind": "number", "answer": "here"}}, "review.old", "another page"),
+        ("step.one.check.hidden", True, "step.one.check.hidden", "level 3"),
+        ("step.one.check.hidden", 1, "step.one.check.hidden", "true or false"),
+        ("step.one.check.hints", ["{m}"], "step.one.check.hints", "no value “m”"),
         ("state.tab", "nowhere", "state.tab", "no tab"),
         ("state.view", "nowhere", "state.view", "no view"),
         ("state.color", "red", "state.color", "no such key"),
@@ -155,6 +171,12 @@ def test_a_translation_has_the_words_and_nothing_else():
     said = list(map(str, found))
     assert "count.zh.toml: step.one.ask.text: This is not translated." in said
     assert "count.zh.toml: step.one.done: A translation has only the words of its lesson." in said
+    whole = changed("opens", "Why.") | {"review": {"old": {"text": "How many?", "kind": "number", "answer": "n"}}}
+    whole["step"]["one"]["check"]["hints"] = ["Look."]
+    found.clear()
+    read_languages("count", {"en": whole, "zh": words_of()}, found)
+    places = ("opens", "review.old.text", "step.one.check.hints")
+    assert list(map(str, found)) == [f"count.zh.toml: {place}: This is not translated." for place in places]
     read_languages("count", {"zh": words_of()}, found)
     assert "There is no whole lesson count.en.toml" in str(found[-1])
 
