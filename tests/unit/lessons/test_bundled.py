@@ -142,7 +142,13 @@ def test_a_sentence_names_views_as_the_page_does():
     for language in LANGUAGES:
         texts = words(language)
         names = {text for key, text in texts.items() if key.endswith(".view") or key.startswith(("tab.", "group."))}
-        starts = ("forget.job.start", "training.lab.start", "reinforcement.live.start", "prompts.job.start")
+        starts = (
+            "forget.settings.budget",
+            "forget.settings.kind_first",
+            "training.lab.start",
+            "reinforcement.live.start",
+            "prompts.job.start",
+        )
         names |= {texts[key] for key in (*starts, "prompts.list.title")} | {re.split("[:：]", texts["glance.more"])[0]}
         for lesson in library().path(language):
             for step in lesson.steps:
