@@ -48,6 +48,7 @@ def of_page(page, lesson, step) -> str:
     """
     parts = {run.part for run in lesson.runs.values()}
     runs = [run for run in page.evaluate("playground.page.runs") if run["part"] in parts and run["ended"]]
+    runs = runs[-sum(bool(each.run) for each in lesson.steps[: lesson.steps.index(step) + 1]) :]  # of this lesson
     url = page.url.split("?")[0].split("#")[0]
     if step is lesson.steps[-1]:
         assert judged(lesson, {name: of_runs(url, runs, lesson, name) for name in lesson.values}) == []
