@@ -84,7 +84,7 @@ function entry({ key, title: name, goals, minutes, level, needs, steps }, words,
   aims.append(...goals.map((goal) => el("li", "", goal)));
   const told = facts.join(" · "),
     line = finished ? tickedText("p", "pg-muted", told) : el("p", "pg-muted", told);
-  line.append(" ", levelMark(level, words));
+  line.prepend(levelMark(level, words), " ");
   item.append(start, line, aims);
   return item;
 }

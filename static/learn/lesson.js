@@ -340,7 +340,7 @@ function draw(given = "") {
     button(words.bring_back, () => put(place(), before(stage === "ask" ? at : at + 1))),
   );
   nodes.push(astray);
-  if (at === 0 && stage !== "told" && lesson.opens) nodes.push(opening(lesson));
+  if (at === 0 && stage === (now.ask ? "ask" : "do") && lesson.opens) nodes.push(opening(lesson));
   if (now.ask) {
     const box = el("div", "pg-learn-part");
     const pass = now.check?.hidden ? "" : words.no_guess; // a hidden question is shown for a guess

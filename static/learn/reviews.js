@@ -79,7 +79,7 @@ export async function askReview(review, words, title, go) {
     }
     try {
       const found = await ask("review_check", { given });
-      const text = plainOf(found.text);
+      const text = found.right || found.understood === false ? plainOf(found.text) : words.review_wrong;
       if (found.understood === false) return draw(given, el("p", "pg-learn-wrong", text, { role: "status" }));
       rate(review, found.right);
       const told = fill(words.answer_is, { result: found.result });

@@ -248,3 +248,39 @@ def test_a_link_opens_a_lesson_alone_on_a_narrow_chinese_page(open_page):
     expect(page.locator(FORM)).to_be_hidden()
     fold.click()
     expect(page.locator(FORM)).to_be_visible()
+
+
+def test_a_question_of_a_finished_lesson_comes_back_and_a_hidden_one_waits_for_a_guess(open_page):
+    texts = words("en")
+    lesson, later = library().lesson("tokens", "en"), library().lesson("circuit", "en")
+    page = open_page("", ready="#pg-tokens")
+    done = {"tokens": {"at": 2, "finished": True, "steps": {}}}
+    asked = {"begun": 9, "last": "tokens", "asked": {"tokens": {"bytes": {"gap": 1, "begun": 7, "time": 0}}}}
+    for key, kept in (("playground-lessons", done), ("playground-lesson-reviews", asked)):
+        page.evaluate("([key, it]) => localStorage.setItem(key, JSON.stringify(it))", [key, kept])
+    page.goto(f"{page.url.split('?')[0].split('#')[0]}?lesson=circuit&lang=en")
+    panel = page.locator(".pg-learn")
+    expect(panel.locator(".pg-learn-review")).to_be_visible(timeout=SOON)
+    expect(panel).to_contain_text(lesson.reviews["bytes"].text)
+    give(page, lesson.reviews["bytes"], "3")
+    expect(panel.locator(".pg-learn-right")).to_be_visible(timeout=SOON)
+    kept = page.evaluate("JSON.parse(localStorage['playground-lesson-reviews'])")["asked"]["tokens"]["bytes"]
+    assert (kept["gap"], kept["begun"]) == (2, 10)  # twice as far away now
+    panel.locator(".pg-learn-next").click()
+    expect(panel.locator(".pg-learn-opens")).to_have_text(later.opens, timeout=SOON)
+    expect(panel.locator(".pg-learn-level")).to_be_visible()
+    expect(panel.get_by_role("button", name=texts["learn.no_guess"])).to_have_count(0)
+    step, other = later.steps[0], next(iter(later.steps[0].ask.choices))
+    assert step.check.hidden and step.check.text not in panel.inner_text()
+    give(page, step.ask, other)
+    by_hints(page)(step)
+    expect(panel.locator(".pg-learn-check")).to_contain_text(step.check.text, timeout=SOON)
+    for n, told in enumerate(("learn.wrong_number", "learn.wrong_high")):
+        give(page, step.check, str(99 - n))
+        expect(panel.locator(".pg-learn-wrong")).to_have_text(texts[told], timeout=SOON)
+    for each in step.check.hints:
+        panel.locator(".pg-learn-hint-open").click()
+        expect(panel.locator(".pg-learn-hint").last).to_have_text(each, timeout=SOON)
+    panel.locator(".pg-learn-hint-open").click()  # the answer is shown, and counts as skipped
+    expect(panel.locator(".pg-learn-told")).to_be_visible(timeout=SOON)
+    assert page.evaluate("JSON.parse(localStorage['playground-lessons']).circuit.steps.hurt.skipped") is True
