@@ -41,6 +41,11 @@ def wrong(question, answer: str) -> str:
     ]
 
 
+def some(question) -> str:
+    """A guess, where the answer is not known before a training run."""
+    return next(iter(question.choices), "7")
+
+
 def of_page(page, lesson, step) -> str:
     """The right answer where the page's own runs have it; those of the lessons before are left out.
 
@@ -61,7 +66,7 @@ def step_through(page, ours, lesson, step, act, answer_wrong: bool) -> None:
     if step.ask:
         expect(panel.locator(FORM)).to_be_visible(timeout=SOON)
         if step.check.hidden:  # a hidden question is shown for a guess
-            give(page, step.ask, right(ours, lesson, step.ask))
+            give(page, step.ask, some(step.ask) if lesson.runs else right(ours, lesson, step.ask))
         else:
             panel.get_by_role("button", name=words("en")["learn.no_guess"]).click()
     expect(panel.locator(".pg-learn-do")).to_be_visible()
@@ -121,7 +126,7 @@ def token(n: int):
     return act
 
 
-# What somebody does in the first part who has a keyboard only, once F6 has led from the lesson to what it speaks of.
+# What somebody does in these lessons who has a keyboard only, once F6 has led from the lesson to what it speaks of.
 KEYS = {
     "tokens.word": lambda page: typed(page, "#prompt textarea", "internationalization"),
     "tokens.chinese": token(0),
@@ -192,7 +197,7 @@ def test_every_lesson_can_be_taken_and_its_answers_are_the_model_s(open_page, ou
     page.keyboard.press("Enter")
     for n, lesson in enumerate(PATH):
         expect(title).to_have_text(lesson.title, timeout=SOON)
-        first = lesson.part in ("text", "writing")
+        first = all(f"{lesson.key}.{step.id}" in KEYS for step in lesson.steps)
         for step in lesson.steps:
             if first:
                 by_keyboard(page, ours, lesson, step)
