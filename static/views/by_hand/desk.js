@@ -133,6 +133,6 @@ define("handdesk", (root, props, ask) => {
     if (typing) head.querySelector("select")?.focus({ preventScroll: true });
   };
   draw.stateOf = (sent) =>
-    sent.tables || sent.names || (sheet.payload && sent.example !== sheet.payload.examples[0][0]) ? sent : {};
+    sent.tables || sent.names || sent.example !== sheet.payload?.examples[0][0] ? sent : {}; // before a payload: as sent
   return draw;
 });
