@@ -132,7 +132,7 @@ define("handdesk", (root, props, ask) => {
     build();
     if (typing) head.querySelector("select")?.focus({ preventScroll: true });
   };
-  draw.stateOf = (sent) =>
-    sent.tables || sent.names || (sheet.payload && sent.example !== sheet.payload.examples[0][0]) ? sent : {};
+  // A link's value is asked about before there is a payload: it stays as it is.
+  draw.stateOf = (sent) => (sent.tables || sent.names || sent.example !== sheet.payload?.examples[0][0] ? sent : {});
   return draw;
 });

@@ -119,6 +119,7 @@ WORDED = {
     "a handful": ("cuts", "a handful is enough", "sure", 2, 9),
     "a thousand": ("cuts", "it takes more than a thousand", "unsure", 1001, 8192),
     "a habit": ("one_guess", "it is near 1, as after “Once upon”", "habit", 1, 1.1),
+    "most weights": ("mlp", "more weights than any other part", "share", 0.4, 0.5),
     "far less": ("repetition", "gets far less than 1%", "first", 0, 0.001),
     "four bits": ("few_bits", "Dropping a bit roughly doubles", "growth", 14, 20),
     "one head": ("switch_off", "most of the prediction depended on this head", "after", 0, 0.4),
@@ -148,12 +149,15 @@ def trace_of(playground, key: str):
     return playground.opened("tinygpt").trace(LESSONS[key]["en"].state["prompt"])
 
 
-def test_the_first_layers_make_the_stream_longer_and_the_last_ones_shorter(playground):
+def test_the_first_three_layers_make_the_stream_longer_and_the_next_ones_but_the_last_shorter(playground):
     """The lesson on norms, about “cat”."""
-    assert "The last ones even make the vector a little shorter" in str(LESSONS["norms"]["en"])
+    said = str(LESSONS["norms"]["en"])
+    assert "from the first three layers. Layers 4 to 6 even make the vector a little shorter" in said
+    assert "layer 7 makes it longer again" in said
     trace = trace_of(playground, "norms")
-    sizes = np.array([np.linalg.norm(trace.hidden(layer)[1]) for layer in range(trace.config.n_layer)])
-    assert sizes[3] > 0.9 * sizes.max() and (np.diff(sizes)[-3:] < 0).all() and sizes[-1] > 0.9 * sizes.max()
+    sizes = np.array([np.linalg.norm(trace.hidden(layer)[1]) for layer in range(trace.config.n_layer + 1)])
+    assert sizes[3] > 0.9 * sizes[7] and (np.diff(sizes[4:8]) < 0).all() and sizes[7] > 0.9 * sizes[4]
+    assert sizes[8] > 1.3 * sizes[7]
 
 
 def test_a_sink_is_dark_until_the_text_repeats(playground):

@@ -1,5 +1,7 @@
 """Numbers of one's own: a changed cell with its marks and formula, a pasted block, a mistake found by keyboard."""
 
+from urllib.parse import quote
+
 import pytest
 
 from tests.support.visitor import SOON, expect, open_tab
@@ -78,3 +80,12 @@ def test_a_changed_number_marks_what_it_changes_and_a_mistake_is_found_by_keyboa
     board.locator("[data-cell='3 2']").click()
     expect(verdict).to_contain_text("0.15 is wrong; the correct value is 0", timeout=SOON)
     expect(board).to_contain_text("found: 2 of 28")
+
+
+def test_a_link_keeps_an_example_of_a_view_that_is_opened_later(open_page):
+    values = quote('{"hand_mlp_desk": {"example": "mlp"}}')
+    page = open_page(f"#tab=by_hand&values={values}", ready="#pg-hand_attention_steps [data-step]")
+    page.locator("#pg-by_hand_view .pg-view[data-key=hand_mlp]").click()
+    desk = page.locator("#pg-hand_mlp_desk")
+    expect(desk.locator("[data-table=W_1]").first).to_be_visible(timeout=SOON)
+    expect(desk.locator("select").first).to_have_value("mlp")
