@@ -17,6 +17,7 @@ import { ending } from "./ending.js";
 import { answered, labelOf, plainOf, question, refill, sentence } from "./fields.js";
 import { switching } from "./keys.js";
 import { button, fetched, say, show } from "./panel.js";
+import { pointAt, pointedAt } from "./pointing.js";
 import * as progress from "./progress.js";
 import { finished } from "./reviews.js";
 
@@ -33,7 +34,6 @@ let at = 0,
   shownState = null, // the most recently restored state
   hold = () => {}, // a function that stops watching for the action
   timer = null,
-  pointed = null,
   ready = false, // true once the step's state is restored: actions count from then on
   turn = 0; // number of started steps, by which late answers are recognized and dropped
 
@@ -93,16 +93,10 @@ function look() {
   let node = null;
   if (stage === "do" && ready) node = toDo();
   if (stage === "check") node = pick(check?.at.length ? check.at : places);
-  if (node !== pointed) {
-    pointed?.removeAttribute("data-pg-pointed");
-    pointed = node;
-    if (node) node.scrollIntoView({ block: "nearest", behavior: still() });
-  }
-  node?.setAttribute("data-pg-pointed", "");
+  pointAt(node);
   const astray = document.querySelector(".pg-learn-astray");
   if (astray) astray.hidden = !strayed();
 }
-const still = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
 function pick(selectors) {
   try {
     return first(selectors);
@@ -127,7 +121,7 @@ export async function begin(given, texts, { again, ...more }) {
   const last = lesson.steps.length - (finished ? 0 : 1); // a finished lesson has its end to come back to
   at = finished && !again ? 0 : Math.min(reached, last);
   timer = setInterval(look, EVERY);
-  switching(() => pointed);
+  switching(pointedAt);
   if (at === lesson.steps.length) return go(at);
   const state = before();
   if (again && location.hash) {
@@ -145,8 +139,8 @@ const before = (to = at) => lesson.steps.slice(0, to).findLast((each) => each.st
 export function leave() {
   hold();
   clearInterval(timer);
-  pointed?.removeAttribute("data-pg-pointed");
-  pointed = shownState = null;
+  pointAt(null);
+  shownState = null;
   turn += 1;
 }
 
