@@ -1,9 +1,10 @@
 // One lesson: a prediction, an action that is detected automatically, an observation, a check, and an explanation.
 //
-// lesson: { key, title, goals, model, state, steps: [{ id, at, ask, do, done, state, show, hints, check }] }; ask and
-//   check: { text: [[kind, text]], kind, choices: [[key, text]], percent, hidden } or null. The right answers are not in
-//   it: the model computes them when an answer is sent (POST playground/lessons/KEY). The text of a hidden check comes
-//   with the observation, after the action and a guess.
+// lesson: { key, title, goals, model, state, own_prompt, steps: [{ id, at, ask, do, done, state, show, hints, check }] };
+//   own_prompt: true if it is about a prompt of the visitor's; ask and check: { text: [[kind, text]], kind,
+//   choices: [[key, text]], percent, hidden } or null. The right answers are not in it: the model computes them when an
+//   answer is sent (POST playground/lessons/KEY). The text of a hidden check comes with the observation, after the
+//   action and a guess.
 
 import { viewOpen, watchFor } from "../guide/deeds.js";
 import { first, target } from "../guide/tour_places.js";
@@ -108,7 +109,8 @@ function pick(selectors) {
 function strayed() {
   const { model, prompt } = pageState.shown ?? {};
   if (!shownState || !model || pageState.restoring || step().done.typed) return false;
-  return model !== shownState.model || (shownState.prompt !== undefined && prompt !== shownState.prompt);
+  if (model !== shownState.model) return true;
+  return !lesson.own_prompt && shownState.prompt !== undefined && prompt !== shownState.prompt;
 }
 
 // --- start and end ---

@@ -13,7 +13,7 @@ from model.tracing.trace import run
 from viz.lessons.check import computed, faults_of, start
 from viz.lessons.lesson import PARTS
 from viz.lessons.library import library
-from viz.lessons.payloads import value_of
+from viz.lessons.payloads import lesson_payload, value_of
 from viz.lessons.reading import BUNDLED
 from viz.words import LANGUAGES, words
 from viz.work.playground import Options, Playground
@@ -132,6 +132,11 @@ def test_without_positions_the_first_layer_ignores_order(playground):
     order = [second.tokens.pieces.index(piece) for piece in first.tokens.pieces]
     apart = [np.abs(first.pattern(layer, 0)[-1] - second.pattern(layer, 0)[-1][order]).max() for layer in (0, 1)]
     assert len(order) == 5 and apart[0] < 1e-6 < 1e-3 < apart[1]  # layer 1 has learned a little from the causal mask
+
+
+def test_one_lesson_is_about_a_prompt_of_the_visitors():
+    """The page does not ask to bring back another prompt there."""
+    assert [key for key in LESSONS if lesson_payload(LESSONS[key]["en"])["own_prompt"]] == ["project"]
 
 
 def test_the_folder_has_no_faults():
