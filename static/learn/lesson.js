@@ -363,10 +363,10 @@ function draw(given = "") {
     );
   if (stage === "do" || (stage === "check" && said.see)) nodes.push(helping(now));
   show(lesson.title, ...nodes);
-  look();
   (
     nodes.at(-1).querySelector?.(".pg-learn-next") ?? nodes.find((node) => node.matches(".pg-learn-check"))
   )?.scrollIntoView({ block: "nearest" });
+  look(); // last: scrolling in the panel would stop the page's
 }
 function checking(now, given) {
   const box = el("div", "pg-learn-part pg-learn-check"),

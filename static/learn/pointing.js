@@ -1,5 +1,6 @@
 // The outline of the part of the page that a step speaks of.
 
+const STARTS = 1_000; // milliseconds during which something else may stop the scrolling
 const SETTLES = 6_000; // milliseconds during which a part is followed while views around it are drawn
 let pointed = null,
   since = 0,
@@ -17,7 +18,9 @@ export function pointAt(node) {
   // Scroll to it, again if what is drawn above it has moved it, but not where the visitor has scrolled.
   const { top, height } = node.getBoundingClientRect(),
     now = `${Math.round(top + scrollY)} ${Math.round(height)}`;
-  if (now !== place && Date.now() - since < SETTLES) node.scrollIntoView({ block: "nearest", behavior: still() });
+  const waited = Date.now() - since;
+  if (waited < STARTS || (now !== place && waited < SETTLES))
+    node.scrollIntoView({ block: "nearest", behavior: still() });
   place = now;
 }
 const still = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
