@@ -1,9 +1,10 @@
 // One lesson: a prediction, an action that is detected automatically, an observation, a check, and an explanation.
 //
-// lesson: { key, title, goals, model, state, steps: [{ id, at, ask, do, done, state, show, hints, check }] }; ask and
-//   check: { text: [[kind, text]], kind, choices: [[key, text]], percent, hidden } or null. The right answers are not in
-//   it: the model computes them when an answer is sent (POST playground/lessons/KEY). The text of a hidden check comes
-//   with the observation, after the action and a guess.
+// lesson: { key, title, goals, model, state, own_prompt, steps: [{ id, at, ask, do, done, state, show, hints, check }] };
+//   own_prompt: true if it is about a prompt of the visitor's; ask and check: { text: [[kind, text]], kind,
+//   choices: [[key, text]], percent, hidden } or null. The right answers are not in it: the model computes them when an
+//   answer is sent (POST playground/lessons/KEY). The text of a hidden check comes with the observation, after the
+//   action and a guess.
 
 import { viewOpen, watchFor } from "../guide/deeds.js";
 import { first, target } from "../guide/tour_places.js";
@@ -17,6 +18,7 @@ import { ending } from "./ending.js";
 import { answered, labelOf, plainOf, question, refill, sentence } from "./fields.js";
 import { switching } from "./keys.js";
 import { button, fetched, say, show } from "./panel.js";
+import { pointAt, pointedAt } from "./pointing.js";
 import * as progress from "./progress.js";
 import { finished } from "./reviews.js";
 
@@ -33,7 +35,6 @@ let at = 0,
   shownState = null, // the most recently restored state
   hold = () => {}, // a function that stops watching for the action
   timer = null,
-  pointed = null,
   ready = false, // true once the step's state is restored: actions count from then on
   turn = 0; // number of started steps, by which late answers are recognized and dropped
 
@@ -93,16 +94,10 @@ function look() {
   let node = null;
   if (stage === "do" && ready) node = toDo();
   if (stage === "check") node = pick(check?.at.length ? check.at : places);
-  if (node !== pointed) {
-    pointed?.removeAttribute("data-pg-pointed");
-    pointed = node;
-    if (node) node.scrollIntoView({ block: "nearest", behavior: still() });
-  }
-  node?.setAttribute("data-pg-pointed", "");
+  pointAt(node);
   const astray = document.querySelector(".pg-learn-astray");
   if (astray) astray.hidden = !strayed();
 }
-const still = () => (matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth");
 function pick(selectors) {
   try {
     return first(selectors);
@@ -114,7 +109,8 @@ function pick(selectors) {
 function strayed() {
   const { model, prompt } = pageState.shown ?? {};
   if (!shownState || !model || pageState.restoring || step().done.typed) return false;
-  return model !== shownState.model || (shownState.prompt !== undefined && prompt !== shownState.prompt);
+  if (model !== shownState.model) return true;
+  return !lesson.own_prompt && shownState.prompt !== undefined && prompt !== shownState.prompt;
 }
 
 // --- start and end ---
@@ -127,7 +123,7 @@ export async function begin(given, texts, { again, ...more }) {
   const last = lesson.steps.length - (finished ? 0 : 1); // a finished lesson has its end to come back to
   at = finished && !again ? 0 : Math.min(reached, last);
   timer = setInterval(look, EVERY);
-  switching(() => pointed);
+  switching(pointedAt);
   if (at === lesson.steps.length) return go(at);
   const state = before();
   if (again && location.hash) {
@@ -145,8 +141,8 @@ const before = (to = at) => lesson.steps.slice(0, to).findLast((each) => each.st
 export function leave() {
   hold();
   clearInterval(timer);
-  pointed?.removeAttribute("data-pg-pointed");
-  pointed = shownState = null;
+  pointAt(null);
+  shownState = null;
   turn += 1;
 }
 
@@ -367,10 +363,10 @@ function draw(given = "") {
     );
   if (stage === "do" || (stage === "check" && said.see)) nodes.push(helping(now));
   show(lesson.title, ...nodes);
-  look();
   (
     nodes.at(-1).querySelector?.(".pg-learn-next") ?? nodes.find((node) => node.matches(".pg-learn-check"))
   )?.scrollIntoView({ block: "nearest" });
+  look(); // last: scrolling in the panel would stop the page's
 }
 function checking(now, given) {
   const box = el("div", "pg-learn-part pg-learn-check"),

@@ -45,6 +45,7 @@ def lesson_payload(lesson: Lesson) -> dict:
         "level": lesson.level,
         "model": lesson.model,
         "state": dict(lesson.state),
+        "own_prompt": any({"page": "prompt"} in each.arguments.values() for each in lesson.values.values()),
         "steps": [_step(lesson, step) for step in lesson.steps],
     }
 

@@ -14,7 +14,7 @@ from model.tracing.trace import run
 from viz.lessons.check import computed, faults_of, start
 from viz.lessons.lesson import PARTS
 from viz.lessons.library import library
-from viz.lessons.payloads import value_of
+from viz.lessons.payloads import lesson_payload, value_of
 from viz.lessons.reading import BUNDLED
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
@@ -121,10 +121,10 @@ WORDED = {
     "a habit": ("one_guess", "it is near 1, as after “Once upon”", "habit", 1, 1.1),
     "most weights": ("mlp", "more weights than any other part", "share", 0.4, 0.5),
     "far less": ("repetition", "gets far less than 1%", "first", 0, 0.001),
-    "four bits": ("few_bits", "Dropping a bit roughly doubles", "growth", 14, 20),
+    "four bits": ("few_bits", "Each bit less roughly doubles", "growth", 14, 20),
     "one head": ("switch_off", "most of the prediction depended on this head", "after", 0, 0.4),
     "a weak trace": ("switch_off", "so it is copied, too", "dog_first", 0, 0.05),
-    "half the push": ("steering", "little happens for a long time, then much at once", "half", 0.01, 0.3),
+    "half the push": ("steering", "little happens at first, and then a lot at once", "half", 0.01, 0.3),
 }
 
 
@@ -137,9 +137,9 @@ def test_a_number_in_words_is_the_models(playground, name):
 
 
 def test_a_word_that_is_steered_to_was_unlikely_before(playground):
-    """The lesson on steering: "“ sad” has less than 1%"."""
+    """The lesson on steering: "the word “sad” has less than 1%"."""
     lesson = LESSONS["steering"]["en"]
-    assert "“ sad” has less than 1%" in str(lesson)
+    assert "the word “sad” has less than 1%" in str(lesson)
     (sad,) = playground.opened("tinygpt").encode(" sad").ids.tolist()
     assert 0 < softmax(trace_of(playground, "steering").logits[-1])[sad] < 0.01
 
@@ -187,6 +187,11 @@ def test_without_positions_the_first_layer_ignores_order(playground):
     assert len(order) == 5 and apart[0] < 1e-6 < 1e-3 < apart[1]  # layer 1 has learned a little from the causal mask
 
 
+def test_one_lesson_is_about_a_prompt_of_the_visitors():
+    """The page does not ask to bring back another prompt there."""
+    assert [key for key in LESSONS if lesson_payload(LESSONS[key]["en"])["own_prompt"]] == ["project"]
+
+
 def test_the_folder_has_no_faults():
     assert faults_of(BUNDLED)[1] == []
 
@@ -201,6 +206,8 @@ def test_a_sentence_names_views_as_the_page_does():
             "training.lab.start",
             "reinforcement.live.start",
             "prompts.job.start",
+            "side_by_side.texts.start_again",
+            "strategies.add",
         )
         names |= {texts[key] for key in (*starts, "prompts.list.title")} | {re.split("[:：]", texts["glance.more"])[0]}
         for lesson in library().path(language):
