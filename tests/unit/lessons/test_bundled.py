@@ -15,6 +15,7 @@ from viz.lessons.lesson import PARTS
 from viz.lessons.library import library
 from viz.lessons.payloads import value_of
 from viz.lessons.reading import BUNDLED
+from viz.views.tabs import TABS
 from viz.words import LANGUAGES, words
 from viz.work.playground import Options, Playground
 
@@ -56,6 +57,52 @@ def test_a_lesson_is_whole_in_every_language(key):
         assert all(re.search("[一-鿿]", text) for text in texts), step.id
     said = [text for step in first.steps for text in (step.see, step.why, step.do, *step.hints)]
     assert 150 <= len(" ".join(said).split()) <= 500  # a lesson is short
+
+
+def is_done(step, here: dict) -> bool:
+    """True if a page in this state has what a step waits for; a job may have run before, so it always counts."""
+    done, values = step.done, here["values"]
+    if "view" in done:
+        tab, view = done["view"].split(".")
+        return here["tab"] == tab and values.get(f"{tab}_view", {}).get("view", FIRST_VIEW[tab]) == view
+    if "to" in done:
+        now = DEFAULTS.get(done["changes"], {}) | values.get(done["changes"], {})
+        return done["to"].items() <= now.items()
+    return "finished" in done or ("typed" in done and done["typed"] == here.get("prompt"))
+
+
+FIRST_VIEW = {tab.key: tab.views[0].key for tab in TABS if tab.views}
+DEFAULTS = {
+    f"{view.key}_form": {each.name: getattr(each, "default", None) for each in view.settings}
+    for tab in TABS
+    for view in tab.views
+}
+
+
+def after(here: dict, change: dict) -> dict:
+    """The state of a page after a change in the form of a link."""
+    values = {part: here["values"].get(part, {}) | value for part, value in change.get("values", {}).items()}
+    return here | change | {"values": here["values"] | values}
+
+
+@pytest.mark.parametrize("key", sorted(LESSONS))
+def test_no_step_is_done_before_the_act_and_each_is_by_its_last_hint(key):
+    lesson = LESSONS[key]["en"]
+    opened: dict = {}  # the view that the steps before have opened
+    here = after({"values": {}}, lesson.state)
+    for step in lesson.steps:
+        if step.state is not None:  # what it leaves out is as on a new page
+            here = after(after(after({"values": {}}, lesson.state), opened), step.state)
+        assert not is_done(step, here), step.id
+        here = after(here, step.show)
+        if "view" in step.done:
+            tab, view = step.done["view"].split(".")
+            opened = {"tab": tab, "values": {f"{tab}_view": {"view": view}}}
+            here = after(here, opened)
+        elif step.state and "tab" in step.state:
+            opened = {"tab": step.state["tab"], "values": step.state.get("values", {})}
+        if "to" in step.done or isinstance(step.done.get("typed"), str):
+            assert is_done(step, here) or step.show.get("press"), step.id
 
 
 def test_every_answer_is_computed_and_lies_in_its_band(playground):
