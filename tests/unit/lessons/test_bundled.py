@@ -9,6 +9,7 @@ import torch
 from scipy.special import softmax
 from scipy.stats import entropy
 
+from model.loading.sources import available
 from model.tracing.trace import run
 from viz.lessons.check import computed, faults_of, start
 from viz.lessons.lesson import PARTS
@@ -107,7 +108,8 @@ def test_no_step_is_done_before_the_act_and_each_is_by_its_last_hint(key):
 
 def test_every_answer_is_computed_and_lies_in_its_band(playground):
     # Those in which something is trained are judged where they are taken: browser/journeys/page/test_lessons.py.
-    faults = computed({key: each for key, each in LESSONS.items() if not each["en"].runs}, playground)
+    ours = {key: each for key, each in LESSONS.items() if not each["en"].runs and each["en"].model in available()}
+    faults = computed(ours, playground)
     assert faults == [], "\n".join(map(str, faults))
 
 

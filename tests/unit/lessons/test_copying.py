@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from model.loading.sources import available
 from viz.lessons.answers import judged
 from viz.lessons.lesson import Lesson, LessonStep
 from viz.lessons.library import library
@@ -13,7 +14,7 @@ from viz.lessons.values import start, value_of, written
 from viz.words import section, words
 from viz.work.playground import Options, Playground
 
-LESSONS = {key: by_language["en"] for key, by_language in library().lessons.items()}
+LESSONS = {key: each["en"] for key, each in library().lessons.items() if each["en"].model in available()}
 WORDS = section(words("en"), "learn")
 MOST = 0.2  # share of the checks that may be solved by copying
 _NUMBER = re.compile(r"[−-]?\d[\d,]*(?:\.\d+)?")

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from model.loading.sources import available
 from tests.support.lessons import of_runs, right, right_of_runs
 from tests.support.visitor import SOON, expect, settle
 from viz.lessons.check import judged
@@ -212,6 +213,8 @@ def take(page, ours, lesson, *, answer_wrong: bool) -> None:
     panel = page.locator(".pg-learn")
     expect(page.locator(".pg-learn-title")).to_have_text(lesson.title, timeout=SOON)
     pass_review(panel)
+    # A larger model takes a while; until then, the panel would tell the numbers of the one before.
+    page.wait_for_function("(model) => playground.page.shown?.model === model", arg=lesson.model, timeout=SOON)
     by_keys = all(f"{lesson.key}.{step.id}" in KEYS for step in lesson.steps)
     for step in lesson.steps:
         if by_keys:
@@ -232,7 +235,7 @@ def go_on(page) -> None:
 
 @pytest.mark.parametrize("part", PARTS[1:6])
 def test_every_lesson_can_be_taken_and_its_answers_are_the_model_s(open_page, ours, part):
-    lessons = [each for each in PATH if each.part == part]
+    lessons = [each for each in PATH if each.part == part and each.model in available()]  # SmolLM2 may be missing
     page = open_page(f"?lesson={lessons[0].key}", ready=".pg-learn")
     page.emulate_media(reduced_motion="reduce")
     for lesson in lessons:
