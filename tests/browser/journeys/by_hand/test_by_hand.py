@@ -84,7 +84,7 @@ def test_a_changed_number_marks_what_it_changes_and_a_mistake_is_found_by_keyboa
 
 def test_a_link_keeps_an_example_of_a_view_that_is_opened_later(open_page):
     values = quote('{"hand_mlp_desk": {"example": "mlp"}}')
-    page = open_page(f"#tab=by_hand&values={values}", ready="#pg-hand_attention_steps [data-step]")
+    page = open_page(f"#tab=by_hand&values={values}", ready="#pg-hand_attention_steps [data-step=S]")
     page.locator("#pg-by_hand_view .pg-view[data-key=hand_mlp]").click()
     desk = page.locator("#pg-hand_mlp_desk")
     expect(desk.locator("[data-table=W_1]").first).to_be_visible(timeout=SOON)
