@@ -13,6 +13,7 @@ import { el, fill } from "../page/dom.js";
 import { mounted } from "../page/mount.js";
 import { selection } from "../page/selection/selection.js";
 import { pageState } from "../page/state.js";
+import { astrayNote, showAstray } from "./astray.js";
 import { action, guessed, opening, told, top } from "./boxes.js";
 import { ending } from "./ending.js";
 import { answered, labelOf, plainOf, question, refill, sentence } from "./fields.js";
@@ -95,8 +96,7 @@ function look() {
   if (stage === "do" && ready) node = toDo();
   if (stage === "check") node = pick(check?.at.length ? check.at : places);
   pointAt(node);
-  const astray = document.querySelector(".pg-learn-astray");
-  if (astray) astray.hidden = !strayed();
+  showAstray(strayed());
 }
 function pick(selectors) {
   try {
@@ -105,12 +105,12 @@ function pick(selectors) {
     return null; // an invalid selector: a lesson file may contain any string
   }
 }
-// Return whether the page shows a different prompt or model than the step needs.
+// Return what the page shows differently than the step needs: its "model", its "prompt", or "".
 function strayed() {
   const { model, prompt } = pageState.shown ?? {};
-  if (!shownState || !model || pageState.restoring || step().done.typed) return false;
-  if (model !== shownState.model) return true;
-  return !lesson.own_prompt && shownState.prompt !== undefined && prompt !== shownState.prompt;
+  if (!shownState || !model || pageState.restoring || step().done.typed) return "";
+  if (model !== shownState.model) return "model";
+  return !lesson.own_prompt && shownState.prompt !== undefined && prompt !== shownState.prompt ? "prompt" : "";
 }
 
 // --- start and end ---
@@ -331,13 +331,7 @@ function draw(given = "") {
   const now = step(),
     { guess } = kept(),
     nodes = [top(lesson, at, words, ways.back)];
-  const astray = el("div", "pg-learn-astray");
-  astray.hidden = !strayed();
-  astray.append(
-    el("span", "", words.astray),
-    button(words.bring_back, () => put(place(), before(stage === "ask" ? at : at + 1))),
-  );
-  nodes.push(astray);
+  nodes.push(...astrayNote(words, lesson.model, () => put(place(), before(stage === "ask" ? at : at + 1))));
   if (at === 0 && stage === (now.ask ? "ask" : "do") && lesson.opens) nodes.push(opening(lesson));
   if (now.ask) {
     const box = el("div", "pg-learn-part");
