@@ -68,10 +68,10 @@ define("handtutorial", (root, props, send) => {
     side = el("div", "pg-proof-side"),
     both = el("div", "pg-proof-both");
   field.append(label, area);
-  acts.append(check, back, told);
+  acts.append(check, back, counts, told);
   side.append(why);
   both.append(text, side);
-  const show = titled(root, field, acts, counts, both);
+  const show = titled(root, field, acts, both);
   const ask = (value) => {
     props.value = value;
     send("select");

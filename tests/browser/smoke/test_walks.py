@@ -83,15 +83,16 @@ UNSEEN = """() => {
 # a phone, where there are no tips, texts with an ellipsis. Cells of a table of tokens are read in the line below it.
 CUT = """() => {
   const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent), cut = [];
-  const pen = document.createElement("canvas").getContext("2d");
+  const pen = document.body.appendChild(document.createElement("span"));
+  pen.style = "position: fixed; white-space: pre";
   for (const input of open.querySelectorAll("input:is([type=text], [type=number], :not([type])), textarea")) {
     if (!input.checkVisibility()) continue;
     const style = getComputedStyle(input), part = input.closest("[data-part]").dataset.part;
     const { left, right } = input.getBoundingClientRect();
     const room = right - left - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 2;
-    pen.font = style.font;
-    for (const text of input.localName === "textarea" ? [] : [input.value, input.placeholder])
-      if (pen.measureText(text).width > room + 1) cut.push(`a field of ${part} cuts off: ${text}`);
+    pen.style.font = style.font;
+    pen.textContent = input.localName === "textarea" ? "" : input.value || input.placeholder;
+    if (pen.getBoundingClientRect().width > room + 1) cut.push(`a field of ${part} cuts off: ${pen.textContent}`);
     if (!input.value && input.localName === "textarea" && input.scrollHeight > input.clientHeight + 2)
       cut.push(`a field of ${part} cuts off: ${input.placeholder}`);
     const own = input.closest(".pg-control, .pg-field");
@@ -105,6 +106,7 @@ CUT = """() => {
       if (getComputedStyle(node).overflowX === "hidden" && clientWidth > 2 && scrollWidth > clientWidth + 1)
         cut.push(`cut off at the side: ${node.textContent.slice(0, 60)}`);
     }
+  pen.remove();
   return cut;
 }"""
 # Captions of more than two lines.

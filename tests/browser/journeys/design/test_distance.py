@@ -34,7 +34,7 @@ def test_scores_by_distance_and_past_the_trained_length(open_page, lm):
     # Past the trained length: a stored result of the bundled text, and an example before the button for one's own text.
     page.get_by_role("tab", name="Past the trained length", exact=True).click()
     table = page.locator("#pg-past_length_table")
-    expect(page.locator("#pg-past_length_job")).to_contain_text("Stored result: took", timeout=SOON)
+    expect(page.locator("#pg-past_length_job")).to_contain_text("Stored result. To measure it here", timeout=SOON)
     expect(page.locator("#pg-past_length_figure")).to_contain_text("TinyGPT · float32 · stored result", timeout=SOON)
     expect(page.locator("#pg-past_length_facts")).to_contain_text("From position 512 on there is no vector")
     selects = page.locator("#pg-past_length_form select")

@@ -108,7 +108,7 @@ def test_the_way_shows_what_each_part_adds_and_leads_to_its_view(open_page, lm):
     # Another token is followed, and what would come after it is shown.
     reads.locator(".pg-way-token").nth(4).click()
     expect(page.locator(NEXT)).to_contain_text("after “·the” at position 4")
-    expect(page.locator(f"{NEXT} .pg-start-write")).to_contain_text("Continue from here")
+    expect(page.locator(f"{NEXT} .pg-start-write")).to_contain_text("Write here")
     # A heading leads to its view.
     page.get_by_role("button", name="top token after the layer").click()
     expect(page.locator("#pg-lens_table")).to_be_visible(timeout=SOON)
