@@ -1,19 +1,22 @@
-// A fold: everything beyond the three numbers and two texts is hidden until it is opened.
+// A fold: everything beyond the three numbers and two texts is hidden until it is opened, except on a tall screen.
 //
 // payload of "folded": { label, parts: names of the parts that it shows and hides }
 import { el } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { icon } from "../../parts/icons.js";
 
+const roomy = () => innerHeight > 930; // pixels
+
 // Build a fold around elements of one part.
 export function fold(label, ...inside) {
   const node = el("details", "pg-more-fold");
+  node.open = roomy();
   node.append(el("summary", "", label), ...inside);
   return node;
 }
 
 define("folded", (root) => {
-  const button = el("button", "pg-more-button", "", { type: "button", "aria-expanded": "false" });
+  const button = el("button", "pg-more-button", "", { type: "button", "aria-expanded": `${roomy()}` });
   let parts = [],
     label = "";
   // The block of a part, or the row of columns that contains it.
