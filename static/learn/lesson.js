@@ -289,7 +289,8 @@ async function doIt(now) {
   const { show: shows, state, done } = step(),
     { press = [], ...rest } = shows;
   if (Object.keys(rest).length) await put(place(), state, rest);
-  for (const selector of press) (await until(() => now === turn && pick([selector])))?.click();
+  const free = (node) => (node && !node.disabled ? node : null); // a press on a disabled button would be lost
+  for (const selector of press) (await until(() => now === turn && free(pick([selector]))))?.click();
   if (now === turn && stage === "do" && !done.finished && !done.appears && !done.trained) ticked();
 }
 

@@ -251,7 +251,7 @@ def test_what_was_clicked_stays_where_it_is_when_the_line_of_edits_appears(open_
 
 def test_the_caption_of_sorted_heads_says_how_they_are_sorted(open_page):
     page = open_page(ready=READY)
-    board = page.locator("#pg-heads")
+    board = page.locator("#pg-overview_heads")
     expect(board.locator(".pg-about").first).to_contain_text("layer 0 on top")
     board.locator("select").first.select_option(index=1)
     expect(board.locator(".pg-about").first).to_contain_text("64 heads by")
