@@ -108,7 +108,7 @@ function pick(selectors) {
 // Return what the page shows differently than the step needs: its "model", its "prompt", or "".
 function strayed() {
   const { model, prompt } = pageState.shown ?? {};
-  if (!shownState || !model || pageState.restoring || step().done.typed) return "";
+  if (!step() || !shownState || !model || pageState.restoring || step().done.typed) return "";
   if (model !== shownState.model) return "model";
   return !lesson.own_prompt && shownState.prompt !== undefined && prompt !== shownState.prompt ? "prompt" : "";
 }
