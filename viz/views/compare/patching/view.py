@@ -65,6 +65,8 @@ def job(seen: Seen) -> Payload:
     words, settings, facts = seen.here, seen.settings, seen.facts
     start = words["start" if settings.by == "position" else "start_heads"]
     if isinstance(target, Unfit):
+        if target.word == "other_model":  # no button: nothing that is entered here makes it possible
+            return {"empty": {"text": seen.words["other_model"], "hint": seen.words["other_model_hint"]}}
         return {"unready": True, "text": target.sentence(seen.words), "start": start}
     first = first_difference(facts.tokens, seen.results["other"].tokens) or 0
     runs = facts.config.n_layer * (len(facts.tokens) - first if settings.by == "position" else facts.config.n_head)
