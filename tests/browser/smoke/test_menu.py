@@ -132,7 +132,9 @@ def test_the_functions_for_programs_are_listed_at_the_foot_of_the_page(open_page
 def test_an_open_lesson_leaves_the_name_the_search_and_the_menu_in_one_line(open_page):
     page = open_page("?lesson=tokens", viewport={"width": 1280, "height": 800})
     page.locator(".pg-learn-title").wait_for(timeout=SOON)
-    places = [page.locator(each) for each in ("#pg-nav .pg-title", "#prompt", ".pg-search-open kbd", ".pg-more")]
+    places = [page.locator(each) for each in ("#pg-nav .pg-title", ".pg-search-open kbd", ".pg-more")]
+    prompt = page.locator("#prompt textarea").bounding_box()
+    assert prompt["y"] < 80 and prompt["width"] > 800  # a line of its own
     for place in places:
         expect(place).to_be_visible()
         assert place.bounding_box()["y"] < 40
