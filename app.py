@@ -10,9 +10,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from model import version
+from model import FOLDER, version
 
-ROOT = Path(__file__).parent
 SPACE_FRAMES = ("https://huggingface.co", "https://*.hf.space")  # websites that show a Space in a frame
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9*][A-Za-z0-9.*-]*(:[0-9]{1,5})?")
 
@@ -46,7 +45,7 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     port = int(asked) if asked.isdigit() else 7860 if space else None
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--model", default="tinygpt", help="model id, hub:OWNER/NAME, a folder or a .gguf file")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {version()}")
+    parser.add_argument("--version", action="store_true", help="print the version, and end")
     parser.add_argument("--host", default=host, help="address to listen on")
     parser.add_argument("--port", type=int, default=port, help="port; without one, the first free from 7860")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads for the model; 0: torch's own choice")
@@ -280,6 +279,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Load the model, build the page, and serve it until interrupted."""
     options = parse(arguments)
     environment(options)
+    if options.version:
+        print(f"attention-playground {version()}")
+        return
     if options.hash_password:
         hash_password()
         return
@@ -303,7 +305,7 @@ def main(arguments: list[str] | None = None) -> None:
         playground = prepare(options, terminal_progress() if alone else lambda *_: None)
         if alone:
             print(file=sys.stderr)
-        launch(playground, ROOT / "static", host=options.host, port=options.port, open_browser=options.open)
+        launch(playground, FOLDER / "static", host=options.host, port=options.port, open_browser=options.open)
     except PlaygroundError as error:  # an error in the command line
         sys.exit(str(error))
 

@@ -12,9 +12,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 NAME = "attention_playground"
 PACKAGED = ("model", "viz", "static", "app.py", "docs/mini_gpt.py")
-IMPORT = re.compile(
-    r"\b(from|python -m) (?=(?:model|viz)(?:\.[a-z_]| import ))"
-)  # also in the Python lines that the page shows
+# Imports and commands, also in the Python lines that the page shows.
+IMPORT = re.compile(r"\b(from|python -m) (?=(?:model|viz)(?:\.[a-z_]| import ))")
 
 
 def renamed(text: str) -> str:

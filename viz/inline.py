@@ -42,11 +42,9 @@ class _Served:
         )
 
     def close(self) -> None:
-        """Stop the server, its training runs, and the processes that they use."""
+        """Stop the server and everything that was started from its page."""
         self.server.close()
-        self.playground.workshop.close()
-        self.playground.rewards.close()
-        self.playground.engine.close()
+        self.playground.close()
 
 
 _served: list[_Served] = []

@@ -339,6 +339,4 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
     finally:
         if served:
             served.close()
-        playground.workshop.close()
-        playground.rewards.close()
-        playground.engine.close()
+        playground.close()

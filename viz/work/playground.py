@@ -137,6 +137,12 @@ class Playground:
         if len(model_id) > MOST_NAME:
             raise InputError("No model has this name.", shown(model_id), "Choose one from the list.")
 
+    def close(self) -> None:
+        """End all training runs with their processes, and the engine; delete what visitors trained."""
+        self.workshop.close()
+        self.rewards.close()
+        self.engine.close()
+
     def leave(self, owner: str) -> None:
         """End the training runs of a visitor whose page was closed, and delete the models that it trained."""
         self.workshop.leave(owner)

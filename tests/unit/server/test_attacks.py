@@ -8,7 +8,7 @@ import httpx
 import pytest
 import safehttpx
 
-from app import ROOT
+from model import FOLDER
 from tests.support.public import TIGHT
 from tests.support.rude import file_of, listener, until
 from viz.api import programs
@@ -33,7 +33,7 @@ def started(lm, tmp_path_factory, patch, **options):
     playground = Playground(options)
     playground.models.get(lm.id, lambda: lm)
     page = build(playground)
-    running = start(playground, ROOT / "static", page, host="127.0.0.1", port=None)
+    running = start(playground, FOLDER / "static", page, host="127.0.0.1", port=None)
     client = httpx.Client(base_url=running.url, timeout=60)
     return types.SimpleNamespace(running=running, client=client, page=page, playground=playground)
 

@@ -6,8 +6,8 @@ import types
 
 import pytest
 
-from app import ROOT
 from benchmarks.load import hostile
+from model import FOLDER
 from tests.support.models.helpers import apart
 from tests.support.rude import until
 from viz.page.build import build
@@ -22,7 +22,7 @@ def served(lm):
     allowed = dataclasses.replace(PUBLIC, models=(lm.id,))
     playground = Playground(Options(model=lm.id, max_tokens=64, training_minutes=0.0, allowed=allowed, public=True))
     playground.models.get(lm.id, lambda: lm)
-    running = start(playground, ROOT / "static", build(playground), host="127.0.0.1", port=None)
+    running = start(playground, FOLDER / "static", build(playground), host="127.0.0.1", port=None)
     yield types.SimpleNamespace(url=running.url, playground=playground)
     running.close()
 

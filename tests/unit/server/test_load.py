@@ -8,7 +8,6 @@ import types
 import httpx
 import pytest
 
-from app import ROOT
 from benchmarks.load import __main__ as load
 from benchmarks.load import model as load_model
 from benchmarks.load.browser import browsers
@@ -16,6 +15,7 @@ from benchmarks.load.ledger import ANYBODY, Ledger
 from benchmarks.load.page import LIMITS, TIMEOUT
 from benchmarks.load.report import Tally, quantile, summary, table
 from benchmarks.load.users import User
+from model import FOLDER
 from tests.support.models.helpers import apart
 from viz.page.build import build
 from viz.serve import start
@@ -30,7 +30,7 @@ def served(lm):
     allowed = dataclasses.replace(PRIVATE, bounds=Bounds(running=1, waiting=8))
     playground = Playground(Options(model=lm.id, max_tokens=64, allowed=allowed))
     playground.models.get(lm.id, lambda: lm)
-    running = start(playground, ROOT / "static", build(playground), host="127.0.0.1", port=None)
+    running = start(playground, FOLDER / "static", build(playground), host="127.0.0.1", port=None)
     yield types.SimpleNamespace(url=running.url, playground=playground)
     running.close()
 
