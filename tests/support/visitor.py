@@ -50,6 +50,12 @@ def open_tab(page, name: str) -> None:
     expect(tab).to_have_attribute("aria-current", "page")
 
 
+def open_view(page, tab: str, key: str) -> None:
+    """Open a view, by its key, of a tab, by its label in any language."""
+    open_tab(page, tab)
+    page.locator(f".pg-view:visible[data-key={key}]").click(timeout=SOON)
+
+
 def settle(page) -> None:
     """Wait until everything on the open tab is drawn."""
     page.wait_for_function(SETTLED, timeout=SOON, polling=60)

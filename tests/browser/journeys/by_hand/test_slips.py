@@ -2,15 +2,14 @@
 
 import pytest
 
-from tests.support.visitor import SOON, expect, open_tab
+from tests.support.visitor import SOON, expect, open_view
 
 pytestmark = pytest.mark.browser
 
 
 def open_slips(page, tab="By hand"):
     """Open the view; return its part."""
-    open_tab(page, tab)
-    page.locator(".pg-view[data-key=hand_slips]").click(timeout=SOON)
+    open_view(page, tab, "hand_slips")
     return page.locator("#pg-hand_slips_desk")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.visitor import SOON, expect, open_tab
+from tests.support.visitor import SOON, expect, open_view
 
 pytestmark = pytest.mark.browser
 # The fourth line is from a published page, whose softmax row belongs to no temperature; the rest is made up.
@@ -17,8 +17,7 @@ GPT-2 has 12 layers.
 
 def open_tutorial(page, tab="By hand"):
     """Open the view; return its part."""
-    open_tab(page, tab)
-    page.locator(".pg-view[data-key=hand_tutorial]").click(timeout=SOON)
+    open_view(page, tab, "hand_tutorial")
     return page.locator("#pg-hand_tutorial_page")
 
 

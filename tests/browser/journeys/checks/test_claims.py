@@ -3,7 +3,7 @@
 import pytest
 
 from model.claims.registry import CLAIMS, GROUPS
-from tests.support.visitor import SOON, expect, open_tab
+from tests.support.visitor import SOON, expect, open_view
 
 pytestmark = pytest.mark.browser
 CLAIM = "#pg-claims_list .pg-claim"
@@ -11,8 +11,7 @@ VERDICT = "#pg-claims_numbers .pg-lab-verdict strong"
 
 
 def open_claims(page, tab="Checks"):
-    open_tab(page, tab)
-    page.locator(".pg-view:visible[data-key=claims]").click(timeout=SOON)
+    open_view(page, tab, "claims")
     expect(page.locator(CLAIM)).to_have_count(len(CLAIMS), timeout=SOON)
 
 

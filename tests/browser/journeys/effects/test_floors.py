@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from model.predictions.floors import ladder_losses, parts_of
-from tests.support.visitor import SOON, expect, open_tab
+from tests.support.visitor import SOON, expect, open_view
 from viz.numbers import nats
 
 pytestmark = pytest.mark.browser
@@ -12,8 +12,7 @@ ROWS = "#pg-floors_texts tbody tr"
 
 
 def open_floors(page, tab="Effects"):
-    open_tab(page, tab)
-    page.locator(".pg-view:visible[data-key=floors]").click(timeout=SOON)
+    open_view(page, tab, "floors")
     page.locator("#pg-floors_ladder .main-svg").first.wait_for(timeout=SOON)
 
 

@@ -4,12 +4,12 @@ import os
 import subprocess
 import sys
 import sysconfig
-import tomllib
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
+from model import version
 from package.hook import renamed
 from tests.browser.conftest import FIRST, READY, blank_page
 from tests.support.visitor import SOON, open_tab
@@ -17,7 +17,7 @@ from tests.support.visitor import SOON, open_tab
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[4]
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+VERSION = version()
 API = f"""
 import sys
 sys.path.append({str(ROOT / "tests/support")!r})
@@ -68,7 +68,7 @@ def elsewhere(tmp_path):
 
 
 def output_of(*command: object, folder: Path) -> str:
-    """What a command writes; its errors are shown if it fails."""
+    """Run a command and return its output; if it fails, show its errors."""
     done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

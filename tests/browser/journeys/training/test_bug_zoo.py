@@ -3,7 +3,7 @@
 import pytest
 
 from model.training.bug_zoo import BUGS, ZooTrial, learn
-from tests.support.visitor import SOON, expect, open_tab
+from tests.support.visitor import SOON, expect, open_view
 from viz.numbers import nats
 
 pytestmark = pytest.mark.browser
@@ -19,8 +19,7 @@ def app_url(start_app):
 
 
 def open_zoo(page, tab="Training"):
-    open_tab(page, tab)
-    page.locator(".pg-view:visible[data-key=bug_zoo]").click(timeout=SOON)
+    open_view(page, tab, "bug_zoo")
     expect(page.locator(CARD)).to_have_count(len(BUGS), timeout=SOON)
 
 
