@@ -3,7 +3,7 @@ import { reached } from "../server/connection.js";
 import { pageState } from "../state.js";
 import { eachLine } from "./lines.js";
 import { question } from "./question.js";
-import { forgetVisit, returned } from "./visit.js";
+import { forgetVisit, returned, visit } from "./visit.js";
 
 async function sent(name, more, signal) {
   const body = JSON.stringify({ ...question(), ...more }),
@@ -26,3 +26,10 @@ export async function post(name, more, take, signal) {
   if (answer.ok) await eachLine(answer.body, take);
 }
 export const postOnce = async (name, more) => (await sent(name, more)).json();
+
+// Tell the server something about this visit that needs no answer, also while the page is being left.
+export function tell(name, more) {
+  const body = JSON.stringify({ visit, ...more }),
+    headers = { "content-type": "application/json" };
+  fetch(`playground/${name}${location.search}`, { method: "POST", body, headers, keepalive: true }).catch(() => {});
+}

@@ -3,20 +3,24 @@
 import { pageState } from "../state.js";
 
 const KEY = "playground-visit";
-function handed() {
+const JOBS = "playground-jobs";
+function handed(key) {
   try {
-    const name = sessionStorage.getItem(KEY) ?? "";
-    sessionStorage.removeItem(KEY);
-    return /^[0-9a-f]{32}$/.test(name) ? name : "";
+    const text = sessionStorage.getItem(key) ?? "";
+    sessionStorage.removeItem(key);
+    return text;
   } catch {
     return ""; // storage is unavailable
   }
 }
-const before = handed(),
+const name = handed(KEY),
+  before = /^[0-9a-f]{32}$/.test(name) ? name : "",
   bytes = crypto.getRandomValues(new Uint8Array(16)); // `randomUUID` requires https or localhost
 
 // True if this page has the name of the page before its reload.
 export const returned = Boolean(before);
+// The jobs that were running on the page before, by part.
+export const jobsBefore = handed(JOBS).split(" ").filter(Boolean);
 export const visit = before || Array.from(bytes, (each) => each.toString(16).padStart(2, "0")).join("");
 
 export function forgetVisit() {
@@ -28,13 +32,24 @@ export function forgetVisit() {
 }
 
 // Register a function that returns whether leaving the page would lose work. Leaving then asks, and a reload hands on the
-// page's name, by which it finds its runs again.
+// page's name, by which it finds its runs again. `announce` is called before the page may be left.
 const reasons = [];
-export const keepPage = (reason) => reasons.push(reason);
+const announcements = [];
+export function keepPage(reason, announce) {
+  reasons.push(reason);
+  if (announce) announcements.push(announce);
+}
 const isKept = () => reasons.some((reason) => reason());
+let jobs = () => [];
+// Set the function that returns the jobs to hand on, by part.
+export const handJobs = (running) => {
+  jobs = running;
+};
 window.addEventListener("pagehide", () => {
   try {
-    if (isKept()) sessionStorage.setItem(KEY, visit);
+    if (!isKept()) return;
+    sessionStorage.setItem(KEY, visit);
+    sessionStorage.setItem(JOBS, jobs().join(" "));
   } catch {
     /* storage is unavailable: the next page cannot find the runs */
   }
@@ -44,7 +59,9 @@ window.addEventListener("pagehide", () => {
 window.addEventListener(
   "beforeunload",
   (event) => {
-    if (pageState.leaving || !isKept()) return;
+    if (!isKept()) return;
+    for (const announce of announcements) announce();
+    if (pageState.leaving) return;
     event.preventDefault();
     event.stopImmediatePropagation();
   },

@@ -121,31 +121,94 @@ def test_a_job_that_cannot_start_or_fails_says_why(client, own_job):
         assert client.post("/playground/job", json=QUESTION | {"part": part}).status_code == 400
 
 
-def test_a_closed_request_ends_a_job(playground, own_job):
-    ended, begun = threading.Event(), threading.Event()
+class Endless:
+    """A job that goes on until it is ended, or may return."""
 
-    def work(progress):
-        begun.set()
+    def __init__(self):
+        self.begun, self.ended, self.may_return = threading.Event(), threading.Event(), threading.Event()
+
+    def __call__(self, progress):
+        self.begun.set()
         try:
-            while True:
+            while not self.may_return.is_set():
                 progress(0, None, "")
                 time.sleep(0.01)
+            return 42
         finally:
-            ended.set()
+            self.ended.set()
 
+
+def closed_early(playground, own_job, work, then):
+    """Start the job, read its first lines, and do `then(jobs, question, answer)`, which closes the answer."""
     own_job(work)
 
     async def leave():
-        limiter = anyio.CapacityLimiter(8)
-        answer = jobs.job_lines(playground, routes.page_request(QUESTION, "en"), "own_job", limiter)
+        page_jobs = jobs.PageJobs(playground, anyio.CapacityLimiter(8))
+        question = routes.page_request(QUESTION, "en")
+        answer = page_jobs.start(question, "own_job")
         await anext(answer)
         await anext(answer)
-        assert begun.wait(5)
-        await answer.aclose()
-        assert await to_thread.run_sync(ended.wait, 5)
+        assert work.begun.wait(5)
+        await then(page_jobs, question, answer)
 
     in_thread(anyio.run, leave)
-    assert ended.is_set()
+    assert work.ended.is_set()
+
+
+def test_a_closed_request_ends_a_job(playground, own_job):
+    work = Endless()
+
+    async def then(page_jobs, question, answer):
+        await answer.aclose()
+        assert await to_thread.run_sync(work.ended.wait, 5)
+        assert [each async for each in page_jobs.resume(question, "own_job")] == []
+
+    closed_early(playground, own_job, work, then)
+    assert playground.queue.working == []
+
+
+@pytest.mark.parametrize("end", ["while a page reads", "between two pages"])
+def test_a_kept_job_is_found_by_the_next_page(playground, own_job, end):
+    work = Endless()
+
+    async def then(page_jobs, question, answer):
+        page_jobs.keep("me", "own_job", True)
+        await answer.aclose()
+        assert not await to_thread.run_sync(work.ended.wait, 0.6)
+        if end == "between two pages":
+            work.may_return.set()
+            assert await to_thread.run_sync(work.ended.wait, 5)
+        found = [json.loads(each) async for each in resumed(page_jobs, question)]
+        assert found[0]["stopped"] and found[-1]["done"]
+        assert [each async for each in page_jobs.resume(question, "own_job")] == []
+
+    async def resumed(page_jobs, question):
+        async for each in page_jobs.resume(question, "own_job"):
+            yield each
+            work.may_return.set()
+
+    closed_early(playground, own_job, work, then)
+    (key,) = [key for key in playground.results._values if key[0] == "own"]
+    assert playground.results.peek(key).value == 42 and playground.queue.working == []
+
+
+@pytest.mark.parametrize("end", ["leave", "cancel"])
+def test_a_kept_job_ends_with_its_visit(playground, own_job, end):
+    work = Endless()
+
+    async def then(page_jobs, question, answer):
+        page_jobs.keep("me", "own_job", True)
+        await answer.aclose()
+        page_jobs.leave("me") if end == "leave" else page_jobs.keep("me", "own_job", False)
+        assert await to_thread.run_sync(work.ended.wait, 5)
+
+    closed_early(playground, own_job, work, then)
+
+
+def test_a_page_keeps_a_job_by_its_route(client):
+    answer = client.post("/playground/job", json=QUESTION | {"part": "sweep_job", "keep": True})
+    assert answer.status_code == 204
+    assert lines(client, "job", part="sweep_job", resume=True) == []
 
 
 # --- streams ---

@@ -5,7 +5,8 @@ A request contains the page's state, so the server stores none. The lines of an 
 * VIEW: {"running": {done, total, seconds}} during a long run; {"early": {part: payload}} for pictures that are drawn
   before the run has ended; finally {"parts": {part: payload}, "shown": the page's state afterwards}.
 * JOB: {"stopped": payload}, which the part shows if the page closes the request; {"bar": payload} during the job;
-  finally, if there is a result, {"done": a name for it}.
+  finally, if there is a result, {"done": a name for it}. With "keep", it sets instead whether the job in progress goes
+  on without its page, and with "resume" the answer has the further lines of such a job.
 * STREAM: viz.page.wire.streams.event_lines. MODEL: viz.page.wire.models.model_lines. LINK answers with one value.
 """
 
@@ -23,7 +24,7 @@ from starlette.routing import Route
 
 from model.errors import PlaygroundError
 from viz.page.pipeline import PageRequest
-from viz.page.wire.jobs import PLANS, job_lines
+from viz.page.wire.jobs import PLANS, PageJobs
 from viz.page.wire.lines import sent as sending
 from viz.page.wire.models import model_lines, restored
 from viz.page.wire.question import MOST_ID, page_request, read, text_of
@@ -42,11 +43,12 @@ Answer = Callable[[Mapping[str, Any], PageRequest], Awaitable[Response]]
 def routes(playground: Playground) -> list[Route]:
     """Build the routes of the protocol, with the streams of this app."""
     limiter = anyio.CapacityLimiter(playground.engine.threads)
-    streams = channels()
+    streams, jobs = channels(), PageJobs(playground, limiter)
     at_work: set[asyncio.Task] = set()
 
     def left(visitor: str) -> None:
         playground.leave(visitor)
+        jobs.leave(visitor)
         for channel in streams.values():
             channel.stream.leave(channel.state, visitor)
 
@@ -64,7 +66,10 @@ def routes(playground: Playground) -> list[Route]:
         part = sent.get("part")
         if not isinstance(part, str) or part not in PLANS:
             return _refused("There is no such job.")
-        return sending(job_lines(playground, question, part, limiter))
+        if isinstance(sent.get("keep"), bool):
+            jobs.keep(question.visitor, part, sent["keep"])
+            return Response(status_code=204)
+        return sending((jobs.resume if sent.get("resume") is True else jobs.start)(question, part))
 
     async def stream(sent: Mapping[str, Any], question: PageRequest) -> Response:
         channel = streams.get(text_of(sent.get("part"), MOST_ID))

@@ -23,6 +23,7 @@ from viz.work.playground import Playground
 log = logging.getLogger("playground")
 _SHOW_EVERY = 0.2  # seconds between two updates of the progress bar
 LOOK_EVERY = 1.0  # seconds between two checks of the position in the queue
+SURE = 0.02  # share of a job after which the time left can be estimated
 WAIT = 0.002  # seconds between two steps of a job, during which others may use the model
 
 
@@ -202,7 +203,9 @@ def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None, str], seco
     """Build the payload of the progress bar: progress, latest message, and the time left once it can be estimated."""
     done, total, what = report
     share = done / total if total else None
-    left = catalogue["job.left"].format(seconds=round(seconds * (1 - share) / share)) if share and seconds > 1 else ""
+    left = ""
+    if share and share > SURE and seconds > 1:
+        left = catalogue["job.left"].format(seconds=round(seconds * (1 - share) / share))
     return {
         "state": "running",
         "fraction": share,
