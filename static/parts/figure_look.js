@@ -38,7 +38,25 @@ export function fitted(figure, root, tokens) {
     narrow: root.clientWidth < 480,
   });
   thinned(figure.layout, root.clientWidth);
+  breakNames(figure.data, root.clientWidth);
   figure.layout.shapes = marks(figure, root, tokens);
+}
+
+const LETTER = 7, // average width of a letter of a legend in pixels
+  SIGN = 60; // width of the line or point before it
+// Break names in the legend that are wider than the figure into lines; figure_numbers.js joins them again.
+function breakNames(traces, width) {
+  const most = Math.max(20, Math.floor((width - SIGN) / LETTER));
+  for (const trace of traces) {
+    const whole = trace.name?.replaceAll("<br>", " ") ?? "",
+      lines = [""];
+    if (!whole) continue;
+    for (const word of whole.split(" ")) {
+      if (lines.at(-1) && lines.at(-1).length + word.length >= most) lines.push("");
+      lines.push(`${lines.pop()} ${word}`.trim());
+    }
+    trace.name = lines.join("<br>");
+  }
 }
 
 const LINE = 13, // height of a label in pixels

@@ -19,6 +19,8 @@ export function decoded(value) {
 const unescaped = (text) => String(text).replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
 const words = (list) => Array.from(Array.isArray(list) ? list : decoded(list).data, unescaped);
 
+const nameOf = (trace) => unescaped((trace.name ?? "").replaceAll("<br>", " "));
+
 // Return the numbers of a map. If its colors show something else, such as a logarithm, trace.meta.exact is set and
 // customdata holds the numbers.
 const numbers = (trace) => (trace.meta?.exact ? trace.customdata : trace.z);
@@ -29,7 +31,7 @@ export function lines(figure) {
     several = figure.data.filter((t) => t.type === "heatmap").length > 1;
   for (const trace of figure.data) {
     if (trace.hoverinfo === "skip") continue;
-    const name = several || trace.type !== "heatmap" ? [unescaped(trace.name ?? "")].filter(Boolean) : [];
+    const name = several || trace.type !== "heatmap" ? [nameOf(trace)].filter(Boolean) : [];
     if (trace.type === "heatmap") {
       const {
           data,
@@ -84,7 +86,7 @@ export function arrays(figure) {
       put("y", trace.y);
       put("text", trace.text);
     }
-    if (trace.name) out[`name${tail}`] = [unescaped(trace.name)];
+    if (trace.name) out[`name${tail}`] = [nameOf(trace)];
   });
   return out;
 }

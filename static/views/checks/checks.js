@@ -77,7 +77,7 @@ define("checktable", (root) => {
     box = el("div", "pg-check-box"),
     legend = el("p", "pg-check-legend"),
     foot = el("div");
-  root.append(head, note, box, legend, foot);
+  root.append(head, note, legend, box, foot);
   const kept = { payload: null, opened: new Set(), folded: new Map() };
   let groups = [];
   NARROW.addEventListener("change", () => groups.forEach(({ fold }) => fold()));

@@ -15,7 +15,7 @@ from viz.words import words
 pytestmark = pytest.mark.browser
 
 # What is wrong with what is shown: parts that failed, that nobody can see, or that are wider than the page; labels of
-# an axis that are hidden or cut off.
+# an axis or of a legend that are hidden or cut off.
 WRONG = """() => {
   const open = [...document.querySelectorAll("[data-screen]")].find((screen) => screen.offsetParent), wrong = [];
   if (getComputedStyle(open.closest(".tabitem"), "::before").content !== "none") wrong.push("the tab seems to wait");
@@ -38,8 +38,9 @@ WRONG = """() => {
   for (const box of open.querySelectorAll(whole))
     if (box.checkVisibility() && getComputedStyle(box).overflowX === "auto" && box.scrollWidth > box.clientWidth + 1)
       wrong.push(`${box.className} is ${box.scrollWidth} wide in ${box.clientWidth}`);
-  for (const label of open.querySelectorAll("[class$=tick] > text")) {
-    if (!/^[xy]\\d*tick$/.test(label.parentNode.getAttribute("class")) || !label.textContent.trim()) continue;
+  for (const label of open.querySelectorAll("[class$=tick] > text, .legendtext")) {
+    const of = label.matches(".legendtext") ? "xtick" : label.parentNode.getAttribute("class");
+    if (!/^[xy]\\d*tick$/.test(of) || !label.textContent.trim()) continue;
     const svg = label.ownerSVGElement.getBoundingClientRect(), box = label.getBoundingClientRect();
     const over = Math.max(svg.left - box.left, box.right - svg.right, svg.top - box.top, box.bottom - svg.bottom);
     if (svg.width && (!box.width || over > 2))
