@@ -75,6 +75,11 @@ def spans_of_strings(tokens: Sequence[str], unit: str) -> tuple[Span, ...]:
     return spans_of(raw, unit)
 
 
+def has_no_spaces(text: str) -> bool:
+    """Return whether a text has characters of a script without spaces, each of which counts as a word."""
+    return _NO_SPACES.search(text) is not None
+
+
 def _bytes_of(token: str) -> bytes:
     if _BYTES.fullmatch(token):
         return bytes.fromhex(re.sub(r"[<>]|0x", "", token))
