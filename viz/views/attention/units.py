@@ -62,9 +62,7 @@ def unit_note(facts: Facts, catalogue: Mapping[str, str], name: str, asked: str)
     own, spans = Words(catalogue, f"attention.{unit}"), spans_of(facts.tokens.raw, unit)
     if unit == "words" and len(spans) == len(facts.tokens):
         return words["all_single"]
-    notes = [own["note"]]
-    if name in ("value_weighted", "flow"):
-        notes.append(words[name])
-    if unit == "words" and has_no_spaces("".join(facts.tokens.pieces)):
+    notes = [own["note_other"], words[name]] if name in ("value_weighted", "flow") else [own["note"]]
+    if unit == "words" and has_no_spaces(b"".join(facts.tokens.raw).decode(errors="replace")):
         notes.append(words["no_spaces"])
     return joined(notes)
