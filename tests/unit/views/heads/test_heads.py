@@ -4,8 +4,8 @@ import dataclasses
 import re
 import time
 
-import pandas as pd
 import numpy as np
+import pandas as pd
 import pytest
 
 from model.attention.circuits import copying
