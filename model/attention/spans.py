@@ -76,7 +76,7 @@ def spans_of_strings(tokens: Sequence[str], unit: str) -> tuple[Span, ...]:
 
 
 def has_no_spaces(text: str) -> bool:
-    """Return whether a text has characters of a script without spaces, each of which counts as a word."""
+    """Return whether a text has characters of scripts without spaces, where one counts as a word."""
     return _NO_SPACES.search(text) is not None
 
 

@@ -31,6 +31,7 @@ WORDS = [  # tokens with a bar between them -> words with a bar between them
     ("G|PT|很|好", "GPT|很|好"),
     ("สวั|ส|ดี", "สวั|ส|ดี"),
     ("ที|่|นี่", "ที่|นี่"),  # a tone mark belongs to its letter
+    ("ที|่น|ี่", "ที่นี่"),  # tokens that share letters with their marks stay together
     ("ね|こ|カメ|ラ", "ね|こ|カメ|ラ"),
     ("한|국|어| 는", "한국어| 는"),  # Korean has spaces
     ("नम|स्|ते| दुनि|या|।", "नमस्ते| दुनिया|।"),
