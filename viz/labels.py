@@ -123,7 +123,12 @@ def plotly_text(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def axis_name(position: int, piece: str) -> str:
+def span_text(start: int, end: int) -> str:
+    """Format the positions from `start` up to but not including `end`: "3" or "3–5"."""
+    return str(start) if end - start == 1 else f"{start}–{end - 1}"
+
+
+def axis_name(position: int | str, piece: str) -> str:
     """Format a unique category name for a token on an axis: position and text, escaped for Plotly."""
     return plotly_text(f"{position} {shorten(visible(piece), 40)}")
 

@@ -5,12 +5,14 @@
 //  for a pattern also block, window [q0, q1, k0, k1] and whole. A point's customdata { head } or { tokens } is selected
 //  by a click on it, and { part } is passed to the figure's owner (the event "pg-part" of the kind "figure"); in a
 //   heat map of layers x heads (meta.heads true) the cell itself is the head.
-// payload of "figure" also: absent (nothing is shown), picks "pair" (a pattern, with `places` of another run's tokens)
+// payload of "figure" also: absent (nothing is shown), picks "pair" (a pattern, with `places` of another run's tokens or
+//  the `spans` of words, see units.js)
 //  or "column" (with `last`), zooms (a zoom requests the region at full resolution: value { run, window }), wide (a
 //  layout for screens with room for its panels side by side)
 import { el, onWidth } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { adding, onSelect, pickHead, select, selection } from "../page/selection/selection.js";
+import { pickedUnits, tokensIn } from "../page/selection/units.js";
 import { onTheme } from "../page/theme.js";
 import { fitted, marks } from "./figure_look.js";
 import { arrays, lines, ownFigure } from "./figure_numbers.js";
@@ -146,9 +148,14 @@ export function mountPlot(root, on) {
 const PICKS = {
   // Select the cell's pair; a zoom requests the region at full resolution.
   pair: {
-    marked: ({ places }) =>
-      places ? selection.tokens.map((token) => places.indexOf(token)).filter((at) => at >= 0) : selection.tokens,
-    pick({ places }, query, key, block) {
+    marked: ({ places, spans }) =>
+      places ? selection.tokens.map((token) => places.indexOf(token)).filter((at) => at >= 0) : pickedUnits(spans),
+    pick({ places, spans }, query, key, block) {
+      if (spans)
+        return select({
+          tokens: tokensIn(spans, [...new Set([query, key])]),
+          pair: block === 1 ? [query, key].map((at) => spans[at][1] - 1) : null,
+        });
       const here = (token) => (places ? (places[token] ?? null) : token),
         pair = [here(query), here(key)],
         tokens = [...new Set(pair)].filter((token) => token !== null),
@@ -162,6 +169,10 @@ const PICKS = {
     pick: (payload, row, position) => select({ tokens: [position] }),
   },
 };
+
+// Return a window of a map of words as positions of tokens, in which the page keeps it.
+const inTokens = ({ spans }, [q0, q1, k0, k1]) =>
+  spans ? [spans[q0][0], spans[q1 - 1][1], spans[k0][0], spans[k1 - 1][1]] : [q0, q1, k0, k1];
 
 // Hide the texts of cells that are too narrow for them.
 function withoutTexts(payload, root) {
@@ -182,7 +193,7 @@ define("figure", (root, props, send) => {
     part: (part) => root.dispatchEvent(new CustomEvent("pg-part", { detail: part, bubbles: true })),
     ask: (window, run) => {
       if (!payload.zooms) return;
-      props.value = { run, window };
+      props.value = { run, window: window && inTokens(payload, window) };
       send("select");
     },
   });

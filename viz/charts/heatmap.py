@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from model.records import Tokens
-from viz.labels import axis_name, plotly_text, tick_text
+from viz.labels import axis_name, plotly_text, span_text, tick_text
 from viz.theme import RAMPS, frame_layout, scales
 
 MAX_CELLS = 256  # maximum number of cells per side; beyond that, neighbors are pooled until the user zooms in
@@ -101,20 +101,22 @@ def pattern_figure(
     *,
     meta: Mapping[str, object] = MappingProxyType({}),
     revision: str = "",
+    spans: Sequence[tuple[int, int]] = (),
 ) -> go.Figure:
     """Draw maps side by side on one color scale: queries down, keys across, blank where NaN, exact values on hover.
 
     A window of more than MAX_CELLS cells per side, over all panels together, is pooled to its values of largest
     magnitude. `layout.meta` gives the factor, and the page requests a smaller window when the user zooms in. `meta` is
-    further data for the page. The user's zoom persists between figures of the same `revision`.
+    further data for the page. The user's zoom persists between figures of the same `revision`. `spans`: the
+    positions that each of `tokens` stands for, if they are words.
     """
     columns = min(len(panels), 2)
     parts = [panel.z[window.q0 : window.q1, window.k0 : window.k1].astype(np.float32) for panel in panels]
     block = pooling(window, len(panels))
     drawn = [pool(part, block) for part in parts]
     top = 1.0 if look.kind == "share" else max((_largest(z) for z in drawn), default=0) or 1.0
-    y, y_ticks, y_text = _axis(tokens, window.q0, window.q1, block, MAX_TICKS // columns)
-    x, x_ticks, x_text = _axis(tokens, window.k0, window.k1, block, MAX_TICKS // columns)
+    y, y_ticks, y_text = _axis(tokens, window.q0, window.q1, block, MAX_TICKS // columns, spans)
+    x, x_ticks, x_text = _axis(tokens, window.k0, window.k1, block, MAX_TICKS // columns, spans)
     value = words.weight if block == 1 else f"{words.weight} ({words.largest.format(n=block)})"
     heats = []
     for n, (panel, z) in enumerate(zip(panels, drawn, strict=True)):
@@ -247,15 +249,22 @@ def _axis_look(ticks: list[str], texts: list[str]) -> dict:
     }
 
 
-def _axis(tokens: Tokens, start: int, end: int, block: int, limit: int) -> tuple[list[str], list[str], list[str]]:
+def _axis(
+    tokens: Tokens, start: int, end: int, block: int, limit: int, spans: Sequence[tuple[int, int]]
+) -> tuple[list[str], list[str], list[str]]:
     """Return the category names of a window's tokens or blocks of tokens, those that have a tick, and the tick
     labels.
     """
     starts = range(start, end, block)
-    if block == 1:
-        names = [axis_name(i, tokens.pieces[i]) for i in starts]
+    ends = [min(i + block, end) for i in starts]
+    if spans:
+        places = [span_text(spans[i][0], spans[j - 1][1]) for i, j in zip(starts, ends, strict=True)]
     else:
-        names = [f"{i}–{min(i + block, end) - 1} {tick_text(tokens.pieces[i])}…" for i in starts]
+        places = [span_text(i, j) for i, j in zip(starts, ends, strict=True)]
+    if block == 1:
+        names = [axis_name(place, tokens.pieces[i]) for place, i in zip(places, starts, strict=True)]
+    else:
+        names = [f"{place} {tick_text(tokens.pieces[i])}…" for place, i in zip(places, starts, strict=True)]
     step = -(-len(names) // limit)
     shown = range(0, len(names), step)
     return names, [names[n] for n in shown], [tick_text(tokens.pieces[starts[n]]) for n in shown]

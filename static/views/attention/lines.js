@@ -2,7 +2,8 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill, onWidth, pointed, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, pickToken, selection } from "../../page/selection/selection.js";
+import { adding, onSelect, selection } from "../../page/selection/selection.js";
+import { pickedUnits, pickUnit } from "../../page/selection/units.js";
 import { onTheme } from "../../page/theme.js";
 import {
   active,
@@ -73,7 +74,7 @@ function footer(root, board, look) {
     title,
     note,
     names: namesOf(payload),
-    lines: () => asLines(shownLinks(look), payload.tokens),
+    lines: () => asLines(shownLinks(look), payload),
     arrays: () => asArrays(shownLinks(look), look.panels, payload.tokens),
     picture,
     table: true,
@@ -106,7 +107,7 @@ function listen(board, look, refresh) {
     const add = adding(event) && look.side === button.dataset.side;
     look.side = button.dataset.side;
     look.byUs = true;
-    pickToken(+button.dataset.at, add);
+    pickUnit(look.payload.spans, +button.dataset.at, add);
     look.byUs = false;
   });
   grid.addEventListener("keydown", (event) => moveAmong(board, look, event));
@@ -114,7 +115,7 @@ function listen(board, look, refresh) {
     if (!look.byUs) look.side = "left";
     if (!selection.tokens.length) look.hovered = null;
     refresh();
-    const at = selection.tokens.at(-1),
+    const at = pickedUnits(look.payload?.spans).at(-1),
       { view } = board,
       step = stepOf(look);
     if (look.byUs || look.stale || at === undefined || at >= look.T || !view.clientWidth) return;

@@ -2,7 +2,7 @@
 //
 // `look`: the state of the part, see lines.js.
 import { el, fill, hint } from "../../page/dom.js";
-import { selection } from "../../page/selection/selection.js";
+import { pickedUnits, placeOf } from "../../page/selection/units.js";
 import { isDark } from "../../page/theme.js";
 import { grouped, partnersOf, visitLinks } from "./lines_links.js";
 import { numbersAt, readoutOf } from "./lines_readout.js";
@@ -34,15 +34,19 @@ export const settled = (look) => ({
   share: look.controls.share(),
   hide: look.controls.hides(),
 });
+// Return the pinned tokens, or the pinned words of a payload of words.
+const pinnedIn = ({ payload, T }) => pickedUnits(payload.spans).filter((at) => at < T);
 // Return the isolated tokens: { left, tokens }, or null.
-export function active({ T, hovered, side }) {
-  const pinned = selection.tokens.filter((at) => at < T);
+export function active(look) {
+  const { T, hovered, side } = look,
+    pinned = pinnedIn(look);
   if (hovered && hovered.at < T && !(pinned.includes(hovered.at) && side === hovered.side))
     return { left: hovered.side === "left", tokens: [hovered.at] };
   return pinned.length ? { left: side === "left", tokens: pinned } : null;
 }
 
-export function fillColumns(board, { tokens, words }) {
+export function fillColumns(board, payload) {
+  const { tokens, words } = payload;
   for (const [side, label] of [
     ["left", words.attending_token],
     ["right", words.attended_token],
@@ -54,7 +58,7 @@ export function fillColumns(board, { tokens, words }) {
           "data-at": at,
           "data-side": side,
           "aria-pressed": "false",
-          "aria-label": fill(label, { token: text, position: at }),
+          "aria-label": fill(label, { token: text, position: placeOf(payload, at) }),
           tabindex: side === "left" && !at ? 0 : -1,
         }),
       ),
@@ -128,7 +132,7 @@ export function paintCurves(board, look) {
 
 // Name the hovered or pinned tokens in the readout, show numbers beside their partners, and dim all others.
 export function isolate(board, look, readout) {
-  const { payload, side, T, panels } = look,
+  const { payload, side, panels } = look,
     now = active(look),
     readers = now ? partnersOf(settled(look), now) : [],
     near = now?.left ? "left" : "right",
@@ -143,7 +147,7 @@ export function isolate(board, look, readout) {
     : [];
   for (const button of board.marked) button.classList.add("pg-lines-on");
   for (const button of board.pressed) button.setAttribute("aria-pressed", "false");
-  board.pressed = selection.tokens.filter((at) => at < T).map((at) => buttonsOf(board, side)[at]);
+  board.pressed = pinnedIn(look).map((at) => buttonsOf(board, side)[at]);
   for (const button of board.pressed) button.setAttribute("aria-pressed", "true");
   board.numbers.replaceChildren();
   if (!now) {

@@ -82,8 +82,18 @@ export const namesOf = ({ words, measure }) => [
   measure,
 ];
 
-export const asLines = (links, tokens) =>
-  links.map(([panel, row, key, weight]) => [panel.name, row, tokens[row], key, tokens[key], weight]);
+// Positions are those of tokens: text for a word of several.
+export const asLines = (links, { tokens, positions }) => {
+  const place = (at) => positions?.[at] ?? at;
+  return links.map(([panel, row, key, weight]) => [
+    panel.name,
+    place(row),
+    tokens[row],
+    place(key),
+    tokens[key],
+    weight,
+  ]);
+};
 
 export function asArrays(links, panels, tokens) {
   const column = (at, Type) => ({ data: Type.from(links, (link) => link[at]), shape: [links.length] });

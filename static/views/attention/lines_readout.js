@@ -1,5 +1,6 @@
 // The description of the hovered or pinned tokens: a line above the columns, and numbers beside their partners.
 import { el, fill } from "../../page/dom.js";
+import { placeOf } from "../../page/selection/units.js";
 import { grouped } from "./lines_links.js";
 import { digits, swatch } from "./links.js";
 
@@ -9,13 +10,15 @@ const HEADS = 4; // maximum number of heads named for each token
 const withSwatch = (panel, value, several) => [...(several ? [swatch(panel.index)] : []), digits(value)];
 
 // `partners`: [{ panel, other, value }], in decreasing order of value; `several`: true if there is more than one head.
-export function readoutOf({ words, tokens }, now, partners, several) {
+export function readoutOf(payload, now, partners, several) {
+  const { words, tokens } = payload,
+    named = (at) => `${tokens[at]} (${placeOf(payload, at)})`;
   const [first] = now.tokens,
-    who = now.tokens.length > 1 ? fill(words.sum, { n: now.tokens.length }) : `${tokens[first]} (${first})`,
+    who = now.tokens.length > 1 ? fill(words.sum, { n: now.tokens.length }) : named(first),
     groups = grouped(partners);
   const items = groups.slice(0, MOST).map(([other, each]) => {
     const item = el("span", "pg-links-item");
-    item.append(el("span", "pg-links-mono", `${tokens[other]} (${other})`));
+    item.append(el("span", "pg-links-mono", named(other)));
     for (const { panel, value } of each.slice(0, HEADS)) item.append(" ", ...withSwatch(panel, value, several));
     return item;
   });

@@ -3,7 +3,8 @@ import { exporting } from "../../export/menu.js";
 import { framed, onJoin } from "../../page/characters.js";
 import { alongRow, el, fill, onWidth, pointed, rests, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { adding, onSelect, pickToken, selection } from "../../page/selection/selection.js";
+import { adding, onSelect } from "../../page/selection/selection.js";
+import { pickedUnits, pickUnit, placeOf } from "../../page/selection/units.js";
 import { onTheme } from "../../page/theme.js";
 import { ink, mixed } from "../../parts/colors.js";
 import { piece } from "../../parts/next_tokens.js";
@@ -14,8 +15,8 @@ const TOP = 8;
 // `look`: { payload, panels, T (tokens), left (true to show keys that the tokens attend to, false for queries that
 //  attend to them), only (index of one head, or null for the mean of all), hovered (a token, or null) }
 const chosenPanels = ({ panels, only }) => (panels.length > 1 && only === null ? panels : [panels[only ?? 0]]);
-function centerOf({ T }) {
-  const picked = selection.tokens.filter((at) => at < T);
+function centerOf({ payload, T }) {
+  const picked = pickedUnits(payload.spans).filter((at) => at < T);
   return picked.length ? picked : [T - 1];
 }
 // Compute each head's weights between all tokens and the selected ones: Float64Array [T], NaN if unknown.
@@ -42,7 +43,8 @@ const largestFirst = (numbers) =>
     .filter((at) => numbers[at] > 0)
     .sort((a, b) => numbers[b] - numbers[a] || a - b)
     .slice(0, TOP);
-const named = ({ payload }, at) => fill(payload.words.of_one, { token: payload.tokens[at], position: at });
+const named = ({ payload }, at) =>
+  fill(payload.words.of_one, { token: payload.tokens[at], position: placeOf(payload, at) });
 function centerName(look) {
   const center = centerOf(look);
   return center.length > 1 ? fill(look.payload.words.sum, { n: center.length }) : named(look, center[0]);
@@ -94,7 +96,7 @@ function readoutOf(look) {
     { words } = payload;
   if (hovered === null || hovered >= T) {
     const now = fill(words[left ? "now_reads" : "now_read_by"], { token: centerName(look) }),
-      picked = selection.tokens.some((at) => at < T);
+      picked = pickedUnits(payload.spans).some((at) => at < T);
     return [el("span", "pg-links-mono", now), ...(picked ? [] : [el("span", "pg-muted", words.default_note)])];
   }
   const weight = meanValues(look)[hovered],
@@ -131,25 +133,28 @@ function tokenList(look, asLeft, color) {
     const chip = el("button", "pg-chip", tokens[at], {
       type: "button",
       "data-at": at,
-      "aria-label": fill(words.token_name, { token: tokens[at], position: at }),
+      "aria-label": fill(words.token_name, { token: tokens[at], position: placeOf(look.payload, at) }),
       title: parts.get(at) ?? "",
     });
-    chip.onclick = (event) => pickToken(at, adding(event));
+    chip.onclick = (event) => pickUnit(look.payload.spans, at, adding(event));
     bar.style.width = `${(100 * weights[at]) / weights[best[0]]}%`;
     bar.style.background = color;
     track.append(bar);
-    line.append(chip, el("span", "pg-muted", String(at)), track, el("b", "", digits(weights[at])));
+    line.append(chip, el("span", "pg-muted", placeOf(look.payload, at)), track, el("b", "", digits(weights[at])));
     part.append(line);
   }
   return part;
 }
 
 // Build the tokens as running text, with the tokens of one character in one frame.
-function textTokens({ tokens, breaks, words, parts, frames }) {
+function textTokens(payload) {
+  const { tokens, breaks, words, parts, frames } = payload;
   const ends = new Map(breaks),
     partOf = new Map(parts);
   const nodes = tokens.map((token, at) => {
-    const label = [fill(words.token_name, { token, position: at }), partOf.get(at)].filter(Boolean).join(", ");
+    const label = [fill(words.token_name, { token, position: placeOf(payload, at) }), partOf.get(at)]
+      .filter(Boolean)
+      .join(", ");
     const button = el("button", "pg-reading-token", "", {
       type: "button",
       "data-index": at,
@@ -212,7 +217,7 @@ function takenOf(look) {
       const weights = meanValues(look);
       return [...weights.keys()]
         .filter((at) => !Number.isNaN(weights[at]))
-        .map((at) => [at, payload.tokens[at], weights[at]]);
+        .map((at) => [payload.positions?.[at] ?? at, payload.tokens[at], weights[at]]);
     },
     table: true,
   };
@@ -281,7 +286,7 @@ define("reading", (root) => {
   pointed(text, over, out);
   text.addEventListener("click", (event) => {
     const token = event.target.closest(".pg-reading-token");
-    if (token) pickToken(+token.dataset.index, adding(event));
+    if (token) pickUnit(look.payload.spans, +token.dataset.index, adding(event));
   });
   roving(text, alongRow);
   onJoin(() => {

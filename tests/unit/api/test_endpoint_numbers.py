@@ -14,6 +14,8 @@ from model.attention.cell import explain
 from model.attention.effects import Target, metric, patch_heads, sweep
 from model.attention.find_heads import rank_heads
 from model.attention.measures import MEASURES, measure
+from model.attention.spans import spans_of, summed
+from model.errors import InputError
 from model.generation.next_token import context_at, logits_after
 from model.gpt.edits import Edit
 from model.predictions.attribution import attribute, components
@@ -43,6 +45,19 @@ def test_attention(wired):
     values = -np.sort(-np.nan_to_num(measure(run, "weights", 1, 2), nan=0).ravel())
     assert_close([link["value"] for link in links], values[:5], 1e-7)
     assert all(TEXT[link["key"]] == link["key_text"] for link in links)
+
+
+def test_attention_by_words(wired):
+    playground, lm = wired
+    text = "ab cd. ef"
+    spans = spans_of(lm.encode(text).raw, "words")
+    found = ask(playground, "attention", prompt=text, layer=1, head=2, queries=[3, 4, -1], unit="words")
+    z = summed(measure(lm.trace(text), "weights", 1, 2), spans, spans)
+    assert found["tokens"] == ["ab", " cd", ".", " ef"] and found["queries"] == [1, 3]
+    assert [tuple(span) for span in found["spans"]] == list(spans) and found["unit"] == "words"
+    assert_close(array(found["rows"]), z[[1, 3]], 1e-6)
+    with pytest.raises(InputError, match="no sum"):
+        ask(playground, "attention", prompt=text, layer=1, head=2, measure="scores", unit="words")
 
 
 def test_heads_of_a_run(wired):

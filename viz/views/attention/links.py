@@ -10,7 +10,8 @@ from model.records import Tokens
 from viz.characters import frames, part_notes
 from viz.labels import visible
 from viz.seam.view import Payload, Seen
-from viz.views.attention.patterns import hidden_note, lines_of, titles, value_name, without_sign
+from viz.views.attention.patterns import hidden_note, lines_of, run_name, titles, value_name, without_sign
+from viz.views.attention.units import merged, shown_spans, unit_note, unit_payload, unit_words
 from viz.words import Words, joined
 
 ALL_UP_TO = 256  # maximum number of prompt tokens for which all links are sent
@@ -25,17 +26,28 @@ def drawn_links(seen: Seen) -> Payload:
     signed = MEASURES[seen.settings.measure].scale == "signed"
     name = without_sign(seen.settings.measure)
     shown = titles(facts, seen.all_words, name, of)
-    notes = words["no_scores"] if signed else "", hidden_note(facts, seen.all_words, name, of)
+    unit = seen.settings.unit
+    notes = (
+        words["no_scores"] if signed else "",
+        unit_note(facts, seen.all_words, name, unit),
+        hidden_note(facts, seen.all_words, name, of),
+    )
     panels = list(zip(shown.panels, seen.result.z, strict=True))
-    return links_payload(panels, shown.heads, facts.tokens) | {
-        "parts": list(part_notes(facts.tokens.raw, seen.all_words).items()),
-        "run": f"{facts.run} {shown.name}",
-        "title": shown.title,
-        "measure": value_name(facts, seen.all_words, name, of),
-        "note": joined(notes),
-        "python": lines_of(facts, name, of),
-        "words": words.plain() | seen.here.plain(),
-    }
+    spans = shown_spans(facts, unit)
+    tokens = merged(facts.tokens, spans)
+    return (
+        links_payload(panels, shown.heads, tokens)
+        | unit_payload(spans)
+        | {
+            "parts": list(part_notes(tokens.raw, seen.all_words).items()),
+            "run": run_name(facts, shown.name, unit),
+            "title": shown.title,
+            "measure": value_name(facts, seen.all_words, name, of),
+            "note": joined(notes),
+            "python": lines_of(facts, name, of, unit),
+            "words": words.plain() | seen.here.plain() | unit_words(seen.all_words, unit),
+        }
+    )
 
 
 def links_payload(panels: Sequence[tuple[str, np.ndarray]], heads: Sequence[Sequence[int]], tokens: Tokens) -> Payload:

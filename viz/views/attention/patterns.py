@@ -6,16 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from model.attention.measures import MEASURES, measure, rows_undefined
+from model.attention.spans import spans_of, summed
 from viz.charts.heatmap import combined
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Facts, Measure
+from viz.views.attention.units import unit_of
 from viz.words import Words
 
 # The selected heads individually, their mean or maximum, or the mean over the main head's layer.
 OF = ("each", "mean", "max", "layer")
 Head = tuple[int, int]  # layer, head
+_AXES = {"tokens": "[T, T]", "words": "[words, words]", "sentences": "[sentences, sentences]"}
 
 
 def about(words: Words, name: str) -> str:
@@ -33,7 +36,7 @@ HEADS = Choice("of", OF)
 class Patterns:
     """One matrix per selected head, or a single combined one."""
 
-    z: tuple[np.ndarray, ...]  # [T, T] each, rows are queries, NaN where undefined
+    z: tuple[np.ndarray, ...]  # [T, T] each, or one row per word; rows are queries, NaN where undefined
     blank: int = 0  # maximum number of undefined rows of a head, counted for without_first only
 
 
@@ -47,7 +50,8 @@ def question(scene: Scene, settings: Settings) -> Settings:
         heads, of = tuple((layer, n) for n in range(scene.model.config.n_head)), "mean"
     together = of if len(heads) > 1 else "each"
     of_blank = scene.picked.heads if name == "without_first" else ()
-    return Settings((("measure", name), ("heads", heads), ("together", together), ("blank", of_blank)))
+    unit = unit_of(name, settings.unit)
+    return Settings((("measure", name), ("heads", heads), ("together", together), ("blank", of_blank), ("unit", unit)))
 
 
 def unsigned(scene: Scene, settings: Settings) -> Settings:
@@ -63,7 +67,12 @@ def without_sign(name: str) -> str:
 def patterns(scene: Scene, settings: Settings) -> Patterns:
     """Compute the matrices. Raises InputError if the prompt is too long for the measure."""
     z = tuple(measure(scene.trace, settings.measure, *head) for head in settings.heads)
-    blank = max((rows_undefined(scene.trace.pattern(*head)) for head in settings.blank), default=0)
+    if settings.unit == "tokens":
+        blank = max((rows_undefined(scene.trace.pattern(*head)) for head in settings.blank), default=0)
+    else:
+        spans = spans_of(scene.tokens.raw, settings.unit)
+        z = tuple(summed(each, spans, spans) for each in z)
+        blank = max(int(np.isnan(each[1:]).all(1).sum()) for each in z) if settings.blank else 0
     return Patterns(z if settings.together == "each" else (combined(z, settings.together),), blank)
 
 
@@ -80,7 +89,7 @@ def of_layers(settings: Settings) -> bool:
 def of_heads(question: Callable[[Scene, Settings], Settings]) -> Measure:
     """Build the `Measure` of a view. A head's matrix takes milliseconds, so a click never waits for other jobs."""
     options = {"question": question, "keep": of_layers, "reads": last_layer, "owner": "patterns"}
-    return Measure("main", patterns, settings=("measure", "of"), locks=False, **options)
+    return Measure("main", patterns, settings=("measure", "of", "unit"), locks=False, **options)
 
 
 PATTERNS, LINKED = of_heads(question), of_heads(unsigned)
@@ -118,6 +127,11 @@ def titles(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) -> Ti
     return Titles((title,), (facts.head,), f"{of} {names}", title, f"{file}-{of}")
 
 
+def run_name(facts: Facts, name: str, unit: str) -> str:
+    """Return the unique name of the displayed matrices for the page, which begins with that of the run."""
+    return f"{facts.run} {name}" if unit == "tokens" else f"{facts.run} {name} {unit}"
+
+
 def shown_heads(facts: Facts, of: str) -> tuple[Head, ...]:
     """Return the heads whose matrices are displayed, individually or combined."""
     layer, _ = facts.head
@@ -143,16 +157,23 @@ def hidden_note(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) 
     return catalogue["attention.hidden.note"].format(layers=layers) if layers else ""
 
 
-def lines_of(facts: Facts, name: str, of: str) -> str:
+def lines_of(facts: Facts, name: str, of: str, unit: str = "tokens") -> str:
     """Build the Python lines that compute the matrices."""
     layer, _ = facts.head
     imports = ["from model.attention.measures import measure"]
+    if unit != "tokens":
+        imports.append("from model.attention.spans import spans_of, summed")
+    spans = [f"spans = spans_of(run.tokens.raw, {unit!r})"] if unit != "tokens" else []
     if MEASURES[name].of == "layer":
-        return script(facts, [f"measure(run, {name!r}, {layer}, 0)  # [T, T], layers 0 to {layer}"], imports)
+        call = f"measure(run, {name!r}, {layer}, 0)"
+        call = f"summed({call}, spans, spans)" if spans else call
+        return script(facts, [*spans, f"{call}  # {_AXES[unit]}, layers 0 to {layer}"], imports)
     heads = f"heads = {[list(head) for head in facts.heads]}"
     if of == "layer":
         heads = f"heads = [({layer}, head) for head in range(lm.config.n_head)]"
-    lines = [heads, f"maps = [measure(run, {name!r}, layer, head) for layer, head in heads]  # [T, T] each"]
+    call = f"measure(run, {name!r}, layer, head)"
+    call = f"summed({call}, spans, spans)" if spans else call
+    lines = [*spans, heads, f"maps = [{call} for layer, head in heads]  # {_AXES[unit]} each"]
     if of in ("mean", "layer"):
         lines.append("sum(maps) / len(maps)")
     elif of == "max":

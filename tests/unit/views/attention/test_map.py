@@ -196,9 +196,10 @@ def test_another_setting_draws_the_map_again_and_the_same_one_does_not(playgroun
 
 def test_settings_stay_from_view_to_view_and_are_shown_where_they_count():
     controls = {each["name"]: each for each in TAB.fixed(words("en"))["attention_view"]["controls"]}
-    assert list(controls) == ["view", "measure", "of", "curve"]
+    assert list(controls) == ["view", "measure", "of", "unit", "curve"]
     assert controls["curve"]["when"] == {"view": ["map"]}
-    assert controls["measure"]["when"] == controls["of"]["when"] == {"view": ["map", "lines", "text"]}
+    for name in ("measure", "of", "unit"):
+        assert controls[name]["when"] == {"view": ["map", "lines", "text"]}
     assert [option[0] for option in controls["measure"]["options"]] == list(MEASURES)
     texts = [option[2] for option in controls["measure"]["options"]]
     assert all(entry.source in text for entry, text in zip(MEASURES.values(), texts, strict=True))

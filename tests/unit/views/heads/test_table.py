@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from model.attention.span_heads import span_heads
 from model.attention.surveys import LABELS
 from model.tracing.head_metrics import HEAD_METRICS
 from tests.support.models.helpers import H, L
@@ -32,6 +33,18 @@ def test_the_table_of_a_prompt_has_the_numbers_of_its_run(playground, lm):
     assert table["caption"] == "On this prompt: one run of 5 tokens."
     assert "measured here in" in table["source"] and table["file"] == "heads-prompt"
     json.dumps(table, allow_nan=False)
+
+
+def test_the_table_of_a_prompt_by_words_has_the_metrics_of_summed_maps(playground, lm):
+    table = parts_of(playground, form={"source": "words"}, prompt="ab ab.")["table"]
+    expected = span_heads(lm.trace("ab ab."), "words").metrics
+    np.testing.assert_array_equal(unpacked(table["values"]), expected.to_numpy(np.float32))
+    assert not np.allclose(expected, lm.trace("ab ab.").head_metrics(), equal_nan=True)
+    assert table["caption"] == "On this prompt, by words: one run of 6 tokens in 3 words."
+    columns = {column["key"]: column for column in table["columns"]}
+    assert columns["previous_token"]["label"] == "previous word" and columns["distance"]["unit"] == "words"
+    assert columns["induction"]["missing"].startswith("No word") and table["file"] == "heads-words"
+    assert "measured here in" in table["source"] and table["spread"] is None
 
 
 @pytest.mark.parametrize("source", ["random", "sentences"])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from model.attention.span_heads import span_heads
 from model.tracing.head_metrics import HEAD_METRICS
 from viz.charts.heatmap import overview
 from viz.seam.programs.endpoint import Endpoint
@@ -12,6 +13,8 @@ from viz.seam.programs.reading import measured, prompt_tokens
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Asking, Measure, Payload, Seen, View
+from viz.views.attention.units import UNIT
+from viz.words import section
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,21 +26,32 @@ class Heads:
 
 
 def measure(scene: Scene, settings: Settings) -> Heads:
-    """Return the thumbnails and metrics that were computed during the run."""
-    return Heads(scene.trace.thumbnails, scene.trace.head_metrics())
+    """Return the thumbnails and metrics that were computed during the run, or compute those by words or sentences."""
+    found = span_heads(scene.trace, settings.unit)
+    return Heads(found.thumbnails, found.metrics)
+
+
+def is_summed(settings: Settings) -> bool:
+    """Return whether the numbers are computed after the run. They are then cached; the trace has those of tokens."""
+    return settings.unit != "tokens"
 
 
 def heads(seen: Seen) -> Payload:
     """Build the overview: thumbnails and metrics of all heads, and the names of the metrics."""
-    words, result = seen.all_words, seen.result
-    unit = {"tokens": words["metric.unit_tokens"]}
+    words, result, unit = seen.all_words, seen.result, seen.settings.unit
+    counted = {"tokens": words[f"metric.unit_{unit}"]}
+
+    def text(place: str, key: str) -> str:
+        return words.get(f"{place}_by.{unit}.{key}", words[f"{place}.{key}"])
+
     names = [
-        {"key": key, "label": words[f"metric.{key}"], "help": words[f"metric_help.{key}"]}
-        | {"unit": unit.get(metric.unit, "")}
+        {"key": key, "label": text("metric", key), "help": text("metric_help", key)}
+        | {"unit": counted.get(metric.unit, "")}
         for key, metric in HEAD_METRICS.items()
     ]
     picture = overview(result.thumbnails, result.metrics, seen.facts.config.group_size)
-    return picture | {"metric_names": names, "words": seen.here.plain(), "run": seen.facts.run}
+    here = seen.here.plain() | (section(words, f"overview.{unit}") if unit != "tokens" else {})
+    return picture | {"metric_names": names, "words": here, "run": seen.facts.run}
 
 
 # --- for programs ---
@@ -60,7 +74,8 @@ head_metrics.__doc__ = head_metrics.__doc__.replace(
 
 VIEW = View(
     "overview",
-    measures=(Measure("main", measure, locks=False, keep=False),),  # the trace caches both
+    tab_settings=(UNIT,),
+    measures=(Measure("main", measure, settings=("unit",), locks=False, keep=is_summed),),
     layout=("heads",),
     # Links store the sort order and the filter, but only the page applies them.
     parts={"heads": Asking("heads", lambda value, scene: None, heads, of="main")},

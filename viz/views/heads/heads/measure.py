@@ -8,6 +8,7 @@ import pandas as pd
 
 from model.attention.circuits import composition, copying
 from model.attention.head_examples import HeadExample, best_examples
+from model.attention.span_heads import span_heads
 from model.attention.surveys import LENGTH, SENTENCES, SEQUENCES, Survey, labels, random_survey, sentence_survey
 from model.progress import Progress
 from model.tracing.head_reducer import HeadReducer
@@ -16,7 +17,13 @@ from viz.seam.settings import Settings
 from viz.seam.view import Measure
 from viz.views.heads.heads.figures import HeadNumbers, Wiring, named
 
-SOURCES = ("random", "sentences", "prompt")  # the first is the default; the last one replaces it before the survey
+SOURCES = (
+    "random",
+    "sentences",
+    "prompt",
+    "words",
+)  # the first is the default; the prompt replaces it before the survey
+OF_PROMPT = {"prompt": "tokens", "words": "words"}  # sources without a survey, and their units
 LEAST = 0.25  # minimum fraction of the attention weight for a name
 
 
@@ -41,7 +48,7 @@ class Surveyed:
 
 def prompt(scene: Scene, settings: Settings) -> PromptMetrics:
     """Return the metrics of the run, which are drawn only if the settings name the run (`run_of` in view.py)."""
-    return PromptMetrics(scene.trace.head_metrics())
+    return PromptMetrics(span_heads(scene.trace, settings.unit).metrics)
 
 
 def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
@@ -93,7 +100,7 @@ def measured_heads(source: str, run: PromptMetrics, surveyed: Surveyed | None) -
     """
     if surveyed is None:
         return HeadNumbers(run.metrics, None, None)
-    if source == "prompt":
+    if source in OF_PROMPT:
         values, spread = run.metrics, None
     else:
         chosen = getattr(surveyed, source)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 from model.api import LanguageModel
+from model.attention.spans import spans_of
 from model.attention.surveys import LABELS, MARGIN
 from model.tracing.head_metrics import HEAD_METRICS
 from viz.numbers import duration, signed, whole
@@ -27,7 +28,7 @@ from viz.views.heads.heads.figures import (
     head_table,
     scatter_figure,
 )
-from viz.views.heads.heads.measure import LEAST, SOURCES, SURVEY, WIRING, cost, measured_heads, prompt
+from viz.views.heads.heads.measure import LEAST, OF_PROMPT, SOURCES, SURVEY, WIRING, cost, measured_heads, prompt
 from viz.words import Words, joined
 from viz.work.playground import Playground
 
@@ -49,11 +50,16 @@ def help_of(words: Words, key: str) -> str:
 
 def metrics(seen: Seen) -> dict[str, Metric]:
     """Build all metrics in the reader's language, each with the reason why it may be undefined for some heads."""
-    words, missing = seen.words, _missing(seen)
+    words, missing, by_words = seen.words, _missing(seen), source_of(seen) == "words"
     result = {}
     for key, metric in HEAD_METRICS.items():
-        unit, kind = words[f"units.{metric.unit.replace(' ', '_')}"], "share" if metric.high == 1 else "size"
-        result[key] = Metric(key, name_of(words, key), help_of(words, key), unit, kind, missing.get(key, ""))
+        name = "words" if by_words and metric.unit == "tokens" else metric.unit
+        unit, kind = words[f"units.{name.replace(' ', '_')}"], "share" if metric.high == 1 else "size"
+        label, help_text = name_of(words, key), help_of(words, key)
+        if by_words:
+            label = words.catalogue.get(f"metric_by.words.{key}", label)
+            help_text = words.catalogue[f"metric_help_by.words.{key}"]
+        result[key] = Metric(key, label, help_text, unit, kind, missing.get(key, ""))
     unit, why = words["copying.unit"], words["copying.missing"]
     result["copying"] = Metric("copying", name_of(words, "copying"), help_of(words, "copying"), unit, "signed", why)
     return result
@@ -62,22 +68,31 @@ def metrics(seen: Seen) -> dict[str, Metric]:
 def _missing(seen: Seen) -> dict[str, str]:
     """Return the reasons why heads may lack a metric, by its key."""
     words = seen.words.within("missing")
-    if source_of(seen) != "prompt":
+    source = source_of(seen)
+    if source not in OF_PROMPT:
         return {}
-    if len(seen.facts.tokens) == 1:
-        return dict.fromkeys(HEAD_METRICS, words["one"])
-    return {key: words[key] for key in ("duplicate_token", "induction")}
+    by = "_words" if source == "words" else ""
+    if len(spans_of(seen.facts.tokens.raw, OF_PROMPT[source])) == 1:
+        return dict.fromkeys(HEAD_METRICS, words[f"one{by}"])
+    return {key: words[f"{key}{by}"] for key in ("duplicate_token", "induction")}
 
 
 def run_of(scene: Scene, settings: Settings) -> Settings:
     """Reduce the settings to the key of the run whose metrics are shown; None for a probe set that was measured."""
-    probed = settings.source != "prompt" and panels.measured(VIEW, "survey", scene, Settings())
-    return Settings((("run", None if probed else scene.trace.key),))
+    probed = settings.source not in OF_PROMPT and panels.measured(VIEW, "survey", scene, Settings())
+    unit = OF_PROMPT.get(settings.source, "tokens")
+    return Settings((("run", None if probed else scene.trace.key), ("unit", unit)))
+
+
+def is_summed(settings: Settings) -> bool:
+    """Return whether the metrics are computed after the run. They are then cached; the trace has those of tokens."""
+    return settings.unit != "tokens"
 
 
 def source_of(seen: Seen) -> str:
     """Return the source of the shown metrics: the selected one, or the prompt if the probe set is not measured yet."""
-    return "prompt" if seen.results["survey"] is None else seen.settings.source
+    source = seen.settings.source
+    return "prompt" if seen.results["survey"] is None and source not in OF_PROMPT else source
 
 
 def shown_heads(seen: Seen) -> HeadNumbers:
@@ -88,6 +103,9 @@ def shown_heads(seen: Seen) -> HeadNumbers:
 def caption(seen: Seen) -> str:
     """Name the source of the metrics: one run of this prompt, or means over a probe set. Say if it is not measured."""
     words, source = seen.words.within("caption"), source_of(seen)
+    if source == "words":
+        raw = seen.facts.tokens.raw
+        return words["words"].format(tokens=whole(len(raw)), words=whole(len(spans_of(raw, "words"))))
     if source == "prompt":
         n, early = len(seen.facts.tokens), source != seen.settings.source
         text = words["prompt" if n > 1 else "one"].format(tokens=whole(n))
@@ -100,7 +118,7 @@ def source_line(seen: Seen) -> str:
 
     Only the metrics on the prompt are affected by edits.
     """
-    if source_of(seen) == "prompt":
+    if source_of(seen) in OF_PROMPT:
         return seen.facts.source
     time = duration(seen.seconds["survey"])
     return seen.words["measured"].format(model=seen.facts.label, dtype=seen.facts.dtype, time=time)
@@ -112,6 +130,9 @@ def python_of(facts: Facts, source: str, axes: tuple[str, ...] = ()) -> str:
     columns = f"[{list(dict.fromkeys(axes))}]" if axes and not with_copying else ""
     imports = ["from model.attention.circuits import copying"] if with_copying else []
     last = ["copying(lm.model)  # [L, H]"] if with_copying else []
+    if source == "words":
+        line = f"span_heads(run, 'words').metrics{columns}  # indexed (layer, head)"
+        return script(facts, [line, *last], ["from model.attention.span_heads import span_heads", *imports])
     if source == "prompt":
         return script(facts, [f"run.head_metrics(){columns}  # indexed (layer, head)", *last], imports)
     statistics = [f"survey.mean{columns}, survey.spread{columns}  # indexed (layer, head)", *last]
@@ -135,7 +156,7 @@ def table(seen: Seen) -> Payload:
         "caption": caption(seen),
         "names_of": names,
         "source": source_line(seen),
-        "unstored": source == "prompt",
+        "unstored": source in OF_PROMPT,
         "file": f"heads-{source}",
         "python": python_of(seen.facts, source),
         "words": words.plain() | {"rule": rule, "head": words["head"], **names_only(seen)},
@@ -167,7 +188,7 @@ def scatter(seen: Seen) -> Payload:
         "title": words["title"].format(x=x.label, y=y.label),
         "note": joined([caption(seen), words["note"], *notes]),
         "source": source_line(seen),
-        "unstored": source == "prompt",
+        "unstored": source in OF_PROMPT,
         "file": f"heads-{x.key}-{y.key}-{source}",
         "columns": [words["head"], x.label, y.label],
         "python": python_of(seen.facts, source, (x.key, y.key)),
@@ -307,7 +328,7 @@ def _color_name(words: Words, key: str) -> str:
 
 
 # The trace caches the metrics, so they are not kept again.
-PROMPT = Measure("prompt", prompt, depends=(), settings=("source",), question=run_of, locks=False, keep=False)
+PROMPT = Measure("prompt", prompt, depends=(), settings=("source",), question=run_of, locks=False, keep=is_summed)
 VIEW = View(
     "heads",
     settings=(
