@@ -110,7 +110,7 @@ def show(
     lm = _loaded(model)
     page_of(lm, prompt, heads=heads, tokens=tokens)  # reports what is wrong with the arguments
     served = _server()
-    served.playground.models.get(lm.id, lambda: lm)
+    served.playground.give(lm)
     state: dict[str, str] = {"model": lm.id, "prompt": prompt}
     if tab or heads:
         state["tab"] = tab or "attention"

@@ -141,7 +141,7 @@ def page_of(
     Raises InputError if the prompt is empty or exceeds the model's context, or if a head or a token does not exist.
     """
     playground = Playground(Options(model=lm.id, max_tokens=lm.config.n_ctx))
-    playground.models.get(lm.id, lambda: lm)
+    playground.give(lm)
     picked = {
         "heads": [list(head) for head in heads],
         "tokens": list(tokens),
