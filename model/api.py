@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from model.gpt import decode_step, decode_ways, linear
 from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
 from model.gpt.transformer import Transformer
+from model.hooked.config import needs_weights, no_lens
 from model.hooked.model import Hooked
 from model.hooked.trace import run as run_hooked
 from model.loading import devices, prepared, sources
@@ -65,6 +67,11 @@ class LanguageModel:
         if isinstance(self.model, Hooked):
             return frozenset({"lens"} if self.model.norm is not None else ())
         return frozenset({"weights", "lens"})
+
+    def lacks(self, what: str) -> InputError:
+        """Return the error that says why the model does not give "weights" or "lens"."""
+        hooked = cast(Hooked, self.model)
+        return no_lens(hooked.config, hooked.why) if what == "lens" else needs_weights(hooked.config)
 
     @property
     def config(self) -> ModelConfig:

@@ -15,8 +15,9 @@ from model.api import LanguageModel
 from model.arguments import shown
 from model.errors import CheckpointError, InputError, UnsupportedModel, say
 from model.gpt.transformer import Transformer
-from model.hooked.config import config_of
+from model.hooked.config import WEIGHTS_HINT, config_of
 from model.hooked.model import Hooked
+from model.loading.families import FAMILIES
 from model.loading.from_memory import config_values, shared, stamp
 from model.text.foreign import from_object
 
@@ -58,19 +59,16 @@ def language_model(model: Any, tokenizer: Any, *, id: str = "", label: str = "")
     values = config_values(model)
     now = stamp(model)
     ends = _end_ids(model)
+    name = _name(model)
     try:
         ours, dtype = shared(model)
-        reason, device = None, "cpu"
+        words, device = from_object(tokenizer, ours.config.vocab_size, ends), "cpu"
     except (UnsupportedModel, CheckpointError) as error:
-        reason = error
-    if reason is None:
-        words = from_object(tokenizer, ours.config.vocab_size, ends)
-    else:
-        hooked = Hooked(model, config_of(values), reason)
+        hint = error.hint if values.get("model_type") in FAMILIES else WEIGHTS_HINT
+        hooked = Hooked(model, config_of(values, label or name, hint))
         words = from_object(tokenizer, hooked.config.vocab_size, ends)
         hooked.look_for_lens(_probe(hooked))
         ours, dtype, device = cast(Transformer, hooked), _dtype(model), hooked.device
-    name = _name(model)
     return LanguageModel(
         id or _id(model, tokenizer, name, now), label or name, ours, words, dtype, device, _changed(model, now)
     )

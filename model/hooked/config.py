@@ -14,6 +14,7 @@ _NAMES = {
     "n_ctx": ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length", "max_sequence_length"),
     "vocab_size": ("vocab_size",),
 }
+_GROUPS = ("num_key_value_heads", "num_kv_heads")
 UNLIMITED = 2048  # tokens, for a model without a maximum length, as with ALiBi
 WEIGHTS_HINT = "Choose a model of a supported family, such as TinyGPT."
 
@@ -22,12 +23,14 @@ WEIGHTS_HINT = "Choose a model of a supported family, such as TinyGPT."
 class HookedConfig:
     """The sizes of a hooked model. Any other field of a ModelConfig is unknown, and raises InputError."""
 
-    name: str  # the model_type
+    name: str  # of the model
+    hint: str  # what to do to get a model whose weights are read
     n_layer: int
     n_head: int
     d_model: int
     n_ctx: int  # maximum number of tokens of a sequence
     vocab_size: int
+    group_size: int = 1  # number of query heads that share one KV head
 
     def is_attention(self, layer: int) -> bool:
         """Return True: every layer of a hooked model gives attention weights."""
@@ -38,23 +41,28 @@ class HookedConfig:
         return "hooked"
 
     def __getattr__(self, name: str) -> NoReturn:
-        missing(self.__dict__.get("name", ""), name)
+        missing(self, name)
 
 
-def missing(model: str, name: str) -> NoReturn:
+def missing(config: HookedConfig, name: str) -> NoReturn:
     """Raise InputError for a part of a model that only our own forward pass has. Python's own names do not exist."""
-    if name.startswith("__") or name == "_":
+    if name.startswith("_") or "hint" not in vars(config):
         raise AttributeError(name)
-    raise needs_weights(model)
+    raise needs_weights(config)
 
 
-def needs_weights(model: str) -> InputError:
+def needs_weights(config: HookedConfig) -> InputError:
     """Build the error for what cannot be computed from the attention, hidden states and logits alone."""
-    what = say("This needs the weights of {}, whose architecture this program does not know.", model)
-    return InputError(what, "", WEIGHTS_HINT)
+    what = say("This needs the weights: of {}, only attention, hidden states and logits are read.", config.name)
+    return InputError(what, "", config.hint)
 
 
-def config_of(values: Mapping[str, Any]) -> HookedConfig:
+def no_lens(config: HookedConfig, why: str) -> InputError:
+    """Build the error for a lens of a model without one."""
+    return InputError(say("There is no lens of {}.", config.name), why, "The other views of Predictions work.")
+
+
+def config_of(values: Mapping[str, Any], name: str, hint: str) -> HookedConfig:
     """Return the sizes in the values of a config. Raises UnsupportedModel for one without them."""
     # models of text and images keep the part that reads text in a config of its own
     text = values.get("text_config")
@@ -66,7 +74,9 @@ def config_of(values: Mapping[str, Any]) -> HookedConfig:
             hint = say("Its config needs one of: {}.", ", ".join(names))
             raise UnsupportedModel("The config of the model lacks a size.", field, hint)
         found[field] = UNLIMITED if value is None else value
-    return HookedConfig(name=str(values.get("model_type", "model")), **found)
+    groups = next((own[key] for key in _GROUPS if _is_size(own.get(key))), found["n_head"])
+    shared = found["n_head"] // groups if found["n_head"] % groups == 0 else 1
+    return HookedConfig(name=name, hint=hint, group_size=shared, **found)
 
 
 def _is_size(value: object) -> bool:

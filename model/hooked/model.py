@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from model.errors import InputError, PlaygroundError, UnsupportedModel, say
+from model.errors import UnsupportedModel, say
 from model.gpt.passes import See
-from model.hooked.config import HookedConfig, missing
+from model.hooked.config import HookedConfig, missing, no_lens
 
 # The last norm of a decoder, by the last part of its name.
 NORMS = ("ln_f", "norm", "final_layer_norm", "final_layernorm", "norm_f", "ln_out", "final_norm", "layer_norm")
@@ -26,9 +26,8 @@ class Hooked:
     `forward` returns everything that it gives. What only our own Transformer has raises InputError.
     """
 
-    def __init__(self, model: Any, config: HookedConfig, reason: PlaygroundError) -> None:
+    def __init__(self, model: Any, config: HookedConfig) -> None:
         self.theirs, self.config, self.name = model, config, config.name
-        self.reason = reason  # why its weights are not read
         self._running = threading.Lock()
         self.norm: torch.nn.Module | None = None  # the last norm, if norm and head give the logits
         self.scale: Callable[[Tensor], Tensor] = _as_is  # what follows the head
@@ -36,7 +35,9 @@ class Hooked:
         self.device = str(next(model.parameters()).device)
 
     def __getattr__(self, name: str) -> NoReturn:
-        missing(self.__dict__.get("name", "model"), name)
+        if "config" not in vars(self):
+            raise AttributeError(name)
+        missing(self.config, name)
 
     def parameters(self) -> Iterator[torch.nn.Parameter]:
         """Return the model's own parameters."""
@@ -96,7 +97,7 @@ class Hooked:
         there is no lens.
         """
         if self.norm is None:
-            raise InputError("There is no lens of this model.", self.why, "The other views of Predictions work.")
+            raise no_lens(self.config, self.why)
         head = self.theirs.get_output_embeddings()
         kind = next(head.parameters())
         with self._running, _as_evaluated(self.theirs):
@@ -107,7 +108,7 @@ class Hooked:
         self.forward(ids)  # reports what the model does not give
         head = getattr(self.theirs, "get_output_embeddings", lambda: None)()
         if head is None:
-            self.why = say("it has no head")
+            self.why = "it has no head"
             return
         names = dict(self.theirs.named_modules())
         found = [path for path in names if path.rsplit(".", 1)[-1] in NORMS and not _in_layer(path)]
@@ -118,7 +119,7 @@ class Hooked:
                 if self._fits(states[-1], logits):
                     return
         self.norm = None
-        self.why = say("no norm before the head gives its logits")
+        self.why = "no norm before the head gives its logits"
 
 
     def _fits(self, last: Tensor, logits: Tensor) -> bool:

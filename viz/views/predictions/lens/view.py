@@ -213,6 +213,7 @@ def map_lines(seen: Seen) -> str:
 
 VIEW = View(
     "lens",
+    needs=("lens",),
     settings=(
         Choice("lens", LENSES),
         Choice("colour", COLORS),
