@@ -15,7 +15,7 @@ from model.api import LanguageModel
 from model.arguments import shown
 from model.errors import CheckpointError, InputError, UnsupportedModel, say
 from model.gpt.transformer import Transformer
-from model.hooked.config import WEIGHTS_HINT, config_of
+from model.hooked.config import config_of
 from model.hooked.model import Hooked
 from model.loading.families import FAMILIES
 from model.loading.from_memory import config_values, shared, stamp
@@ -64,7 +64,7 @@ def language_model(model: Any, tokenizer: Any, *, id: str = "", label: str = "")
         ours, dtype = shared(model)
         words, device = from_object(tokenizer, ours.config.vocab_size, ends), "cpu"
     except (UnsupportedModel, CheckpointError) as error:
-        hint = error.hint if values.get("model_type") in FAMILIES else WEIGHTS_HINT
+        hint = error.hint if values.get("model_type") in FAMILIES else ""
         hooked = Hooked(model, config_of(values, label or name, hint))
         words = from_object(tokenizer, hooked.config.vocab_size, ends)
         hooked.look_for_lens(_probe(hooked))
@@ -84,14 +84,14 @@ def _check(model: Any, tokenizer: Any) -> None:
         raise InputError("The tokenizer of the model is missing.", "", _ORDER)
     kind, config = type(model).__name__, model.config
     if hasattr(model, "peft_config"):
-        hint = "Merge the adapter first: model = model.merge_and_unload()."
-        raise UnsupportedModel("The model has adapters that are not merged.", kind, hint)
+        merge = "Merge the adapter first: model = model.merge_and_unload()."
+        raise UnsupportedModel("The model has adapters that are not merged.", kind, merge)
     if getattr(config, "quantization_config", None) or getattr(model, "is_quantized", False):
-        hint = "Load it without quantization, in bfloat16 if it is large."
-        raise UnsupportedModel("The weights of the model are quantized.", kind, hint)
+        plain = "Load it without quantization, in bfloat16 if it is large."
+        raise UnsupportedModel("The weights of the model are quantized.", kind, plain)
     if any(parameter.is_meta for parameter in model.parameters()):
-        hint = "Load it without init_empty_weights, or without offloading."
-        raise UnsupportedModel("The model has weights that are not in memory.", "meta device", hint)
+        load = "Load it without init_empty_weights, or without offloading."
+        raise UnsupportedModel("The model has weights that are not in memory.", "meta device", load)
     if getattr(config, "is_encoder_decoder", False) or _is_encoder(model):
         hint = say("For a model that reads both ways: {}.", "show_attention(model(**inputs).attentions, tokens)")
         raise UnsupportedModel("This model is not a decoder.", kind, hint)

@@ -24,7 +24,7 @@ class HookedConfig:
     """The sizes of a hooked model. Any other field of a ModelConfig is unknown, and raises InputError."""
 
     name: str  # of the model
-    hint: str  # what to do to get a model whose weights are read
+    hint: str  # what to do so that its weights are read; "" if nothing helps
     n_layer: int
     n_head: int
     d_model: int
@@ -53,8 +53,10 @@ def missing(config: HookedConfig, name: str) -> NoReturn:
 
 def needs_weights(config: HookedConfig) -> InputError:
     """Build the error for what cannot be computed from the attention, hidden states and logits alone."""
-    what = say("This needs the weights: of {}, only attention, hidden states and logits are read.", config.name)
-    return InputError(what, "", config.hint)
+    what = say(
+        "This needs a model's weights; only the attention, hidden states and logits of {} are read.", config.name
+    )
+    return InputError(what, "", config.hint if config.hint else WEIGHTS_HINT)
 
 
 def no_lens(config: HookedConfig, why: str) -> InputError:

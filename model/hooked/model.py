@@ -121,7 +121,6 @@ class Hooked:
         self.norm = None
         self.why = "no norm before the head gives its logits"
 
-
     def _fits(self, last: Tensor, logits: Tensor) -> bool:
         """Return whether the norm and the head give these logits."""
         try:

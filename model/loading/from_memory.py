@@ -41,8 +41,8 @@ def shared(model: Any) -> tuple[Transformer, str]:
     state: dict[str, Tensor] = {name: each.detach() for name, each in model.named_parameters()}
     places = sorted({tensor.device.type for tensor in state.values()})
     if places != ["cpu"]:
-        hint = "Move it with model.cpu() to see the views that need its weights."
-        raise UnsupportedModel("The model's weights are on another device.", ", ".join(places), hint)
+        move = "Move it with model.cpu() to see the views that need its weights."
+        raise UnsupportedModel("The model's weights are on another device.", ", ".join(places), move)
     ours = build(config, convert(state, state.__getitem__, family.layout, config, copied=False))
     dtype = next((name for name, each in DTYPES.items() if are_of(ours, each)), None)
     if dtype is None:

@@ -76,8 +76,8 @@ class NotebookPage:
         if payload.get("stored_example") or (empty and empty.get("starts")):  # an example is of another prompt
             raise InputError("This has not been measured yet.", name, first)
         if empty:
-            first = "" if empty.get("lacks") else first
-            raise InputError(empty["text"], name, " ".join(text for text in (empty["hint"], first) if text))
+            hints = (empty["hint"], "" if empty.get("lacks") else first)
+            raise InputError(empty["text"], name, " ".join(text for text in hints if text))
         payload = payload if "figure" in payload else payload.get("map", {})
         if "figure" not in payload:
             raise InputError("This figure is not drawn with these settings.", name, "Change the settings of its view.")

@@ -33,6 +33,7 @@ def note(error: InputError, scene: Scene) -> Picture:
 
     def make() -> Payload:
         said = notice(error, scene.language)
-        return {"empty": {"text": said["text"], "hint": said["hint"], "lacks": True}}
+        way = {"tab": "attention", "view": "map", "text": scene.words["lacks.maps"]}
+        return {"empty": {"text": said["text"], "hint": said["hint"], "lacks": True, "way": way}}
 
     return Picture(("lacks", str(error), scene.model.id, scene.language), make)
