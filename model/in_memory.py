@@ -66,8 +66,8 @@ def language_model(model: Any, tokenizer: Any, *, id: str = "", label: str = "")
     except (UnsupportedModel, CheckpointError) as error:
         hint = error.hint if values.get("model_type") in FAMILIES else ""
         hooked = Hooked(model, config_of(values, label or name, hint))
-        words = from_object(tokenizer, hooked.config.vocab_size, ends)
         hooked.look_for_lens(_probe(hooked))
+        words = from_object(tokenizer, hooked.config.vocab_size, ends)
         ours, dtype, device = cast(Transformer, hooked), _dtype(model), hooked.device
     return LanguageModel(
         id or _id(model, tokenizer, name, now), label or name, ours, words, dtype, device, _changed(model, now)

@@ -55,13 +55,7 @@ class Hooked:
         model gives no attention weights for every layer.
         """
         with self._running, _as_evaluated(self.theirs), _eager(self.theirs), _inputs(self.norm) as before:
-            out = self.theirs(
-                input_ids=ids[None].to(self.device),
-                output_attentions=True,
-                output_hidden_states=True,
-                use_cache=False,
-                return_dict=True,
-            )
+            out = self._called(ids[None].to(self.device))
         attention = self._attention(out, len(ids))
         hidden, logits = getattr(out, "hidden_states", None), getattr(out, "logits", None)
         if hidden is None or logits is None or len(hidden) != self.config.n_layer + 1:
@@ -69,6 +63,15 @@ class Hooked:
         last = before[-1] if before else hidden[-1]
         states = torch.stack([_plain(each[0]) for each in (*hidden[:-1], last)])
         return attention, states, _plain(logits[0])
+
+    def _called(self, ids: Tensor) -> Any:
+        """Call the model. [1, T] -> its output. Raises UnsupportedModel if it does not take these arguments."""
+        wanted = {"output_attentions": True, "output_hidden_states": True, "use_cache": False, "return_dict": True}
+        try:
+            return self.theirs(input_ids=ids, **wanted)
+        except TypeError as error:
+            what = "The model is not called as a decoder of transformers is."
+            raise UnsupportedModel(what, str(error)[:120], _CAUSAL) from error
 
     def _attention(self, out: Any, T: int) -> Tensor:
         """Return the attention weights of all layers. [L, H, T, T]"""
@@ -115,7 +118,8 @@ class Hooked:
         for path in found:
             self.norm = names[path]
             _, states, logits = self.forward(ids)
-            for self.scale in _scales(self.theirs.config):
+            for scale in _scales(self.theirs.config):
+                self.scale = scale
                 if self._fits(states[-1], logits):
                     return
         self.norm = None

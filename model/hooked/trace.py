@@ -9,7 +9,8 @@ from model.hooked.model import Hooked
 from model.progress import Progress, silent
 from model.records import RunKey, Tokens
 from model.tracing.head_reducer import HeadReducer
-from model.tracing.trace import RUNNING, Kept, Trace, check_length
+from model.tracing.kept import Kept
+from model.tracing.trace import RUNNING, Trace, check_length
 
 
 def run(model: Hooked, tokens: Tokens, *, model_id: str = "", progress: Progress = silent) -> Trace:

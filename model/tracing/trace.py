@@ -29,6 +29,7 @@ from model.public import listed, one_of, public, unchecked, whole
 from model.records import RunKey, Tokens
 from model.tracing.head_metrics import metrics_table
 from model.tracing.head_reducer import HeadReducer
+from model.tracing.kept import Kept
 from model.tracing.logit_lens import lens_rows, read_layers
 from model.tracing.norm_sites import norm_rows
 
@@ -43,14 +44,6 @@ class HeadQKV:
     q: np.ndarray
     k: np.ndarray
     v: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """What a run of a hooked model gave (model.hooked): it cannot be recomputed from the residual stream."""
-
-    attention: Tensor  # [L, H, T, T] float32
-    logits: np.ndarray  # [T, V] float32
 
 
 class Trace:
@@ -92,7 +85,7 @@ class Trace:
         logits = self.__dict__.get("logits")
         stored = self.residuals.nbytes + self.thumbnails.nbytes + self.metrics.nbytes + self.rows.nbytes
         if self.kept is not None:
-            return stored + self.kept.attention.nbytes + self.kept.logits.nbytes
+            return stored + self.kept.nbytes
         last_logits = 0 if self._read is None else self._read[1].nbytes
         return stored + last_logits + (0 if logits is None else logits.nbytes)
 

@@ -212,8 +212,8 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
     """Build the picture of every part, with its key. Raises InputError if an input part is invalid and no part shows
     the error.
     """
-    if error := lacking(scene.model, view.needs):
-        return {name: note(error, scene) for name in (*names_of(view), *_form_name(view))}
+    if lack := lacking(scene.model, view.needs):
+        return {name: note(lack, scene) for name in (*names_of(view), *_form_name(view))}
     facts = facts_of(scene)
     try:
         settings = settings_of(view, scene, values)
@@ -222,8 +222,8 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
             raise
         return _refused(view, scene, facts, error)
     result = {
-        view.part_name(name): note(error, scene)
-        if (error := lacking(scene.model, needs_of(view, part)))
+        view.part_name(name): note(lack, scene)
+        if (lack := lacking(scene.model, needs_of(view, part)))
         else _picture(view, name, part, scene, settings, facts)
         for name, part in view.parts.items()
     }
