@@ -37,7 +37,7 @@ class HookedConfig:
         return True
 
     def mixer_of(self, layer: int) -> str:
-        """Return "hooked", which is none of model.gpt.mixers.names.MIXERS."""
+        """Return "hooked": our own mixers have other names."""
         return "hooked"
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -94,6 +94,8 @@ def test_a_model_without_a_lens_says_why():
 
 
 def test_a_measure_may_need_less_or_more_than_its_view():
-    less, more, same = (Measure(name, print, needs=what) for name, what in zip("abc", ((), ("lens",), None)))
+    less, more, same = (
+        Measure(name, print, needs=what) for name, what in zip("abc", ((), ("lens",), None), strict=True)
+    )
     view = View("v", (), {}, measures=(less, more, same))
     assert [needs.of_measure(view, each) for each in view.measures] == [(), ("lens",), ("weights",)]
