@@ -21,6 +21,7 @@ from model.loading.families import FAMILIES
 from model.loading.from_memory import config_values, shared, stamp
 from model.text.foreign import from_object
 
+IN_MEMORY = "memory:"  # how the id of such a model begins
 PROBE = 6  # tokens of the run that checks what a hooked model gives
 _ORDER = "Give the model, then its tokenizer, then the prompt."
 
@@ -137,7 +138,7 @@ def _id(model: Any, tokenizer: Any, name: str, now: tuple) -> str:
     if state not in seen.states:
         seen.states.append(state)
     version = seen.states.index(state)
-    return f"memory:{name[:80]}:{seen.number}" + (f".{version + 1}" if version else "")
+    return f"{IN_MEMORY}{name[:80]}:{seen.number}" + (f".{version + 1}" if version else "")
 
 
 def _changed(model: Any, before: tuple) -> Callable[[], bool]:

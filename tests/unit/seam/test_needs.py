@@ -85,6 +85,12 @@ def test_the_number_of_parameters_is_the_models_own_and_it_cannot_be_edited(page
     assert parts["selection"]["edits"] == [] and parts["selection"]["dropped"] == ["edits"]
 
 
+def test_the_python_lines_take_the_model_from_memory(page):
+    lines = drawn(page, "attention", "map")["map_plot"]["python"].splitlines()
+    assert "from model.in_memory import language_model" in lines
+    assert "lm = language_model(hf_model, tokenizer)" in lines and "load_model" not in str(lines)
+
+
 def test_a_model_without_a_lens_says_why():
     model = hooked.build("opt")
     lm = language_model(model, hooked.tokenizer())
