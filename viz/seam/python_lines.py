@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 from model.gpt.edits import Edit
+from model.in_memory import IN_MEMORY
 from viz.seam.view import Facts
 from viz.work.prompt import python_of
 
 
 def script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
     """Build the script of a figure: load its model, run its prompt with its edits as `run`, then `lines`."""
-    imports = ["from model.api import load_model", *imports]
+    imports = [_import(facts.model_id), *imports]
     imports += ["from model.gpt.edits import Edit"] if facts.edits else []
     run = f"run = lm.trace({python_of(facts.prompt)})"
     if facts.edits:
@@ -19,14 +20,24 @@ def script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> s
 
 def model_script(facts: Facts, lines: Sequence[str], imports: Sequence[str] = ()) -> str:
     """Build the script of a figure that does not depend on a prompt: load its model, then `lines`."""
-    imports = sorted({"from model.api import load_model", *imports})
+    imports = sorted({_import(facts.model_id), *imports})
     return "\n".join([*imports, "", f"lm = {loading(facts.model_id)}", *lines])
 
 
 def loading(model_id: str) -> str:
-    """Build the call that loads a model; one that was trained on the page is loaded from the downloaded folder."""
+    """Build the call that loads a model; one that was trained on the page is loaded from the downloaded folder, and one
+    in memory is that of the caller.
+    """
+    if model_id.startswith(IN_MEMORY):
+        return "language_model(hf_model, tokenizer)"
     name = "the folder of the downloaded model" if model_id.startswith("trained:") else model_id
     return f"load_model({name!r})"
+
+
+def _import(model_id: str) -> str:
+    if model_id.startswith(IN_MEMORY):
+        return "from model.in_memory import language_model"
+    return "from model.api import load_model"
 
 
 def _edit(edit: Edit) -> str:
