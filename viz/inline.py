@@ -51,7 +51,7 @@ _served: list[_Served] = []
 
 
 def served() -> _Served:
-    """Return the server of this process, started if there is none."""
+    """Return the server of this process, which the first call starts."""
     if not _served:
         _served.append(_Served())
     return _served[0]

@@ -21,7 +21,7 @@ import plotly.graph_objects as go
 
 from model import FOLDER
 from model.arguments import check_head, is_whole, shown
-from model.errors import InputError, say
+from model.errors import InputError, Message, say
 from model.recorded.files import save_npz
 from model.recorded.numbers import NUMBERS, numbers
 from model.recorded.record import AttentionRecord, record_of
@@ -128,13 +128,16 @@ class ShownAttention:
 
         Raises InputError for a figure, head, number or unit that does not exist.
         """
-        _check(name, FIGURES, "No figure has this name.")
-        _check(theme, THEMES, "There is no such theme.")
+        if name not in FIGURES:
+            raise InputError("No figure has this name.", shown(name), _one_of(FIGURES))
+        if theme not in THEMES:
+            raise InputError("There is no such theme.", shown(theme), _one_of(THEMES))
         record, catalogue = self._within(unit), words(self.language)
         first = record.first_layer
         if name == "number":
             table = numbers(record)
-            _check(number, list(table), "There is no such number for this attention.")
+            if number not in table:
+                raise InputError("There is no such number for this attention.", shown(number), _one_of(list(table)))
             values = table[number].to_numpy(float).reshape(record.weights.shape[:2])
             kind = catalogue["metric.unit_tokens"] if NUMBERS[record.mask][number].unit == "tokens" else ""
             drawn = figures.number(values, label(number, catalogue), kind, catalogue, first_layer=first)
@@ -152,7 +155,8 @@ class ShownAttention:
         inline.forget(self._name)
 
     def _within(self, unit: str) -> AttentionRecord:
-        _check(unit, UNITS, "There is no such unit.")
+        if unit not in UNITS:
+            raise InputError("There is no such unit.", shown(unit), _one_of(UNITS))
         return in_units(self.record, unit)
 
     def _heads(self, heads: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -205,7 +209,8 @@ def show_attention(
 
     Raises InputError that says what was expected and got.
     """
-    _check(language, LANGUAGES, "There is no such language.")
+    if language not in LANGUAGES:
+        raise InputError("There is no such language.", shown(language), _one_of(LANGUAGES))
     record = record_of(
         attention,
         tokens,
@@ -223,9 +228,8 @@ def show_attention(
     return ShownAttention(record, str(title)[:MOST_TITLE], height, language)
 
 
-def _check(value: str, allowed: Sequence[str], what: str) -> None:
-    if value not in allowed:
-        raise InputError(what, shown(value), say("Choose one of: {}.", ", ".join(allowed)))
+def _one_of(allowed: Sequence[str]) -> Message:
+    return say("Choose one of: {}.", ", ".join(allowed))
 
 
 def _masked(record: AttentionRecord) -> np.ndarray:

@@ -28,7 +28,7 @@ def cut(
     Raises InputError for masks that do not fit, that leave no token, or that hide tokens with weight.
     """
     if keys is None and key_padding is not None:
-        raise InputError("key_padding is for keys that are other tokens.", hint="Give padding= instead, or keys=, too.")
+        raise InputError("key_padding is for keys that are other tokens.", "", "Give padding= instead, or keys=, too.")
     rows = _mask(padding, len(queries), "padding")
     columns = rows if keys is None else _mask(key_padding, len(keys), "key_padding")
     if rows.all() and columns.all():
@@ -62,7 +62,7 @@ def _mask(padding: object, n: int, name: str) -> np.ndarray:
     if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
         raise InputError(say("{} has other values than 0 and 1.", name), str(array.dtype), hint)
     if not array.any():
-        raise InputError(say("{} leaves no token.", name), hint=hint)
+        raise InputError(say("{} leaves no token.", name), "", hint)
     return array.astype(bool)
 
 

@@ -26,7 +26,7 @@ class AttentionRecord:
     keys: tuple[str, ...] | None  # [S]; None if they are the queries
     mask: str  # one of MASKS
     first_layer: int = 0  # number of the first layer
-    image: Picture | None = None  # of which key tokens are patches
+    image: Picture | None = None  # key tokens are its patches
     notes: tuple[Message, ...] = ()
 
     @property
@@ -103,7 +103,7 @@ def texts_of(tokens: object, name: str) -> tuple[str, ...]:
         raise InputError(say("{} is not a list of tokens.", name), shown(tokens), hint)
     listed = list(tokens)
     if not listed:
-        raise InputError(say("{} is empty.", name), hint=hint)
+        raise InputError(say("{} is empty.", name), "", hint)
     if len(listed) > MOST_TOKENS:
         raise InputError(
             "These are too many tokens for one page.", str(len(listed)), say("At most {} are shown.", MOST_TOKENS)

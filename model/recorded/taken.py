@@ -31,7 +31,7 @@ def stacked(attention: object, batch: int | None = None) -> tuple[np.ndarray, fl
     """
     if isinstance(attention, Sequence) and not isinstance(attention, str | bytes):
         if len(attention) == 0:
-            raise InputError("The attention is empty.", hint="Give at least one layer.")
+            raise InputError("The attention is empty.", "", "Give at least one layer.")
         if any(is_array(each) for each in attention):
             return _by_layer(attention, batch)
     array, tolerance = _numbers(attention)
