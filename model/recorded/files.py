@@ -101,10 +101,11 @@ def _texts(array: np.ndarray, name: str) -> list[str] | list[bytes]:
     if array.dtype.kind not in "US" or array.ndim != 1:
         got = f"{array.dtype} {list(array.shape)}"
         raise InputError(say("{} is not a list of texts.", name), got, "Save texts: numpy.array(tokens, dtype=str).")
-    try:
-        return array.tolist()
-    except ValueError:  # numbers that are no characters
-        raise InputError("An array of the file is damaged.", name, _HINT) from None
+    if array.dtype.kind == "U" and array.size:
+        codes = np.ascontiguousarray(array).view(array.dtype.byteorder.replace("|", "=") + "u4")
+        if codes.max() > 0x10FFFF:  # no character
+            raise InputError("An array of the file is damaged.", name, _HINT)
+    return array.tolist()
 
 
 # --- the archive -----------------------------------------------------------------------------------------------

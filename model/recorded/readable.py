@@ -5,7 +5,10 @@ import re
 from collections.abc import Sequence
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-_SPECIAL = re.compile(r"\[[A-Z]+\]|<[^<> ]+>")
+_SPECIAL = re.compile(
+    r"\[(?:CLS|SEP|PAD|UNK|MASK|BOS|EOS|/?INST)\]|<\|[^|<>]+\|>|<｜[^<>]+｜>|</?s>"
+    r"|<(?:bos|eos|pad|unk|mask|cls|sep|(?:start|end)_of_turn|extra_id_\d+)>"
+)
 _SPECIALS = ("[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]")
 
 
@@ -42,7 +45,7 @@ def readable(tokens: Sequence[str | bytes]) -> tuple[str, ...]:
 
 def is_special(text: str) -> bool:
     """Return whether a token is one that a tokenizer adds, such as [CLS], <s> or <|endoftext|>."""
-    return _SPECIAL.fullmatch(text) is not None and _BYTE.fullmatch(text) is None
+    return _SPECIAL.fullmatch(text) is not None
 
 
 def _valid(text: str) -> str:

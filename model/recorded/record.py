@@ -114,9 +114,9 @@ def texts_of(tokens: object, name: str) -> tuple[str, ...]:
             shown(listed[0]),
             "Convert them: tokenizer.convert_ids_to_tokens(ids).",
         )
-    wrong = next((each for each in listed if not isinstance(each, str | bytes)), None)
-    if wrong is not None:
-        raise InputError(say("{} is not a list of texts.", name), type(wrong).__name__, hint)
+    for each in listed:
+        if not isinstance(each, str | bytes):
+            raise InputError(say("{} is not a list of texts.", name), type(each).__name__, hint)
     return tuple(each if isinstance(each, bytes) else each[:MOST_CHARACTERS] for each in listed)  # type: ignore[misc]
 
 
