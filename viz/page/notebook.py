@@ -220,16 +220,21 @@ def _job_of(tab: Tab, part: str) -> str:
 
 
 def _dressed(payload: Mapping[str, Any], theme: str) -> go.Figure:
-    """Apply the page's style to a figure: colors, height, title, and the source line."""
-    text, ground, grid = _LOOKS[theme]
+    """Apply the page's style to a figure of a payload."""
     figure = go.Figure(unpacked_figure(payload["figure"]), skip_invalid=True)
+    return dressed(figure, payload["title"], payload["source"], theme)
+
+
+def dressed(figure: go.Figure, title: str, source: str, theme: str) -> go.Figure:
+    """Apply the page's style to a figure: the colors of the light or dark page, height, title, and the source line."""
+    text, ground, grid = _LOOKS[theme]
     meta = figure.layout.meta or {}
     axis = {"color": text, "gridcolor": grid}
     figure.update_xaxes(axis).update_yaxes(axis)
     if "scales" in meta and "coloraxis" in figure.layout:
         bar = {"tickcolor": text, "tickfont": {"color": text}}
         figure.layout.coloraxis.update(colorscale=scale_of(meta["scales"][theme]), colorbar=bar)
-    title = f"{plotly_text(payload['title'])}<br><sup>{plotly_text(payload['source'])}</sup>"
+    title = f"{plotly_text(title)}<br><sup>{plotly_text(source)}</sup>"
     return figure.update_layout(
         template="none",
         font={"color": text},
