@@ -56,7 +56,8 @@ class ShownAttention:
         if served.playground.recorded.get(self._name, ("", None))[1] is not self.record:
             self._name = secrets.token_hex(6)
             served.playground.recorded[self._name] = self.title, self.record
-        return f"{served.server.url}?lang={self.language}#attention={self._name}"
+        language = "" if self.language == "en" else f"?lang={self.language}"  # the browser's own language otherwise
+        return f"{served.server.url}{language}#attention={self._name}"
 
     def _repr_html_(self) -> str:
         url = html.escape(self.url, quote=True)
