@@ -253,9 +253,9 @@ export function mapPanel(look, { set }) {
   });
   const render = async () => {
     if (look.panel !== "map" || !node.clientWidth) return;
-    Plotly ??= await plotly();
     const { traces, layout } = figureOf(look, node, node.clientWidth);
     chart.style.height = `${layout.height}px`;
+    Plotly ??= await plotly();
     await Plotly.react(chart, traces, layout, CONFIG);
     if (!chart.dataset.wired) listen();
     chart.dataset.wired = "yes";
