@@ -40,7 +40,7 @@ function inTurn(order, width) {
 // Return the heads in decreasing order of a number, those without one last.
 export const ranked = (values) =>
   [...values.keys()].sort((a, b) => (values[b] ?? -Infinity) - (values[a] ?? -Infinity) || a - b);
-// Return the places of numbers on a ramp from their smallest to their largest; null where there is none.
+// Return the places of numbers on a ramp from their smallest to their largest; null for a missing number.
 function placesOf(values) {
   const known = values.filter((value) => value !== null),
     low = Math.min(...known),

@@ -150,8 +150,8 @@ function moved({ picked, unit: before, data }, unit) {
   return { ...picked, at: data.spans(unit)[side].findIndex(([start, end]) => token >= start && token < end) };
 }
 
-// Show a document in `root`. `close`: the action of the close button; without it, there is none. Resolves when it is
-// drawn.
+// Show a document in `root`. `close`: the action of the close button, which is absent without it. Resolves when it
+// is drawn.
 export async function mount(root, doc, { close = null } = {}) {
   const data = await dataOf(doc),
     look = {
