@@ -5,7 +5,9 @@ import base64
 import numpy as np
 import pytest
 
+from model.errors import InputError
 from tests.support.visitor import SOON, expect
+from viz.show_attention import show_attention
 from viz.words import section, words
 
 pytestmark = pytest.mark.browser
@@ -55,13 +57,13 @@ def test_a_dropped_file_opens_over_the_page_and_escape_closes_it(open_page, file
 def test_the_menu_opens_a_file_and_what_is_wrong_is_said(open_page, files):
     page = open_page()
     page.get_by_role("button", name=WORDS["menu"]).click()
-    with page.expect_file_chooser() as chosen, page.expect_response("**/playground/attention?*") as answer:
+    with page.expect_file_chooser() as chosen:
         page.get_by_role("button", name=WORDS["arrays"], exact=True).click()
-        chosen.value.set_files(files["bad"])
-    error = answer.value.json()["error"]
-    assert answer.value.status == 400 and error["what"] and error["hint"]
-    expect(page.locator(".pg-viewer-said")).to_contain_text(error["what"])
-    expect(page.locator(".pg-viewer-said")).to_contain_text(error["hint"])
+    chosen.value.set_files(files["bad"])
+    with pytest.raises(InputError) as error, np.load(files["bad"]) as bad:
+        show_attention(bad["attention"], list(bad["tokens"]))
+    for said in (error.value.what, error.value.hint):
+        expect(page.locator(".pg-viewer-said")).to_contain_text(str(said))
     with page.expect_file_chooser() as chosen:
         page.locator(".pg-viewer-said").get_by_role("button", name=WORDS["arrays"], exact=True).click()
     chosen.value.set_files(files["good"])
@@ -75,7 +77,7 @@ def test_a_name_that_is_gone_is_said_in_the_visitor_s_language(open_page):
     page = open_page("?lang=zh#attention=gone", ready=".pg-viewer-said")
     own = words("zh")
     expect(page.locator(".pg-viewer-said")).to_contain_text(own["recorded.gone"])
-    close = page.get_by_role("button", name=own["header.keys_close"], exact=True)
+    close = page.locator(".pg-viewer-said").get_by_role("button", name=own["header.keys_close"], exact=True)
     expect(close).to_be_visible(timeout=SOON)
     close.click()
     expect(page.locator(OVER)).to_have_count(0)
