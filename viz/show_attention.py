@@ -31,6 +31,7 @@ from viz.page.notebook import dressed
 from viz.recorded import figures
 from viz.recorded.document import document, label
 from viz.recorded.onefile import page
+from viz.server.joined import alone
 from viz.words import LANGUAGES, words
 
 HEIGHT = 760  # pixels
@@ -91,8 +92,6 @@ class ShownAttention:
 
     def html(self) -> str:
         """Return the self-contained HTML file as text."""
-        from viz.server.joined import alone
-
         viewer = alone(FOLDER / "static")
         script = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
         return page(
