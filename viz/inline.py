@@ -50,17 +50,10 @@ class _Served:
 _served: list[_Served] = []
 
 
-def served() -> _Served:
-    """Return the server of this process, which the first call starts."""
+def _server() -> _Served:
     if not _served:
         _served.append(_Served())
     return _served[0]
-
-
-def forget(name: str) -> None:
-    """Stop serving attention that was given as arrays."""
-    for each in _served:
-        each.playground.recorded.pop(name, None)
 
 
 @atexit.register
@@ -116,8 +109,8 @@ def show(
         raise InputError("There is no such tab.", tab[:40], say("Choose one of: {}.", ", ".join(keys)))
     lm = _loaded(model)
     page_of(lm, prompt, heads=heads, tokens=tokens)  # reports what is wrong with the arguments
-    server = served()
-    server.playground.models.get(lm.id, lambda: lm)
+    served = _server()
+    served.playground.models.get(lm.id, lambda: lm)
     state: dict[str, str] = {"model": lm.id, "prompt": prompt}
     if tab or heads:
         state["tab"] = tab or "attention"
@@ -125,7 +118,7 @@ def show(
         state["heads"] = ",".join(f"{layer}.{head}" for layer, head in heads)
     if tokens:
         state["tokens"] = ",".join(map(str, tokens))
-    shown = Shown(f"{server.server.url}#{urlencode(state)}", height)
+    shown = Shown(f"{served.server.url}#{urlencode(state)}", height)
     if not _in_notebook():
         webbrowser.open(shown.url)
     return shown
