@@ -22,13 +22,12 @@ from model.api import LanguageModel, load_model
 from model.errors import InputError, say
 from viz.page.build import build
 from viz.page.notebook import page_of
+from viz.reach import reach
 from viz.serve import start
-from viz.server.serving import RunningServer
+from viz.server.serving import RunningServer, taken
 from viz.views.tabs import TABS
-from viz.work.playground import Options, Playground
+from viz.work.playground import Playground
 
-# Pages that show a notebook, and so this page in a frame: Jupyter and VS Code on this machine.
-NOTEBOOKS = ("http://localhost:*", "http://127.0.0.1:*", "vscode-webview://*", "https://*.vscode-cdn.net")
 HEIGHT = 760  # pixels
 
 
@@ -36,9 +35,13 @@ class _Served:
     """The one server of this process, started by the first `show`."""
 
     def __init__(self) -> None:
-        self.playground = Playground(Options(embed=NOTEBOOKS))
+        with taken("127.0.0.1", None) as free:
+            port = free.getsockname()[1]
+        place = reach(port)
+        self.url = place.url
+        self.playground = Playground(place.options())
         self.server: RunningServer = start(
-            self.playground, FOLDER / "static", build(self.playground), host="127.0.0.1", port=None
+            self.playground, FOLDER / "static", build(self.playground), host="127.0.0.1", port=port
         )
 
     def close(self) -> None:
@@ -118,7 +121,7 @@ def show(
         state["heads"] = ",".join(f"{layer}.{head}" for layer, head in heads)
     if tokens:
         state["tokens"] = ",".join(map(str, tokens))
-    shown = Shown(f"{served.server.url}#{urlencode(state)}", height)
+    shown = Shown(f"{served.url}#{urlencode(state)}", height)
     if not _in_notebook():
         webbrowser.open(shown.url)
     return shown

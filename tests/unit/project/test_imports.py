@@ -19,7 +19,7 @@ FLOORS = {
         ("server",),
         ("lessons",),
         ("page",),
-        ("api", "cluster"),
+        ("api", "cluster", "reach"),
         ("views",),
         ("seam",),
         ("work",),
@@ -83,6 +83,7 @@ PACKAGES = {
     "viz.lessons": VIEWS - {"torch"} | {"starlette"},
     "viz.server": WEB,
     "viz.inline": DRAWING,
+    "viz.reach": set(),
     "viz.serve": WEB | {"fastapi"},
     "app": {"torch"},
 }
