@@ -36,8 +36,8 @@ class Reach:
 def reach(port: int, environ: Mapping[str, str] = os.environ) -> Reach:
     """Return how the browser of this process's notebook reaches a port of its loopback address.
 
-    In Colab, through its proxy, whose address the notebook's page tells. On a JupyterHub with jupyter-server-proxy, through
-    that, under the notebook's own address. Elsewhere, the browser runs on this machine.
+    In Colab, through its proxy, whose address the notebook's page tells. On a JupyterHub with jupyter-server-proxy,
+    through that, under the notebook's own address. Elsewhere, the browser runs on this machine.
     """
     if colab := sys.modules.get("google.colab"):
         # https://colab.research.google.com/notebooks/snippets/advanced_outputs.ipynb
