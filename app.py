@@ -10,9 +10,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from model import FOLDER, version
+from model import FOLDER, PREFIX, version
 
 SPACE_FRAMES = ("https://huggingface.co", "https://*.hf.space")  # websites that show a Space in a frame
+INSTALL = "Install it with: pip install"
+_RAY = '"ray[client]"' if PREFIX else "-r requirements-cluster.txt"
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9*][A-Za-z0-9.*-]*(:[0-9]{1,5})?")
 
 
@@ -21,11 +23,11 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
     parser = _parser(environ)
     options = parser.parse_args(arguments)
     if options.mcp and importlib.util.find_spec("mcp") is None:
-        parser.error('--mcp needs the package mcp. Install it with: pip install "gradio[mcp]"')
+        parser.error(f'--mcp needs the package mcp. {INSTALL} "gradio[mcp]"')
     if options.mcp and options.login:
         parser.error("--mcp does not work with --login: Gradio's MCP server cannot log in to make its calls")
     if options.engine and importlib.util.find_spec("ray") is None:
-        parser.error("--engine needs the package ray. Install it with: pip install -r requirements-cluster.txt")
+        parser.error(f"--engine needs the package ray. {INSTALL} {_RAY}")
     if options.workers > 1 and options.engine == "ray" and not environ.get("RAY_ADDRESS"):
         parser.error("--workers needs one cluster for all: name it by --engine ray://HOST:PORT or by RAY_ADDRESS")
     if options.plan and options.device != "cpu":
@@ -292,7 +294,18 @@ def serve_by_several(options: argparse.Namespace, arguments: list[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Load the model, build the page, and serve it until interrupted."""
+    """Load the model, build the page, and serve it until interrupted. Exit with a message if a package is missing."""
+    try:
+        run(arguments)
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name in ("", "model", "viz", __name__.partition(".")[0]):
+            raise
+        sys.exit(f"The package {name} is missing. {INSTALL} {name if PREFIX else '-r requirements.txt'}")
+
+
+def run(arguments: list[str] | None) -> None:
+    """Do what the command line says."""
     options = parse(arguments)
     environment(options)
     if options.version:

@@ -246,6 +246,7 @@ def app_of(
         app,
         page,
         path="/",
+        root_path=options.root or None,
         theme=gr.themes.Default(
             font=["ui-sans-serif", "system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
         ),

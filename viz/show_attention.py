@@ -8,7 +8,6 @@
 4.0
 """
 
-import html
 import secrets
 import webbrowser
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from viz.page.notebook import dressed
 from viz.recorded import figures
 from viz.recorded.document import document, label
 from viz.recorded.onefile import page
+from viz.server.joined import alone
 from viz.words import LANGUAGES, words
 
 HEIGHT = 760  # pixels
@@ -47,22 +47,15 @@ class ShownAttention:
 
     def __init__(self, record: AttentionRecord, title: str, height: int, language: str) -> None:
         self.record, self.title, self.height, self.language = record, title, height, language
-        self._name = ""
+        self._name = secrets.token_hex(6)
 
     @property
     def url(self) -> str:
         """The address of the page, which this process serves from now on."""
-        served = inline.served()
-        if served.playground.recorded.get(self._name, ("", None))[1] is not self.record:
-            self._name = secrets.token_hex(6)
-            served.playground.recorded[self._name] = self.title, self.record
-        language = "" if self.language == "en" else f"?lang={self.language}"  # the browser's own language otherwise
-        return f"{served.server.url}{language}#attention={self._name}"
+        return inline.serve_attention(self._name, self.title, self.record, self.language)
 
     def _repr_html_(self) -> str:
-        url = html.escape(self.url, quote=True)
-        style = f"width: 100%; height: {self.height}px; border: 1px solid #8884; border-radius: 6px"
-        return f'<iframe src="{url}" style="{style}" allow="clipboard-write; fullscreen"></iframe>'
+        return inline.Shown(self.url, self.height)._repr_html_()
 
     def __repr__(self) -> str:
         L, H, T, S = self.record.weights.shape
@@ -91,8 +84,6 @@ class ShownAttention:
 
     def html(self) -> str:
         """Return the self-contained HTML file as text."""
-        from viz.server.joined import alone
-
         viewer = alone(FOLDER / "static")
         script = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
         return page(
@@ -153,7 +144,7 @@ class ShownAttention:
 
     def close(self) -> None:
         """Stop serving this attention; the server goes on for others."""
-        inline.forget(self._name)
+        inline.forget_attention(self._name)
 
     def _within(self, unit: str) -> AttentionRecord:
         if unit not in UNITS:

@@ -22,10 +22,12 @@ def readable(tokens: Sequence[str | bytes]) -> tuple[str, ...]:
        Ċ for a line break, no token has a space, and all bytes together are UTF-8; or some token begins with Ġ or Ċ.
     3. SentencePiece (Llama, T5): some token has ▁, which is a space; <0x0A> is a byte.
     4. WordPiece (BERT): some token begins with ##, which continues a word, or is [CLS]; all others begin with a space.
+       Not if some token has a space already.
     5. An end of word </w> (CLIP), or @@ before the rest of a word: the next word begins with a space.
     6. Otherwise tokens are unchanged.
 
-    Bytes that are not a character on their own are written <0xE4>. Special tokens stay as they are.
+    Bytes that are not a character on their own are written <0xE4>. Special tokens stay as they are,
+    and so do texts that are readable already.
     """
     texts = tuple(_of_bytes(each) if isinstance(each, bytes) else _valid(each) for each in tokens)
     if any(isinstance(each, bytes) for each in tokens):
@@ -34,7 +36,8 @@ def readable(tokens: Sequence[str | bytes]) -> tuple[str, ...]:
         return tuple(_of_bytes(_bytes(each)) if _in_alphabet(each) else each for each in texts)
     if any("▁" in each for each in texts):
         return tuple(_sentence_piece(each) for each in texts)
-    if any((each.startswith("##") and len(each) > 2) or each in _SPECIALS[:1] for each in texts):
+    spaced = any(" " in each for each in texts)
+    if not spaced and any((each.startswith("##") and len(each) > 2) or each in _SPECIALS[:1] for each in texts):
         return tuple(_word_piece(each, at) for at, each in enumerate(texts))
     if any(each.endswith("</w>") for each in texts):
         return _spaced(texts, [each.endswith("</w>") for each in texts], "</w>")

@@ -241,6 +241,7 @@ def dressed(figure: go.Figure, title: str, source: str, theme: str) -> go.Figure
         paper_bgcolor=ground,
         plot_bgcolor=ground,
         height=(meta.get("height") or _HEIGHT) + 60,
-        margin={"l": 24, "r": 24, "t": 64, "b": 24},
-        title={"text": title, "x": 0.02, "xanchor": "left", "font": {"size": 14}},
+        margin={"l": 24, "r": 24, "t": 84 if figure.layout.annotations else 64, "b": 24},  # room for names of panels
+        title={"text": title, "x": 0.02, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"t": 16}}
+        | {"yref": "container", "font": {"size": 14}},
     )

@@ -58,7 +58,7 @@ def overview(weights: np.ndarray, catalogue: Mapping[str, str], *, first_layer: 
     }
     bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "title": {"text": weight, "side": "right"}}
     bar |= {"tickvals": [0, 0.05, 0.25, 0.5, 1], "tickformat": ".3~g"}
-    height = int(min(max(120 + L * 70, 240), 1000))
+    height = int(min(max(120 + L * 56, 260), 900))
     meta = {"scales": scales("share", "sqrt"), "height": height, "narrow": height}
     plain = {"showgrid": False, "zeroline": False, "constrain": "domain", "automargin": True}
     return go.Figure(

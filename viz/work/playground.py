@@ -52,6 +52,7 @@ class Options:
     host: str = "127.0.0.1"  # the address on which the server listens
     hosts: tuple[str, ...] = ()  # additional host names
     embed: tuple[str, ...] = ()  # origins that may embed this page in a frame
+    root: str = ""  # path that a proxy removes from every address
     proxies: int = 0  # number of trusted proxies; each appends an address to X-Forwarded-For
     login: Path | None = None  # a file with names and passwords
     lessons: Path | None = None  # a teacher's own folder of lessons

@@ -11,7 +11,7 @@ from model.errors import InputError
 from model.recorded.files import read_npz, save_npz
 from model.recorded.record import record_of
 from viz import inline, serve
-from viz.recorded.document import document
+from viz.recorded.document import document, unpacked
 from viz.show_attention import show_attention
 
 A = np.random.default_rng(0).dirichlet(np.ones(4), (2, 3, 4))
@@ -69,6 +69,18 @@ def test_an_unknown_language_and_a_wrong_name_of_a_file_are_refused(shown, tmp_p
 
 def test_a_file_of_arrays(shown, tmp_path):
     assert np.allclose(read_npz(shown.save(tmp_path / "x.npz")).weights, A, atol=1e-7)
+
+
+def test_the_file_of_twelve_layers_is_small_and_complete(tmp_path):
+    scores = 1.5 * np.random.default_rng(0).normal(size=(12, 12, 64, 64))  # less peaked than a trained model's
+    weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    path = show_attention(weights, ["token"] * 64, title="x").save(tmp_path / "x.html")
+    text = path.read_text(encoding="utf-8")
+    assert path.stat().st_size < 6.5e6 and "Plotly" in text and 'id="viewer"' in text
+    written = json.loads(text.split('id="attention">')[1].split("</script>")[0])
+    assert len(written["weights"]) <= 2.7 * weights.size and written["words"]
+    again = unpacked(written["weights"], weights.shape, causal=False)
+    assert np.abs(again - weights).max() < 1e-5
 
 
 def test_the_page_is_served_until_it_is_closed(shown, tmp_path):

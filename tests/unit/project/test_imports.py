@@ -20,7 +20,7 @@ FLOORS = {
         ("server",),
         ("lessons",),
         ("page",),
-        ("api", "cluster"),
+        ("api", "cluster", "reach"),
         ("views",),
         ("seam",),
         ("work",),
@@ -88,6 +88,7 @@ PACKAGES = {
     "viz.server": WEB,
     "viz.inline": DRAWING,
     "viz.show_attention": DRAWING,
+    "viz.reach": set(),
     "viz.serve": WEB | {"fastapi"},
     "app": {"torch"},
 }

@@ -31,6 +31,7 @@ from model.recorded.readable import is_special, readable
 )
 def test_marks_become_text(tokens, texts):
     assert list(readable(tokens)) == texts
+    assert list(readable(texts)) == texts  # a file holds what was read
 
 
 def test_unpaired_surrogates_are_replaced():
