@@ -51,11 +51,11 @@ function spansOf(listed, n) {
   fillTo(n);
   return spans;
 }
-// Join the texts of a span. A dot for a space is only needed at the start of the span.
-const joinedText = (texts, [start, end]) =>
+// Join the texts of a span. A dot for a space is only needed at the start, and not before a sentence.
+const joinedText = (texts, [start, end], unit) =>
   texts
     .slice(start, end)
-    .map((text, i) => (i ? text.replace(/^·/, " ") : text))
+    .map((text, i) => text.replace(/^·(?=.)/, i ? " " : unit === "sentences" ? "" : "·"))
     .join("");
 
 // Return for each cell of a matrix its weight, or NaN if the query cannot attend to the key, or the row is undefined.
@@ -135,8 +135,8 @@ export async function dataOf(doc) {
     keys = same ? queries : doc.keys.map(visible),
     labels = { tokens: { queries, keys } };
   for (const [unit, of] of Object.entries(spans)) {
-    const texts = of.queries.map((span) => joinedText(queries, span));
-    labels[unit] = { queries: texts, keys: same ? texts : of.keys.map((span) => joinedText(keys, span)) };
+    const texts = of.queries.map((span) => joinedText(queries, span, unit));
+    labels[unit] = { queries: texts, keys: same ? texts : of.keys.map((span) => joinedText(keys, span, unit)) };
   }
   const matrix = (unit, at) =>
     keep(`${unit} ${at}`, () => {

@@ -6,7 +6,7 @@ import { ink, lookup } from "../parts/colors.js";
 import { switcher } from "../parts/switcher.js";
 import { byPlace, LABEL } from "../views/attention/overview_layout.js";
 import { thumbnail } from "./data.js";
-import { numberText, ramp, rampBar } from "./looks.js";
+import { both, numberText, ramp, rampBar } from "./looks.js";
 
 const HIGHEST = 560, // maximum height in pixels of the grid by layer and head
   SMALLEST = 56, // width in pixels of a head in the sorted grid
@@ -257,7 +257,7 @@ export function headsGrid(look, { set, pick }) {
         : []),
     );
     bar.hidden = !bar.childElementCount;
-    about.textContent = `${fill(words[`about_${look.grid}`], { number: of?.label ?? "" })} ${hint(words, "heads_help")}`;
+    about.textContent = both(fill(words[`about_${look.grid}`], { number: of?.label ?? "" }), hint(words, "heads_help"));
   };
   const mark = () => {
     for (const button of over.querySelectorAll("[aria-pressed=true]")) button.setAttribute("aria-pressed", "false");

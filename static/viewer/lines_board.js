@@ -5,7 +5,7 @@ import { el, fill, hint } from "../page/dom.js";
 import { percent } from "../parts/percent.js";
 import { grouped, partnersOf } from "../views/attention/lines_links.js";
 import { active, settled, sizesOf } from "./lines_curves.js";
-import { swatch } from "./looks.js";
+import { both, swatch } from "./looks.js";
 
 const NUMBERS = 12, // maximum number of partners with numbers
   NAMED = 4, // maximum number of partners in the readout
@@ -72,7 +72,7 @@ export function isolate(board) {
   if (picked) lineOf(board, picked.side, picked.at)?.firstChild.setAttribute("aria-pressed", "true");
   readout.classList.toggle("pg-muted", !now);
   if (!now) {
-    readout.textContent = `${words.about_lines} ${hint(words, "lines_help")}`;
+    readout.textContent = both(words.about_lines, hint(words, "lines_help"));
     return;
   }
   const numbered = ({ panel, value }) => {

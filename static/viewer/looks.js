@@ -28,12 +28,14 @@ export function swatch(color) {
 }
 
 // Plotly interprets some markup in texts; shorten a label and escape it.
-export const LONGEST = 16;
-export const short = (text, most = LONGEST) => {
+export const short = (text, most) => {
   const signs = [...text];
   return signs.length > most ? `${signs.slice(0, most - 1).join("")}…` : text;
 };
 export const plotText = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+
+// Join two sentences; after full-width punctuation, without a space.
+export const both = (first, second) => `${first}${/[。！？]$/.test(first) ? "" : " "}${second}`;
 
 // Return a function that reads the custom properties of an element, such as its colors.
 export function properties(node) {

@@ -5,7 +5,7 @@ import { onTheme } from "../page/theme.js";
 import { lookup } from "../parts/colors.js";
 import { percent } from "../parts/percent.js";
 import { plotly } from "../parts/plotly.js";
-import { LONGEST, plotText, properties, ramp, short, swatch } from "./looks.js";
+import { both, plotText, properties, ramp, short, swatch } from "./looks.js";
 
 const MONO = "ui-monospace, Menlo, Consolas, monospace",
   MOST_TICKS = 36, // maximum number of labels per axis
@@ -20,6 +20,7 @@ function colorscale(stops) {
   const table = lookup(stops);
   return Array.from({ length: 33 }, (_, i) => [i / 32, `rgb(${table[Math.round(254 * Math.sqrt(i / 32))]})`]);
 }
+const longestOf = (texts) => (texts.length > 8 ? 16 : 24); // maximum number of characters of a label
 // Build an axis with labels on as many of its units as fit.
 function axisOf(texts, title, room, style) {
   const step = Math.max(1, Math.ceil(texts.length / Math.max(2, Math.min(MOST_TICKS, Math.floor(room / 14))))),
@@ -28,7 +29,7 @@ function axisOf(texts, title, room, style) {
     title: { text: plotText(title), standoff: 8, font: { size: 12, color: style("--pg-soft") } },
     tickmode: "array",
     tickvals: at,
-    ticktext: at.map((i) => plotText(short(texts[i]))),
+    ticktext: at.map((i) => plotText(short(texts[i], longestOf(texts)))),
     tickfont: { family: MONO, size: 11, color: style("--pg-text") },
     ticklabeloverflow: "allow",
     ticks: "",
@@ -71,7 +72,7 @@ export function figureOf(look, root, wide, { plain = false } = {}) {
     rows = Math.ceil(n / columns),
     room = (wide - 150) / columns,
     ratio = Math.min(1.25, Math.max(0.45, queries.length / keys.length)),
-    beside = (texts) => Math.min(LONGEST, Math.max(...texts.map((text) => text.length))) * 6.7 + 36,
+    beside = (texts) => Math.min(longestOf(texts), Math.max(...texts.map((text) => text.length))) * 6.7 + 36,
     each = Math.max(180, Math.min(640, (wide - beside(queries) - (narrow ? 10 : 84)) / columns) * ratio),
     height = Math.round(rows * each + (rows - 1) * 78 + beside(keys) * 0.9 + (n > 1 ? 34 : 16)),
     top = largestOf(matrices) || 1,
@@ -206,7 +207,7 @@ export function mapPanel(look, { set }) {
   const say = () => {
     readout.classList.toggle("pg-muted", !look.pair);
     readout.replaceChildren(
-      ...(look.pair ? sentence(look, look.pair) : [`${words.about_map} ${hint(words, "map_help")}`]),
+      ...(look.pair ? sentence(look, look.pair) : [both(words.about_map, hint(words, "map_help"))]),
     );
     readout.title = look.pair
       ? weightsAt(look, look.pair)
