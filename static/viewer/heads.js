@@ -40,7 +40,7 @@ function inTurn(order, width) {
 // Return the heads in decreasing order of a number, those without one last.
 export const ranked = (values) =>
   [...values.keys()].sort((a, b) => (values[b] ?? -Infinity) - (values[a] ?? -Infinity) || a - b);
-// Return the places of numbers on a ramp from their smallest to their largest; null where there is none.
+// Return the places of numbers on a ramp from their smallest to their largest; null for a missing number.
 function placesOf(values) {
   const known = values.filter((value) => value !== null),
     low = Math.min(...known),
@@ -66,7 +66,7 @@ function paintOne(ctx, index, { look, plan, colors, ratio, values, style }) {
       ctx.fillRect(x, y, cell, cell);
       ctx.fillStyle = ink(color, style.text);
     } else ctx.fillStyle = style.soft;
-    if (cell >= TEXT) ctx.fillText(numberText(values.raw[index], values.unit, true), x + cell / 2, y + cell / 2);
+    if (cell >= TEXT) ctx.fillText(numberText(values.raw[index], values.unit), x + cell / 2, y + cell / 2);
     return;
   }
   const { width, height, places } = thumbnail(look.data, look.data.heads[index], Math.round(cell * ratio)),
@@ -84,7 +84,7 @@ function paintOne(ctx, index, { look, plan, colors, ratio, values, style }) {
   ctx.fillStyle = style.text;
   ctx.fillText(look.data.name(look.data.heads[index]), x + cell / 2, y + cell + 9);
   ctx.fillStyle = style.soft;
-  ctx.fillText(numberText(values.raw[index], values.unit, true), x + cell / 2, y + cell + 22);
+  ctx.fillText(numberText(values.raw[index], values.unit), x + cell / 2, y + cell + 22);
 }
 
 function labelAxes(ctx, { doc }, plan) {
@@ -225,7 +225,7 @@ export function headsGrid(look, { set, pick }) {
       ...doc.numbers.map((each) => {
         const value = valuesOf(each)[at] ?? null,
           item = el("div", "pg-metric", "", { title: each.help ?? "" });
-        const shown = value === null ? words.undefined : numberText(value, each.unit);
+        const shown = value === null ? words.undefined : numberText(value, each.unit, words);
         item.append(el("span", "", each.label), el("b", value === null ? "pg-muted" : "", shown));
         return item;
       }),
@@ -239,7 +239,7 @@ export function headsGrid(look, { set, pick }) {
   const lay = () => {
     if (!node.clientWidth) return;
     stop();
-    const width = scroll.clientWidth,
+    const width = scroll.clientWidth - 10, // without its padding
       of = number(),
       raw = of ? valuesOf(of).map((value) => value ?? null) : [],
       values = { raw, unit: of?.unit, ...placesOf(raw) },
@@ -253,7 +253,7 @@ export function headsGrid(look, { set, pick }) {
     }
     bar.replaceChildren(
       ...(look.grid === "values" && of
-        ? rampBar(doc, of.label, numberText(values.low, of.unit), numberText(values.high, of.unit))
+        ? rampBar(doc, of.label, numberText(values.low, of.unit, words), numberText(values.high, of.unit, words))
         : []),
     );
     bar.hidden = !bar.childElementCount;

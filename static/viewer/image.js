@@ -19,7 +19,7 @@ function queryOf(look) {
   return centerOf({ ...look, picked: null, unit: "tokens" }).at;
 }
 
-// Return the weight on tokens that are no patches, and the queries that are none.
+// List the tokens outside the picture: those that get weight, and those that can be chosen as the query.
 function others({ data, doc, words }, values, query, choose) {
   const { queries, keys } = data.labels("tokens"),
     off = [...values.keys()]

@@ -1,16 +1,17 @@
 // Colors and texts that the viewer's parts share.
-import { el } from "../page/dom.js";
+import { el, fill } from "../page/dom.js";
 import { isDark } from "../page/theme.js";
 import { percent } from "../parts/percent.js";
 
 export const ramp = (doc) => doc.ramps[isDark() ? "dark" : "light"];
 
-// Format a number of a head; in a cell, `brief` leaves out the unit.
-export function numberText(value, unit = "", brief = false) {
+// Format a number of a head. `words` of the viewer name its unit; without them, the unit is left out.
+export function numberText(value, unit = "", words = null) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   if (unit === "%") return percent(value);
   const text = Math.abs(value) >= 1000 ? value.toFixed(0) : value.toPrecision(3);
-  return brief || !unit ? text : `${text} ${unit}`;
+  if (!words || !unit) return text;
+  return unit === "tokens" ? fill(words.number_tokens, { n: text }) : `${text} ${unit}`;
 }
 
 // Build the parts of a legend: a name, and the ramp between two texts.

@@ -5,7 +5,7 @@ import { onTheme } from "../page/theme.js";
 import { lookup } from "../parts/colors.js";
 import { percent } from "../parts/percent.js";
 import { plotly } from "../parts/plotly.js";
-import { LONGEST, plotText, properties, ramp, short } from "./looks.js";
+import { LONGEST, plotText, properties, ramp, short, swatch } from "./looks.js";
 
 const MONO = "ui-monospace, Menlo, Consolas, monospace",
   MOST_TICKS = 36, // maximum number of labels per axis
@@ -98,7 +98,7 @@ export function figureOf(look, root, wide, { plain = false } = {}) {
           len: 1,
           outlinewidth: 0,
           tickvals: [0, 0.05, 0.25, 0.5, 1].map((share) => share * top),
-          ticktext: [0, 0.05, 0.25, 0.5, 1].map((share) => percent(share * top).replace(/\.?0+%$/, "%")),
+          ticktext: [0, 0.05, 0.25, 0.5, 1].map((share) => percent(share * top).replace(/\.0+%$/, "%")),
           tickfont: { size: 11, color: style("--pg-text") },
           title: { text: plotText(words.weight), side: "right", font: { size: 12, color: style("--pg-soft") } },
         },
@@ -167,22 +167,28 @@ function framesOf({ pair: [query, key] }, tail, color) {
   ];
 }
 
-// Describe a cell: the query, the key, and the weight of each selected head.
-export function sentence(look, [query, key], digits = percent) {
+// Return the weight of a cell for each selected head, NaN where the query cannot attend to the key.
+const weightsAt = ({ data, heads, unit }, [query, key]) =>
+  heads.map((head) => {
+    const { columns, values } = data.matrix(unit, head);
+    return values[query * columns + key];
+  });
+// Describe a cell: the query, the key, and the weight of each selected head, in its hue if there are several.
+function sentence(look, cell) {
   const { data, words, unit } = look,
     { queries, keys } = data.labels(unit),
+    [query, key] = cell,
     texts = { query: `${queries[query]} (${query})`, key: `${keys[key]} (${key})` },
-    weights = look.heads.map((head) => {
-      const { columns, values } = data.matrix(unit, head);
-      return values[query * columns + key];
-    });
-  if (weights.every(Number.isNaN)) return fill(words.masked, texts);
-  const said = weights.map((value) => (Number.isNaN(value) ? "–" : digits(value)));
-  if (said.length === 1) return fill(words.attends, { ...texts, weight: said[0] });
-  return fill(words.attends, {
-    ...texts,
-    weight: said.map((text, i) => `${data.name(look.heads[i])}: ${text}`).join(" · "),
+    weights = weightsAt(look, cell);
+  if (weights.every(Number.isNaN)) return [fill(words.masked, texts)];
+  const said = weights.map((value) => (Number.isNaN(value) ? "–" : percent(value)));
+  if (said.length === 1) return [fill(words.attends, { ...texts, weight: said[0] })];
+  const items = said.map((text, i) => {
+    const item = el("span", "pg-viewer-weight");
+    item.append(swatch(look.hue(i)), `${data.name(look.heads[i])}: ${text}`);
+    return item;
   });
+  return [el("span", "", fill(words.attends, { ...texts, weight: "" })), ...items];
 }
 
 // Build the maps. Returns { node, draw() }.
@@ -199,13 +205,19 @@ export function mapPanel(look, { set }) {
 
   const say = () => {
     readout.classList.toggle("pg-muted", !look.pair);
-    readout.textContent = look.pair ? sentence(look, look.pair) : `${words.about_map} ${hint(words, "map_help")}`;
-    readout.title = look.pair ? sentence(look, look.pair, (value) => value.toFixed(6)) : "";
+    readout.replaceChildren(
+      ...(look.pair ? sentence(look, look.pair) : [`${words.about_map} ${hint(words, "map_help")}`]),
+    );
+    readout.title = look.pair
+      ? weightsAt(look, look.pair)
+          .map((value) => value.toFixed(6))
+          .join(" · ")
+      : "";
   };
   const choose = (query, key) => set({ pair: [query, key], picked: { side: "query", at: query } });
   const hover = ({ points: [point], event }) => {
     const [query, key] = point.pointIndex ?? point.pointNumber;
-    tip.textContent = sentence(look, [query, key]);
+    tip.replaceChildren(...sentence(look, [query, key]));
     tip.hidden = false;
     const { left, top, width } = node.getBoundingClientRect(),
       x = event.clientX - left,
@@ -241,9 +253,9 @@ export function mapPanel(look, { set }) {
   });
   const render = async () => {
     if (look.panel !== "map" || !node.clientWidth) return;
-    Plotly ??= await plotly();
     const { traces, layout } = figureOf(look, node, node.clientWidth);
     chart.style.height = `${layout.height}px`;
+    Plotly ??= await plotly();
     await Plotly.react(chart, traces, layout, CONFIG);
     if (!chart.dataset.wired) listen();
     chart.dataset.wired = "yes";

@@ -50,10 +50,7 @@ export function tablePanel(look, { pick }) {
       pick(at, event.shiftKey || event.ctrlKey || event.metaKey);
       holder.querySelector(`[data-index="${at}"]`)?.focus({ preventScroll: true });
     };
-    return [
-      button,
-      ...doc.numbers.map((number) => numberText(of(number)[at] ?? null, number.unit, number.unit !== "%")),
-    ];
+    return [button, ...doc.numbers.map((number) => numberText(of(number)[at] ?? null, number.unit))];
   };
   const draw = () => {
     if (look.panel !== "table") return;
@@ -67,7 +64,7 @@ export function tablePanel(look, { pick }) {
         draw();
         holder.querySelector(`[data-key="${key}"] button`)?.focus({ preventScroll: true });
       },
-      inside: unit && unit !== "%" ? [el("small", "", unit)] : [],
+      inside: unit && unit !== "%" ? [el("small", "", unit === "tokens" ? words.unit_tokens : unit)] : [],
     });
     const first = { key: "", label: words.head_column, unit: "" };
     const table = tableOf({

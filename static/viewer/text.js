@@ -120,10 +120,7 @@ export function textPanel(look, { set }) {
   const build = () => {
     const sides = data.same ? ["query"] : ["query", "key"];
     texts = Object.fromEntries(
-      sides.map((side) => [
-        side,
-        textOf(textsOf(look, side), side, words[`${side === "query" ? "queries" : "keys"}_${look.unit}`]),
-      ]),
+      sides.map((side) => [side, textOf(textsOf(look, side), side, words[data.same ? "text" : `text_${side}`])]),
     );
     holder.replaceChildren(
       ...sides.flatMap((side) => [

@@ -31,10 +31,11 @@ function header(look, set, close) {
     node = el("header", "pg-viewer-head"),
     name = el("div", "pg-viewer-name"),
     acts = el("div", "pg-viewer-acts"),
-    facts = el("p", "pg-viewer-facts");
+    facts = el("p", "pg-viewer-facts"),
+    counted = (what, n) => fill(words[`count_${what}${n === 1 ? "_one" : ""}`], { n });
   const texts = [
-    fill(words.shape, doc),
-    data.same ? fill(words.count_tokens, { n: data.T }) : fill(words.count_cross, { n: data.T, m: data.S }),
+    `${counted("layers", doc.layers)} × ${counted("heads", doc.heads)}`,
+    data.same ? counted("tokens", data.T) : fill(words.count_cross, { n: data.T, m: data.S }),
     words[`mask_${doc.mask.replace("-", "_")}`],
   ];
   facts.append(...texts.map((text) => el("span", "", text)));
@@ -149,8 +150,8 @@ function moved({ picked, unit: before, data }, unit) {
   return { ...picked, at: data.spans(unit)[side].findIndex(([start, end]) => token >= start && token < end) };
 }
 
-// Show a document in `root`. `close`: the action of the close button; without it, there is none. Resolves when it is
-// drawn.
+// Show a document in `root`. `close`: the action of the close button, which is absent without it. Resolves when it
+// is drawn.
 export async function mount(root, doc, { close = null } = {}) {
   const data = await dataOf(doc),
     look = {

@@ -4,12 +4,11 @@ import { alongColumn, el, roving } from "../dom.js";
 import { headerItem } from "../header_items.js";
 import { popup } from "../popup.js";
 import { chooseTheme, THEMES, themeChoice } from "../theme.js";
-import { choose as chooseArrays, nameArrays } from "./arrays.js";
+import { choose as chooseArrays, renameArrays } from "./arrays.js";
 import { nameKeys, openKeys } from "./keys.js";
 
 headerItem(60, (words) => {
   nameKeys(words);
-  nameArrays(words);
   const place = el("span", "pg-menu"),
     open = iconButton("theme", words.menu, null, { look: "pg-button pg-quiet pg-menu-open", title: words.menu }),
     box = el("div", "pg-menu-box", "", { popover: "auto", role: "dialog", "aria-label": words.menu }),
@@ -51,5 +50,6 @@ headerItem(60, (words) => {
   box.append(keys, item("pg-arrays-open", words.arrays, openArrays, { title: words.arrays_help }));
   roving(box, alongColumn);
   place.append(open, box);
+  renameArrays();
   return place;
 });
