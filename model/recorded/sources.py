@@ -18,7 +18,7 @@ from model.recorded.taken import is_array
 
 KINDS = ("encoder", "decoder", "cross")  # which= of encoder-decoder models
 _PATTERN = re.compile(r"(?P<stack>[\w.]*?)\.?(?P<layer>\d+)\.(?P<part>[\w.]*?)\.?hook_pattern")
-_FOLDED = "Layer norms folded into weights, and centered weights, leave attention patterns unchanged."
+_FOLDED = "From a cache: folding norms into weights and centering weights leave attention patterns unchanged."
 _MOST_DEPTH = 4  # nested values of proxies
 
 

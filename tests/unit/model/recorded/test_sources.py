@@ -87,7 +87,7 @@ def test_a_cache_of_transformerlens():
     for of in (cache(), cache().cache_dict, OrderedDict(cache().cache_dict)):
         record = record_of(of, WORDS)
         assert np.array_equal(record.weights, torch.cat([layer(n) for n in range(3)]).numpy())
-        assert "folded" in record.notes[0].lower()
+        assert "folding" in record.notes[0]
 
 
 def test_a_cache_of_some_layers_keeps_their_numbers():
