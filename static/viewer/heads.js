@@ -139,7 +139,6 @@ function paint(canvas, look, plan, order, values) {
 function controls(look, set) {
   const { doc, words } = look,
     node = el("div", "pg-viewer-controls");
-  if (!doc.numbers.length) return node;
   const label = el("label", "pg-viewer-number"),
     select = el("select", "", "", { "data-name": "number" });
   select.append(...doc.numbers.map(({ key, label: text }) => el("option", "", text, { value: key })));
@@ -147,13 +146,24 @@ function controls(look, set) {
   // With the maps, a number has no effect, so choosing one shows it.
   select.onchange = () => set({ number: select.value, grid: look.grid === "maps" ? "values" : look.grid });
   label.append(el("span", "", words.number), select);
+  label.hidden = !doc.numbers.length;
+  const add = el("button", "pg-button pg-quiet pg-viewer-add", words.add, {
+    type: "button",
+    title: words.add_help,
+    "aria-pressed": false,
+  });
+  add.onclick = () => {
+    look.adds = !look.adds;
+    add.setAttribute("aria-pressed", look.adds);
+  };
   const options = ["maps", "values", "sorted"].map((key) => [key, words[`grid_${key}`]]);
   let pictures = null;
   const draw = () => {
     const next = switcher(words.grid, options, look.grid, (grid) => set({ grid }));
     if (pictures) pictures.replaceWith(next);
-    else node.append(next, label);
+    else node.append(next, label, add);
     pictures = next;
+    pictures.hidden = !doc.numbers.length;
   };
   draw();
   return Object.assign(node, {

@@ -161,6 +161,7 @@ export async function mount(root, doc, { close = null } = {}) {
       unit: "tokens",
       heads: [firstHead(doc, data.heads)],
       number: doc.numbers[0]?.key ?? "",
+      adds: false, // whether a tap adds to the selected heads
       grid: "maps", // the picture of the overview: maps, values, or sorted
       panel: doc.image ? "image" : "map",
       picked: null, // { side: "query" or "key", at }: the token that the lines, the text and the picture are about
@@ -177,7 +178,7 @@ export async function mount(root, doc, { close = null } = {}) {
     const head = data.heads[index],
       others = look.heads.filter((other) => other !== head),
       has = others.length < look.heads.length;
-    if (!add) return set({ heads: [head], only: null });
+    if (!add && !look.adds) return set({ heads: [head], only: null });
     if (has && !others.length) return;
     set({ heads: has ? others : [...look.heads, head].slice(-MOST), only: null });
   };

@@ -139,6 +139,20 @@ def test_the_grid_is_walked_with_keys_and_has_at_most_eight_heads(open_file):
     assert len(set(hues)) == 8
 
 
+def test_a_finger_adds_heads_with_a_switch(open_file):
+    page = open_file(causal())
+    heads(page, 0)
+    add = page.locator(".pg-viewer-add")
+    expect(add).to_be_hidden()  # with a mouse, Shift does it
+    client = page.context.new_cdp_session(page)
+    client.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    client.send("Emulation.setDeviceMetricsOverride", {**PHONE, "deviceScaleFactor": 1, "mobile": True})
+    expect(add).to_be_visible()
+    add.click()
+    page.locator(".pg-head[data-index='6']").click()
+    expect(page.locator(".pg-viewer-chip")).to_have_text(["Head 0.0", "Head 1.2"])
+
+
 def test_a_number_colors_and_sorts_the_heads(open_file):
     shown = causal()
     page, table = open_file(shown), shown.numbers()
