@@ -146,7 +146,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
             shape, fortran, dtype = read(file)
         except (ValueError, KeyError):
             raise InputError("An array of the file is damaged.", name, _HINT) from None
-        if dtype.hasobject or dtype.kind not in _KINDS or dtype.names:
+        if dtype.kind not in _KINDS:
             raise InputError(
                 "The file holds Python objects, which are not read.",
                 name,
