@@ -10,9 +10,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from model import FOLDER, version
+from model import FOLDER, PREFIX, version
 
 SPACE_FRAMES = ("https://huggingface.co", "https://*.hf.space")  # websites that show a Space in a frame
+INSTALL = "Install it with: pip install"
+_RAY = '"ray[client]"' if PREFIX else "-r requirements-cluster.txt"
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9*][A-Za-z0-9.*-]*(:[0-9]{1,5})?")
 
 
@@ -21,11 +23,11 @@ def parse(arguments: list[str] | None = None, environ: Mapping[str, str] = os.en
     parser = _parser(environ)
     options = parser.parse_args(arguments)
     if options.mcp and importlib.util.find_spec("mcp") is None:
-        parser.error('--mcp needs the package mcp. Install it with: pip install "gradio[mcp]"')
+        parser.error(f'--mcp needs the package mcp. {INSTALL} "gradio[mcp]"')
     if options.mcp and options.login:
         parser.error("--mcp does not work with --login: Gradio's MCP server cannot log in to make its calls")
     if options.engine and importlib.util.find_spec("ray") is None:
-        parser.error("--engine needs the package ray. Install it with: pip install -r requirements-cluster.txt")
+        parser.error(f"--engine needs the package ray. {INSTALL} {_RAY}")
     if options.workers > 1 and options.engine == "ray" and not environ.get("RAY_ADDRESS"):
         parser.error("--workers needs one cluster for all: name it by --engine ray://HOST:PORT or by RAY_ADDRESS")
     if options.plan and options.device != "cpu":
@@ -69,6 +71,9 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument("--mcp", action="store_true", help="also offer every view as a tool of language models (MCP)")
     parser.add_argument(
         "--views", type=_folder, metavar="FOLDER", help="also show the views of this folder; their code runs here"
+    )
+    parser.add_argument(
+        "--attention", type=Path, metavar="FILE.npz", help="open the page with the attention in this file"
     )
     parser.add_argument("--lessons", type=_folder, metavar="FOLDER", help="also offer the lessons of this folder")
     parser.add_argument(
@@ -251,6 +256,19 @@ def check_device(kind: str) -> None:
         sys.exit(str(error))
 
 
+def check_attention(path: Path | None) -> None:
+    """Exit with a message if the file of --attention is not usable, before any process is started."""
+    from model.errors import PlaygroundError
+
+    try:
+        if path:
+            from model.recorded.files import read_npz
+
+            read_npz(path)
+    except PlaygroundError as error:
+        sys.exit(str(error))
+
+
 def tell_plan(options: argparse.Namespace) -> None:
     """Print the resources that the model would need, without loading it."""
     from model.anatomy.plan import report
@@ -276,7 +294,18 @@ def serve_by_several(options: argparse.Namespace, arguments: list[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Load the model, build the page, and serve it until interrupted."""
+    """Load the model, build the page, and serve it until interrupted. Exit with a message if a package is missing."""
+    try:
+        run(arguments)
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name in ("", "model", "viz", __name__.partition(".")[0]):
+            raise
+        sys.exit(f"The package {name} is missing. {INSTALL} {name if PREFIX else '-r requirements.txt'}")
+
+
+def run(arguments: list[str] | None) -> None:
+    """Do what the command line says."""
     options = parse(arguments)
     environment(options)
     if options.version:
@@ -291,6 +320,7 @@ def main(arguments: list[str] | None = None) -> None:
     if not options.engine:  # with a cluster, the replicas' machines must have the device
         check_device(options.device)
     if options.workers > 1:
+        check_attention(options.attention)
         serve_by_several(options, sys.argv[1:] if arguments is None else arguments)
         return
     gc.disable()  # until the page is served, because imports create many permanent objects

@@ -1,24 +1,19 @@
 """Build hook of the wheel: `model`, `viz`, `static` and app.py become the package `attention_playground`.
 
 In a clone the packages have short names, which would hide or be hidden by other modules of those names in an
-environment. The wheel contains copies whose imports begin with `attention_playground`.
+environment. The wheel contains copies whose imports begin with `attention_playground`. An editable install has none of
+them: package/editable stands for the package there.
 """
 
-import re
+import runpy
 import tempfile
 from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NAME = "attention_playground"
 PACKAGED = ("model", "viz", "static", "app.py", "docs/mini_gpt.py")
-# Imports and commands, also in the Python lines that the page shows.
-IMPORT = re.compile(r"\b(from|python -m) (?=(?:model|viz)(?:\.[a-z_]| import ))")
-
-
-def renamed(text: str) -> str:
-    """Return a source file's text with the names that its modules have once installed."""
-    return IMPORT.sub(rf"\1 {NAME}.", text)
+_names = runpy.run_path(str(Path(__file__).with_name("names.py")))
+NAME, renamed = _names["NAME"], _names["renamed"]
 
 
 class PackageHook(BuildHookInterface):
@@ -26,8 +21,10 @@ class PackageHook(BuildHookInterface):
 
     def initialize(self, version: str, build_data: dict) -> None:
         """Write the renamed files to a temporary folder, which `finalize` removes, and list all files."""
-        root = Path(self.root)
         self.folder = tempfile.TemporaryDirectory()
+        if version == "editable":
+            return
+        root = Path(self.root)
         files = {path: path.relative_to(root / "package/installed") for path in (root / "package/installed").iterdir()}
         for name in PACKAGED:
             place = root / name

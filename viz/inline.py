@@ -23,13 +23,12 @@ from model.errors import InputError, say
 from model.in_memory import language_model
 from viz.page.build import build
 from viz.page.notebook import page_of
+from viz.reach import reach
 from viz.serve import start
-from viz.server.serving import RunningServer
+from viz.server.serving import RunningServer, taken
 from viz.views.tabs import TABS
-from viz.work.playground import Options, Playground
+from viz.work.playground import Playground
 
-# Pages that show a notebook, and so this page in a frame: Jupyter and VS Code on this machine.
-NOTEBOOKS = ("http://localhost:*", "http://127.0.0.1:*", "vscode-webview://*", "https://*.vscode-cdn.net")
 HEIGHT = 760  # pixels
 
 
@@ -37,9 +36,13 @@ class _Served:
     """The one server of this process, started by the first `show`."""
 
     def __init__(self) -> None:
-        self.playground = Playground(Options(embed=NOTEBOOKS))
+        with taken("127.0.0.1", None) as free:
+            port = free.getsockname()[1]
+        place = reach(port)
+        self.url = place.url
+        self.playground = Playground(place.options())
         self.server: RunningServer = start(
-            self.playground, FOLDER / "static", build(self.playground), host="127.0.0.1", port=None
+            self.playground, FOLDER / "static", build(self.playground), host="127.0.0.1", port=port
         )
 
     def close(self) -> None:
@@ -55,6 +58,21 @@ def _server() -> _Served:
     if not _served:
         _served.append(_Served())
     return _served[0]
+
+
+def serve_attention(name: str, title: str, record: AttentionRecord, language: str) -> str:
+    """Serve attention given as arrays by a name, and return the address of the page. In English, the page has the
+    browser's own language.
+    """
+    served = _server()
+    served.playground.recorded[name] = title, record
+    return f"{served.url}{'' if language == 'en' else f'?lang={language}'}#attention={name}"
+
+
+def forget_attention(name: str) -> None:
+    """Stop serving attention; the server goes on."""
+    for served in _served:
+        served.playground.recorded.pop(name, None)
 
 
 @atexit.register
@@ -129,7 +147,7 @@ def show(
         state["heads"] = ",".join(f"{layer}.{head}" for layer, head in heads)
     if tokens:
         state["tokens"] = ",".join(map(str, tokens))
-    shown = Shown(f"{served.server.url}#{urlencode(state)}", height)
+    shown = Shown(f"{served.url}#{urlencode(state)}", height)
     if not _in_notebook():
         webbrowser.open(shown.url)
     return shown

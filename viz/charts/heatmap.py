@@ -59,7 +59,7 @@ class Panel:
     """One attention map of the figure."""
 
     name: str
-    z: np.ndarray  # [T, T], NaN for empty cells
+    z: np.ndarray  # [T, S], NaN for empty cells
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,13 @@ def pattern_figure(
     window: Window,
     look: Look = Look(),
     *,
+    keys: Tokens | None = None,
     meta: Mapping[str, object] = MappingProxyType({}),
     revision: str = "",
     spans: Sequence[tuple[int, int]] = (),
 ) -> go.Figure:
     """Draw maps side by side on one color scale: queries down, keys across, blank where NaN, exact values on hover.
+    `keys` are the key tokens if they are not the same `tokens`.
 
     A window of more than MAX_CELLS cells per side, over all panels together, is pooled to its values of largest
     magnitude. `layout.meta` gives the factor, and the page requests a smaller window when the user zooms in. `meta` is

@@ -48,9 +48,9 @@ def is_ours(name: str, options: Options) -> bool:
     """Return whether a private server may answer under a host name.
 
     A third-party page may point its own host name to this machine (DNS rebinding), but it cannot make the address bar
-    show an IP address, this machine's own name, or a name given on the command line.
+    show an IP address, this machine's own name, or a name given on the command line. The name "*" stands for all.
     """
-    if options.public:
+    if options.public or "*" in options.hosts:
         return True
     hostname = socket.gethostname().lower()
     if name in (

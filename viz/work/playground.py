@@ -10,6 +10,7 @@ from model.gpt.edits import Edit
 from model.loading.sources import Resolved, resolve
 from model.progress import Passed, Progress, silent, unseen
 from model.quantization.int8 import int8
+from model.recorded.record import AttentionRecord
 from model.records import RunKey, Tokens
 from model.store import ByteLRU
 from model.tracing.trace import Trace, check_length
@@ -51,6 +52,7 @@ class Options:
     host: str = "127.0.0.1"  # the address on which the server listens
     hosts: tuple[str, ...] = ()  # additional host names
     embed: tuple[str, ...] = ()  # origins that may embed this page in a frame
+    root: str = ""  # path that a proxy removes from every address
     proxies: int = 0  # number of trusted proxies; each appends an address to X-Forwarded-For
     login: Path | None = None  # a file with names and passwords
     lessons: Path | None = None  # a teacher's own folder of lessons
@@ -77,6 +79,8 @@ class Playground:
     queue: Queue = field(init=False)  # the queue of waiting work
     rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models trained by visitors
     presence: Presence = field(default_factory=Presence)  # open pages and their owners
+    # attention given as arrays, by the name in its address, with its title
+    recorded: dict[str, tuple[str, AttentionRecord]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         memory, allowed = self.options.memory_mb << 20, self.options.allowed

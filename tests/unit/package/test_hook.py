@@ -2,7 +2,7 @@
 
 import pytest
 
-from package.hook import renamed
+from package.names import renamed
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,10 @@ def test_a_private_server_answers_to_its_own_names(host, ours):
     assert ask(guarded(), headers={"host": host}).status == 200  # a shared one has a name that it need not know
 
 
+def test_a_star_stands_for_every_name():
+    assert is_ours("hub.example", Options(hosts=("*",))) and not is_ours("hub.example", Options(hosts=("a",)))
+
+
 def test_a_foreign_name_is_told_how_to_be_allowed():
     answer = ask(guarded(Options()), headers={"host": "lab.example:80"})
     assert "--allow-host lab.example" in answer.text and answer.headers["content-type"].startswith("text/plain")

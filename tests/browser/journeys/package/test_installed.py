@@ -10,7 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from model import version
-from package.hook import renamed
+from package.names import renamed
 from tests.browser.conftest import FIRST, READY, blank_page
 from tests.support.visitor import SOON, open_tab
 
