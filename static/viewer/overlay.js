@@ -78,12 +78,14 @@ export async function show({ load, choose, shut }) {
   if (!dialog.open) dialog.showModal();
   try {
     const answer = await load(),
-      found = await answer.json();
+      isText = !answer.headers.get("content-type")?.startsWith("application/json"), // as every other refusal
+      found = isText ? { error: { what: await answer.text() } } : await answer.json();
     if (mine !== tickets) return;
     if (answer.ok) {
       told = null;
       await mount(root, found, { close });
-    } else say(root, found.error ? () => [found.error.what, found.error.got, found.error.hint] : failed, choose);
+    } else if (answer.status === 413) say(root, (words) => [words.arrays_large], choose);
+    else say(root, () => [found.error.what, found.error.got, found.error.hint], choose);
   } catch (error) {
     console.warn(error);
     if (mine === tickets) say(root, failed, choose);

@@ -2,6 +2,7 @@
 // The viewer's script is loaded when the first one is opened.
 import { el } from "../dom.js";
 import { identity } from "../server/identity.js";
+import { pageState } from "../state.js";
 
 let named = false, // true once the page's words have arrived
   viewer = null; // the viewer's module, once it is loaded
@@ -11,8 +12,11 @@ async function open(load) {
   await viewer.show({ load, choose, shut: leave });
 }
 const address = (path, more = "") => `playground/attention${path}?${more}${location.search.slice(1)}`;
-const openFile = (file) =>
-  open(() => fetch(address("", `name=${encodeURIComponent(file.name)}&`), { method: "POST", body: file }));
+function openFile(file) {
+  const name = encodeURIComponent(file.name),
+    body = /\.npz$/i.test(file.name) ? file : file.slice(0, 99); // enough for the server to say what is wrong
+  open(() => fetch(address("", `name=${name}&`), { method: "POST", body }));
+}
 
 export function choose() {
   const input = el("input", "", "", { type: "file", accept: ".npz" });
@@ -33,12 +37,19 @@ window.addEventListener("hashchange", () => follow());
 
 // --- a file dropped on the page ---
 
-const carries = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
+const { documentElement: whole } = document,
+  carries = ({ dataTransfer }) => named && dataTransfer?.types.includes("Files"),
+  invite = (on) => whole.toggleAttribute("data-pg-drop", on);
 window.addEventListener("dragover", (event) => {
-  if (carries(event)) event.preventDefault();
+  if (!carries(event)) return;
+  event.preventDefault();
+  whole.style.setProperty("--pg-drop", JSON.stringify(pageState.words.arrays_drop));
+  invite(true);
 });
+window.addEventListener("dragleave", ({ relatedTarget }) => relatedTarget ?? invite(false));
 window.addEventListener("drop", (event) => {
-  if (!carries(event) || event.defaultPrevented || !named) return;
+  invite(false);
+  if (!carries(event) || event.defaultPrevented) return;
   event.preventDefault();
   const [file] = event.dataTransfer.files;
   if (file) openFile(file);

@@ -21,6 +21,12 @@ DROP = """([base64, name]) => {
   document.querySelector("#pg-nav").dispatchEvent(event("drop"));
 }"""
 
+DRAG = """(kind) => {
+  const dataTransfer = new DataTransfer();
+  dataTransfer.items.add(new File([], "x.npz"));
+  document.body.dispatchEvent(new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true }));
+}"""
+
 
 @pytest.fixture
 def files(tmp_path):
@@ -52,6 +58,22 @@ def test_a_dropped_file_opens_over_the_page_and_escape_closes_it(open_page, file
     page.keyboard.press("Escape")
     expect(page.locator(OVER)).to_have_count(0)
     expect(page.locator("#prompt textarea")).to_have_value("The cat sat on the mat because it was tired")
+
+
+def test_a_dragged_file_is_invited_and_other_files_are_refused(open_page, tmp_path):
+    page, other = open_page(), tmp_path / "notes.txt"
+    other.write_text("no arrays")
+    invited = "getComputedStyle(document.documentElement, '::after').content"
+    page.evaluate(DRAG, "dragover")
+    assert page.evaluate(invited) == f'"{WORDS["arrays_drop"]}"'
+    page.evaluate(DRAG, "dragleave")
+    assert page.evaluate(invited) == "none"
+    drop(page, other)
+    said = page.locator(".pg-viewer-said")
+    expect(said.get_by_role("button", name=WORDS["arrays"], exact=True)).to_be_visible(timeout=SOON)
+    expect(said).to_contain_text(".npz")
+    assert page.evaluate(invited) == "none"
+    open_page.forgive(r"status of 400")
 
 
 def test_the_menu_opens_a_file_and_what_is_wrong_is_said(open_page, files):
