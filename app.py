@@ -72,6 +72,9 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--views", type=_folder, metavar="FOLDER", help="also show the views of this folder; their code runs here"
     )
+    parser.add_argument(
+        "--attention", type=Path, metavar="FILE.npz", help="open the page with the attention in this file"
+    )
     parser.add_argument("--lessons", type=_folder, metavar="FOLDER", help="also offer the lessons of this folder")
     parser.add_argument(
         "--workshop",
@@ -253,6 +256,19 @@ def check_device(kind: str) -> None:
         sys.exit(str(error))
 
 
+def check_attention(path: Path | None) -> None:
+    """Exit with a message if the file of --attention is not usable, before any process is started."""
+    from model.errors import PlaygroundError
+
+    try:
+        if path:
+            from model.recorded.files import read_npz
+
+            read_npz(path)
+    except PlaygroundError as error:
+        sys.exit(str(error))
+
+
 def tell_plan(options: argparse.Namespace) -> None:
     """Print the resources that the model would need, without loading it."""
     from model.anatomy.plan import report
@@ -304,6 +320,7 @@ def run(arguments: list[str] | None) -> None:
     if not options.engine:  # with a cluster, the replicas' machines must have the device
         check_device(options.device)
     if options.workers > 1:
+        check_attention(options.attention)
         serve_by_several(options, sys.argv[1:] if arguments is None else arguments)
         return
     gc.disable()  # until the page is served, because imports create many permanent objects

@@ -20,6 +20,7 @@ import plotly.graph_objects as go
 from model import FOLDER
 from model.api import LanguageModel, load_model
 from model.errors import InputError, say
+from model.recorded.record import AttentionRecord
 from viz.page.build import build
 from viz.page.notebook import page_of
 from viz.reach import reach
@@ -57,6 +58,21 @@ def _server() -> _Served:
     if not _served:
         _served.append(_Served())
     return _served[0]
+
+
+def serve_attention(name: str, title: str, record: AttentionRecord, language: str) -> str:
+    """Serve attention given as arrays by a name, and return the address of the page. In English, the page has the
+    browser's own language.
+    """
+    served = _server()
+    served.playground.recorded[name] = title, record
+    return f"{served.url}{'' if language == 'en' else f'?lang={language}'}#attention={name}"
+
+
+def forget_attention(name: str) -> None:
+    """Stop serving attention; the server goes on."""
+    for served in _served:
+        served.playground.recorded.pop(name, None)
 
 
 @atexit.register

@@ -8,6 +8,7 @@ import html
 import json
 import logging
 import os
+import re
 import secrets
 import signal
 import sys
@@ -28,12 +29,15 @@ from starlette.routing import Route
 from model.errors import PlaygroundError
 from model.loading.sources import BUILT_IN, resolve
 from model.progress import Progress
+from model.recorded.files import read_npz
+from model.recorded.record import AttentionRecord
 from viz.api import endpoints
 from viz.api.programs import MOST_CALLS
 from viz.cluster.workers.pool import KEY, PORT
 from viz.lessons import routes as lesson_routes
 from viz.lessons.library import Library, library
 from viz.page.build import build
+from viz.page.wire import attention as attention_wire
 from viz.page.wire.routes import routes as wire_routes
 from viz.server import here, search
 from viz.server.assets import MAIN, ROUTE, STYLE, Assets, HeadMiddleware, answer, read, tags
@@ -68,7 +72,9 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
     On a shared server, every offered model is loaded now, so that no visitor starts a download.
     """
     server_options = options_of(options)
+    recorded = attention_of(options.attention) if options.attention else {}
     playground = Playground(server_options, engine_of(options, server_options))
+    playground.recorded.update(recorded)
     others = server_options.allowed.models if server_options.public else ()
     for model_id in dict.fromkeys((server_options.model, *others)):
         try:
@@ -76,6 +82,12 @@ def prepare(options: argparse.Namespace, progress: Progress) -> Playground:
         except PlaygroundError as error:
             print(f"\n{error}\nThe page opens without this model and offers to try again.", file=sys.stderr)
     return playground
+
+
+def attention_of(path: Path) -> dict[str, tuple[str, AttentionRecord]]:
+    """Read the file of --attention, by the name in its address. Raises InputError for a file that is not usable."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.stem).strip("-")[:64] or "file"
+    return {name: (path.name, read_npz(path))}
 
 
 def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
@@ -138,10 +150,15 @@ def options_of(arguments: argparse.Namespace) -> Options:
     )
 
 
-def head(assets: Assets, workshop: str = "") -> str:
+def head(assets: Assets, workshop: str = "", attention: str = "") -> str:
     """Build the beginning of the page's head, which precedes Gradio's part."""
     plotly_js = f'<link rel="preload" as="script" href="playground/plotly/{PLOTLY}">'
-    return identity(workshop) + plotly_js + tags(assets)
+    return identity(workshop, attention) + plotly_js + tags(assets)
+
+
+def first_of(playground: Playground) -> str:
+    """Return the name of the attention that was given on the command line, else ""."""
+    return next(iter(playground.recorded), "")
 
 
 def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[Request], Response]:
@@ -159,8 +176,10 @@ def trained_archive(playground: Playground, adapter: bool = False) -> Callable[[
     return answer
 
 
-def identity(workshop: str = "") -> str:
-    """Build the element with this server's id, the messages for a lost connection, and the "lessons only" flag."""
+def identity(workshop: str = "", attention: str = "") -> str:
+    """Build the element with this server's id, the messages for a lost connection, the "lessons only" flag, and the
+    name of the attention with which the page opens.
+    """
     by_language = {
         name: section(Catalogue(file_texts("en", "server") | file_texts(name, "server")), "connection")
         for name in LANGUAGES
@@ -168,6 +187,8 @@ def identity(workshop: str = "") -> str:
     content: dict = {"server": SERVER, "words": by_language}
     if workshop:
         content["workshop"] = workshop
+    if attention:
+        content["attention"] = attention
     return f'<meta id="pg-connection-words" content="{html.escape(json.dumps(content, ensure_ascii=False))}">'
 
 
@@ -202,6 +223,7 @@ def app_of(
             Route("/playground/trained/{number}.zip", trained_archive(playground)),
             Route("/playground/trained/{number}/adapter.zip", trained_archive(playground, adapter=True)),
             *wire_routes(playground),
+            *attention_wire.routes(playground),
             *lesson_routes.routes(playground, functools.partial(lessons, options.lessons)),
         ],
         middleware=[
@@ -209,7 +231,12 @@ def app_of(
                 Guard, options=options, functions=Functions.of(page.get_config_file(), endpoints.needed()), door=door
             ),
             Middleware(Listeners, presence=playground.presence),
-            Middleware(HeadMiddleware, tags=head(assets, options.workshop), first=first_frame, options=options),
+            Middleware(
+                HeadMiddleware,
+                tags=head(assets, options.workshop, first_of(playground)),
+                first=first_frame,
+                options=options,
+            ),
         ],
     )
     page.max_threads = MOST_CALLS  # maximum number of concurrent calls in Gradio's queue
@@ -328,12 +355,14 @@ def launch(playground: Playground, static: Path, *, host: str, port: int | None,
         served = start(playground, static, build(playground), host=host, port=port, key=key, draining=draining)
         gc.freeze()  # startup objects are permanent, so the garbage collector need not scan them
         gc.enable()
-        print(f"Attention playground: {served.url}", flush=True)
+        opened = first_of(playground)
+        url = f"{served.url}#attention={opened}" if opened else served.url
+        print(f"Attention playground: {url}", flush=True)
         if served.network_urls:
             print(f"For other computers on this network: {' '.join(served.network_urls)}", flush=True)
         threading.Thread(target=warm, args=(playground, static), daemon=True).start()
         if open_browser:
-            webbrowser.open(served.url)
+            webbrowser.open(url)
         served.wait()
     except KeyboardInterrupt:
         pass

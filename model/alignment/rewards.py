@@ -16,6 +16,7 @@ import numpy as np
 from model.arguments import check_number, is_number, shown
 from model.errors import InputError, say
 from model.public import public
+from model.text.sentences import has_stop, split_sentences
 
 MOST_RULES = 12  # maximum number of rules
 MOST_PHRASES = 64  # maximum number of phrases of a rule
@@ -26,8 +27,6 @@ _LISTS = tomllib.loads((Path(__file__).parents[1] / "texts_data" / "sentiment.to
 GLAD, SAD = (frozenset(_LISTS[name].split()) for name in ("glad", "sad"))
 
 _WORD = re.compile(r"[㐀-鿿]|[^\W_㐀-鿿]+(?:['-][^\W_㐀-鿿]+)*")  # each Chinese character is a word
-_END = re.compile(r"[.!?。！？…]+[\"'”’»)\]]*(?=\s|$)|(?<=[。！？])")
-_STOPPED = re.compile(r"[.!?。！？…][\"'”’」』»)\]]*$")
 _RIME = re.compile(r"([aeiouyäöüáéíóúàèìòù]+[^aeiouyäöüáéíóúàèìòù]+e|[aeiouyäöüáéíóúàèìòù]+[^aeiouyäöüáéíóúàèìòù]*)$")
 
 
@@ -174,7 +173,7 @@ def words(text: str) -> list[str]:
 def endings(text: str) -> list[str]:
     """Return the last word of each line or, for a single line, of each sentence."""
     lines = [line for line in text.splitlines() if words(line)]
-    pieces = lines if len(lines) > 1 else [piece for piece in _END.split(text) if words(piece)]
+    pieces = lines if len(lines) > 1 else [piece for piece in split_sentences(text) if words(piece)]
     return [words(piece)[-1] for piece in pieces]
 
 
@@ -230,7 +229,7 @@ def _no_repeats(text: str, value: str | float) -> float:
 
 
 def _full_stop(text: str, _: str | float) -> float:
-    return float(_STOPPED.search(text.rstrip()) is not None)
+    return float(has_stop(text.rstrip()))
 
 
 def _question(text: str, _: str | float) -> float:

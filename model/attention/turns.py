@@ -1,16 +1,13 @@
 """Per-token values, summed over the tokens of each turn of a conversation, or of each sentence of a plain prompt."""
 
-import re
-
 import numpy as np
 
 from model.public import array, public, whole
 from model.records import Tokens
 from model.text.chat_places import TEMPLATE
+from model.text.sentences import sentence_ends
 
 MOST_SENTENCES = 12
-# The end of a sentence: its last sign, with closing quotes, before a space; a sign of Chinese; a new line.
-_END = re.compile("[.!?][\"')\\]’”]*(?=\\s)|[。！？]”?|\n")
 
 
 @public(most=whole(1))
@@ -21,7 +18,7 @@ def sentences(tokens: Tokens, most: int = MOST_SENTENCES) -> np.ndarray:
     it begins. More than `most` sentences are joined to that many groups of neighbors.
     """
     text = b"".join(tokens.raw).decode(errors="surrogateescape")
-    ends = [len(text[: found.end()].encode(errors="surrogateescape")) for found in _END.finditer(text)]
+    ends = [len(text[:end].encode(errors="surrogateescape")) for end in sentence_ends(text)]
     places = np.searchsorted(ends, tokens.spans[1:, 0], side="right")
     _, places = np.unique(places, return_inverse=True)  # leave out sentences in which no token begins
     count = int(places.max(initial=-1)) + 1

@@ -53,7 +53,7 @@ def character_groups(raw: Sequence[bytes], *, clusters: bool = False) -> tuple[C
     ends = list(accumulate(map(len, raw)))
     inside: set[int] = set()  # positions between two bytes of one character
     if not joined.isascii():
-        for start, end in _clusters(joined) if clusters else (match.span() for match in _CHARACTER.finditer(joined)):
+        for start, end in clusters_of(joined) if clusters else (match.span() for match in _CHARACTER.finditer(joined)):
             inside.update(range(start + 1, end))
     cuts = [0, *(at for at, end in enumerate(ends[:-1], 1) if end not in inside), len(raw)]
     return tuple(
@@ -81,7 +81,7 @@ def character_parts(raw: Sequence[bytes]) -> dict[int, tuple[CharacterPart, ...]
     return parts
 
 
-def _clusters(joined: bytes) -> list[tuple[int, int]]:
+def clusters_of(joined: bytes) -> list[tuple[int, int]]:
     """Return the byte spans of all multi-byte clusters in the valid stretches of a text."""
     spans = []
     for stretch in _STRETCH.finditer(joined):

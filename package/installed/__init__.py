@@ -3,6 +3,7 @@
 >>> import attention_playground as ap
 >>> ap.show("The cat sat on the mat", heads=[(5, 0)])                     # the page, in a notebook's cell
 >>> ap.figure("map_plot", "The cat sat on the mat", heads=[(5, 0)])       # one figure
+>>> ap.show_attention(attention, tokens)                                  # attention weights of any model
 >>> ap.load_model("tinygpt").trace("The cat sat on the mat").pattern(5, 0)  # the numbers
 """
 
@@ -19,6 +20,7 @@ _OFFERED = {
     "load_model": "model.api",
     "page_of": "viz.page.notebook",
     "show": "viz.inline",
+    "show_attention": "viz.show_attention",
 }
 __all__ = sorted(_OFFERED)
 

@@ -21,6 +21,6 @@ const load = () =>
   });
 
 export function plotly() {
-  library ??= before.then(load);
+  library ??= window.Plotly ? Promise.resolve(window.Plotly) : before.then(load); // a file may contain it
   return library;
 }

@@ -74,7 +74,7 @@ def test_layers_run_down_and_heads_across(call):
         const places = Array.from({ length: shape.layers * shape.heads }, (_, at) => plan.place(at));
         return { places, down: name(plan.walk(1).ArrowDown) };
     }"""
-    found = call("views/attention/overview.js", code, {"layers": 2, "heads": 3, "group": 1}, 600, 300)
+    found = call("views/attention/overview_layout.js", code, {"layers": 2, "heads": 3, "group": 1}, 600, 300)
     x, y = (np.array([place[axis] for place in found["places"]]).reshape(2, 3) for axis in "xy")
     assert (np.diff(y, axis=0) > 0).all() and (np.diff(y, axis=1) == 0).all()  # [layer, head]
     assert (np.diff(x, axis=1) > 0).all() and (np.diff(x, axis=0) == 0).all()

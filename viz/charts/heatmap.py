@@ -59,7 +59,7 @@ class Panel:
     """One attention map of the figure."""
 
     name: str
-    z: np.ndarray  # [T, T], NaN for empty cells
+    z: np.ndarray  # [T, S], NaN for empty cells
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,12 @@ def pattern_figure(
     window: Window,
     look: Look = Look(),
     *,
+    keys: Tokens | None = None,
     meta: Mapping[str, object] = MappingProxyType({}),
     revision: str = "",
 ) -> go.Figure:
     """Draw maps side by side on one color scale: queries down, keys across, blank where NaN, exact values on hover.
+    `keys` are the key tokens if they are not the same `tokens`.
 
     A window of more than MAX_CELLS cells per side, over all panels together, is pooled to its values of largest
     magnitude. `layout.meta` gives the factor, and the page requests a smaller window when the user zooms in. `meta` is
@@ -114,7 +116,7 @@ def pattern_figure(
     drawn = [pool(part, block) for part in parts]
     top = 1.0 if look.kind == "share" else max((_largest(z) for z in drawn), default=0) or 1.0
     y, y_ticks, y_text = _axis(tokens, window.q0, window.q1, block, MAX_TICKS // columns)
-    x, x_ticks, x_text = _axis(tokens, window.k0, window.k1, block, MAX_TICKS // columns)
+    x, x_ticks, x_text = _axis(keys or tokens, window.k0, window.k1, block, MAX_TICKS // columns)
     value = words.weight if block == 1 else f"{words.weight} ({words.largest.format(n=block)})"
     heats = []
     for n, (panel, z) in enumerate(zip(panels, drawn, strict=True)):

@@ -220,22 +220,28 @@ def _job_of(tab: Tab, part: str) -> str:
 
 
 def _dressed(payload: Mapping[str, Any], theme: str) -> go.Figure:
-    """Apply the page's style to a figure: colors, height, title, and the source line."""
-    text, ground, grid = _LOOKS[theme]
+    """Apply the page's style to a figure of a payload."""
     figure = go.Figure(unpacked_figure(payload["figure"]), skip_invalid=True)
+    return dressed(figure, payload["title"], payload["source"], theme)
+
+
+def dressed(figure: go.Figure, title: str, source: str, theme: str) -> go.Figure:
+    """Apply the page's style to a figure: the colors of the light or dark page, height, title, and the source line."""
+    text, ground, grid = _LOOKS[theme]
     meta = figure.layout.meta or {}
     axis = {"color": text, "gridcolor": grid}
     figure.update_xaxes(axis).update_yaxes(axis)
     if "scales" in meta and "coloraxis" in figure.layout:
         bar = {"tickcolor": text, "tickfont": {"color": text}}
         figure.layout.coloraxis.update(colorscale=scale_of(meta["scales"][theme]), colorbar=bar)
-    title = f"{plotly_text(payload['title'])}<br><sup>{plotly_text(payload['source'])}</sup>"
+    title = f"{plotly_text(title)}<br><sup>{plotly_text(source)}</sup>"
     return figure.update_layout(
         template="none",
         font={"color": text},
         paper_bgcolor=ground,
         plot_bgcolor=ground,
         height=(meta.get("height") or _HEIGHT) + 60,
-        margin={"l": 24, "r": 24, "t": 64, "b": 24},
-        title={"text": title, "x": 0.02, "xanchor": "left", "font": {"size": 14}},
+        margin={"l": 24, "r": 24, "t": 84 if figure.layout.annotations else 64, "b": 24},  # room for names of panels
+        title={"text": title, "x": 0.02, "xanchor": "left", "y": 1, "yanchor": "top", "pad": {"t": 16}}
+        | {"yref": "container", "font": {"size": 14}},
     )

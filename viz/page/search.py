@@ -28,6 +28,7 @@ ACTIONS = {
     "report": "header.report",
     "share": "header.share",
     "keys": "header.keys",
+    "arrays": "header.arrays",
     "log_out": "header.log_out",
     "language": "page.language",
     "examples": "examples.label",

@@ -25,6 +25,7 @@ from viz.work.playground import Options
 
 ROUTE = "/playground/static/{digest}/{name:path}"
 MAIN, STYLE = "main.js", "style.css"
+VIEWER_STYLE = "viewer/viewer.css"  # for the viewer of attention arrays; a page requests it with the viewer's script
 POLICY = "page/server/policy.js"  # inlined in the page, because it must run before any other script
 TYPES = {
     ".js": "text/javascript; charset=utf-8",
@@ -70,9 +71,12 @@ class Assets:
 
 
 def read(static: Path) -> Assets:
-    """Read a folder: every script under its path, and all styles concatenated into one style sheet."""
+    """Read a folder: every script under its path, and all styles concatenated into one style sheet; those of the viewer
+    are a sheet of their own.
+    """
     bodies = {path.relative_to(static).as_posix(): path.read_bytes() for path in sorted(static.rglob("*.js"))}
     bodies[STYLE] = stylesheet(static / "style")
+    bodies[VIEWER_STYLE] = stylesheet(static / "style" / "viewer")
     digest = hashlib.sha256()
     for name, body in bodies.items():
         digest.update(f"{name} {len(body)} ".encode() + body)
@@ -86,8 +90,11 @@ def asset(name: str, body: bytes) -> Asset:
 
 
 def stylesheet(folder: Path) -> bytes:
-    """Concatenate all styles into one style sheet: first those of the whole page, then folder by folder."""
-    paths = sorted(folder.rglob("*.css"), key=lambda path: (path.parent != folder, path.name != "base.css", path))
+    """Concatenate the styles of a folder into one style sheet: first those directly in it, then folder by folder,
+    without the viewer's.
+    """
+    own = [path for path in folder.rglob("*.css") if path.parent == folder or path.parent.name != "viewer"]
+    paths = sorted(own, key=lambda path: (path.parent != folder, path.name != "base.css", path))
     return b"\n".join(path.read_bytes() for path in paths)
 
 

@@ -12,12 +12,16 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from viz.server.assets import MAIN, Assets, asset
+from viz.server.assets import MAIN, VIEWER_STYLE, Assets, asset, read
 from viz.server.headers import WORKER
 
 LEARN = "learn/learn.js"  # includes everything that only lessons need
 FINDER = "page/search/finder.js"  # includes everything that only the open search needs
+VIEWER = "viewer/overlay.js"  # includes everything that only the viewer of attention arrays needs
+ALONE = "viewer/alone.js"  # the viewer in a file of its own; a page does not request it
+ALONE_STYLES = ("base", "parts/icons", "parts/switcher", "parts/table", "views/attention/lines")
 _IMPORT = re.compile(r'^import (?:(\{[^}]*\}|\* as \w+) from )?"(\.[^"]+)";(?= *(?://.*)?$)', re.MULTILINE)
 _TAKEN = re.compile(r"[{,]\s*(\w+)")  # names between braces, before "as"
 _EXPORT = re.compile(r"^export (?=(?:const|function|async function) (\w+))", re.MULTILINE)
@@ -49,7 +53,8 @@ def module(name: str, text: str) -> Module:
 
 
 def joined(assets: Assets) -> Assets:
-    """Bundle the files into three scripts: one for the page's start, one for its lessons, one for its search.
+    """Bundle the files into four scripts: one for the page's start, one for its lessons, one for its search, and one
+    for the viewer of attention arrays.
 
     The worker is not bundled: it runs beside the pages and imports its own modules.
     """
@@ -57,12 +62,30 @@ def joined(assets: Assets) -> Assets:
     modules = {name: module(name, assets.files[name].body.decode()) for name in names}
     sent: dict[str, str] = {}
     where: dict[str, str] = {}  # module -> script that contains it
-    for script in (each for each in (MAIN, LEARN, FINDER) if each in modules):
+    for script in (each for each in (MAIN, LEARN, FINDER, VIEWER) if each in modules):
         sent[script] = join(modules, script, where)
         where |= {name: script for name in order(modules, script) if name not in where}
     sent |= {name: hand_on(modules[name], script) for name, script in where.items() if name not in sent}
     sent |= {name: join(modules, name) for name in modules if name == WORKER}
     return Assets(assets.digest, assets.files | {name: asset(name, text.encode()) for name, text in sent.items()})
+
+
+@dataclass(frozen=True)
+class Alone:
+    """The script and the styles of the viewer in a file of its own."""
+
+    script: str
+    style: str
+
+
+def alone(static: Path) -> Alone:
+    """Bundle the viewer for a file of its own: it imports nothing. The file holds the document as JSON in the element
+    #attention, an element #viewer within .gradio-container, and Plotly's script before this one.
+    """
+    assets = read(static)
+    modules = {name: module(name, file.body.decode()) for name, file in assets.files.items() if name.endswith(".js")}
+    styles = [(static / "style" / f"{name}.css").read_text(encoding="utf-8") for name in ALONE_STYLES]
+    return Alone(join(modules, ALONE), "\n".join((*styles, assets.files[VIEWER_STYLE].body.decode())))
 
 
 def order(modules: Mapping[str, Module], entry: str) -> list[str]:

@@ -32,7 +32,12 @@ LONG = 64 << 10  # size in bytes from which a body is parsed in a separate threa
 BODY_SECONDS = 30.0  # seconds to wait for a complete body
 METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")  # MCP uses DELETE to end a session
 API = "/gradio_api/"
-COMPUTED = ("/playground/lessons/", *(f"/playground/{each}" for each in ("view", "job", "stream", "model", "link")))
+ATTENTION = "/playground/attention"  # its body is a file
+COMPUTED = (
+    "/playground/lessons/",
+    ATTENTION,
+    *(f"/playground/{each}" for each in ("view", "job", "stream", "model", "link")),
+)
 VISIT = re.compile(rb'"visit" ?: ?"([A-Za-z0-9_-]{1,64})"')  # the visit in a request of the page
 # The routes of Gradio that the page and programs need: no files, uploads, streams, proxies or editors.
 PAGE = ("/", "/config", "/theme.css", "/favicon.ico", "/manifest.json", "/robots.txt")
@@ -204,7 +209,8 @@ class Guard:
 
     async def _bounded(self, scope: Scope, receive: Receive, client: str) -> Receive:
         """Check the size of a request's body and return its receive channel; raises RefusedRequest."""
-        limit, path = self.options.allowed.body, path_of(scope)
+        path, allowed = path_of(scope), self.options.allowed
+        limit = allowed.attention if path == ATTENTION else allowed.body
         length = Headers(scope=scope).get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
             raise RefusedRequest(400)

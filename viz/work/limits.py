@@ -10,6 +10,7 @@ from typing import TypeVar
 from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES
 from model.progress import Progress
+from model.recorded.files import MOST_UNPACKED
 from model.training.jobs.job import Limits
 from viz.work.queue import Bounds
 
@@ -32,6 +33,8 @@ class Allowed:
     training: Limits = field(default_factory=Limits)
     models: tuple[str, ...] = ()  # the models on offer; () for all, including hub:OWNER/NAME ids entered by the user
     body: int = 8 << 20  # maximum size of a request in bytes
+    attention: int = 64 << 20  # maximum size of a file of attention in bytes
+    attention_unpacked: int = MOST_UNPACKED  # maximum size of its arrays in bytes
 
 
 PRIVATE = Allowed()
@@ -58,6 +61,8 @@ PUBLIC = Allowed(
         pause_minutes=1.0,
     ),
     body=512 << 10,
+    attention=4 << 20,
+    attention_unpacked=32 << 20,
 )
 
 

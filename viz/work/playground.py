@@ -10,6 +10,7 @@ from model.gpt.edits import Edit
 from model.loading.sources import Resolved, resolve
 from model.progress import Passed, Progress, silent, unseen
 from model.quantization.int8 import int8
+from model.recorded.record import AttentionRecord
 from model.records import RunKey, Tokens
 from model.store import ByteLRU
 from model.tracing.trace import Trace, check_length
@@ -77,6 +78,8 @@ class Playground:
     queue: Queue = field(init=False)  # the queue of waiting work
     rewards: RewardShelf = field(default_factory=RewardShelf)  # reward models trained by visitors
     presence: Presence = field(default_factory=Presence)  # open pages and their owners
+    # attention given as arrays, by the name in its address, with its title
+    recorded: dict[str, tuple[str, AttentionRecord]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         memory, allowed = self.options.memory_mb << 20, self.options.allowed

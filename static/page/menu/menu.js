@@ -1,9 +1,10 @@
-// The menu of the page itself: its theme (as the system, light, or dark), and the list of its keys.
+// The menu of the page itself: its theme (as the system, light, or dark), the list of its keys, and attention arrays.
 import { iconButton } from "../../parts/icons.js";
 import { alongColumn, el, roving } from "../dom.js";
 import { headerItem } from "../header_items.js";
 import { popup } from "../popup.js";
 import { chooseTheme, THEMES, themeChoice } from "../theme.js";
+import { choose as chooseArrays, renameArrays } from "./arrays.js";
 import { nameKeys, openKeys } from "./keys.js";
 
 headerItem(60, (words) => {
@@ -17,7 +18,7 @@ headerItem(60, (words) => {
     for (const button of themes.children) button.setAttribute("aria-pressed", button.dataset.theme === themeChoice());
   };
   const close = popup(open, box, {
-    width: 170,
+    width: 210,
     right: true,
     opening: themed,
     opened: () => box.querySelector("[aria-pressed=true]").focus(),
@@ -42,8 +43,13 @@ headerItem(60, (words) => {
   };
   const keys = item("pg-keys-open", words.keys, show, { title: words.keys_help });
   keys.append(el("kbd", "", "?"));
-  box.append(keys);
+  const openArrays = () => {
+    close();
+    chooseArrays();
+  };
+  box.append(keys, item("pg-arrays-open", words.arrays, openArrays, { title: words.arrays_help }));
   roving(box, alongColumn);
   place.append(open, box);
+  renameArrays();
   return place;
 });

@@ -21,6 +21,7 @@ const CONTROLS = {
   report: press(".pg-header-items .pg-report-open"),
   share: press(".pg-header-items .pg-share"),
   keys: press(".pg-keys-open"),
+  arrays: press(".pg-arrays-open"),
   log_out: press(".pg-header-items .pg-log-out button"),
   language: press(".pg-header-items .pg-language"),
   examples: press("#pg-examples [aria-haspopup=dialog]"),

@@ -16,29 +16,34 @@ function typed(base64, Type) {
   return new Type(bytes.buffer);
 }
 
+// Build the index of links by key, of S keys; see `decode`.
+export function readersOf(keys, starts, S) {
+  const ends = new Uint32Array(S + 1),
+    links = new Uint32Array(keys.length),
+    rows = new Uint16Array(keys.length);
+  for (const key of keys) ends[key + 1]++;
+  for (let key = 0; key < S; key++) ends[key + 1] += ends[key];
+  const next = ends.slice(0, S);
+  for (let row = 0; row < starts.length - 1; row++)
+    for (let link = starts[row]; link < starts[row + 1]; link++) {
+      const at = next[keys[link]]++;
+      links[at] = link;
+      rows[at] = row;
+    }
+  return { starts: ends, links, rows };
+}
+
 // starts[row] .. starts[row + 1] - 1 index a row's links in keys and weights; totals are the sums of complete rows.
 // `readers` is the same index by key: its starts, the indices of the key's links, and the rows of these links.
 export function decode(payload) {
   const T = payload.tokens.length;
   return payload.panels.map(({ name, head, ...coded }, index) => {
     const keys = typed(coded.keys, Uint16Array),
-      starts = new Uint32Array(T + 1),
-      ends = new Uint32Array(T + 1);
+      starts = new Uint32Array(T + 1);
     typed(coded.counts, Uint16Array).forEach((n, row) => {
       starts[row + 1] = starts[row] + n;
     });
-    for (const key of keys) ends[key + 1]++;
-    for (let key = 0; key < T; key++) ends[key + 1] += ends[key];
-    const next = ends.slice(0, T),
-      links = new Uint32Array(keys.length),
-      rows = new Uint16Array(keys.length);
-    for (let row = 0; row < T; row++)
-      for (let link = starts[row]; link < starts[row + 1]; link++) {
-        const at = next[keys[link]]++;
-        links[at] = link;
-        rows[at] = row;
-      }
-    const readers = { starts: ends, links, rows };
+    const readers = readersOf(keys, starts, T);
     return {
       name,
       head,

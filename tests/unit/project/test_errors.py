@@ -62,6 +62,15 @@ def said_by(path: Path) -> set[str]:
     return {sentence for sentence in said if sentence.strip("{}")}
 
 
+@functools.cache
+def templates(path: Path) -> set[str]:
+    """The templates of all calls of `say`, also of notes and of values that an error got."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = assignments(ast.Module([node for node in tree.body if isinstance(node, ast.Assign)], []))
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "say")
+    return {sentence for call in calls for argument in call.args[:1] for sentence in sentences(argument, names)}
+
+
 SPEAKING = sorted(path for folder in ("model", "viz") for path in (ROOT / folder).rglob("*.py"))
 
 
@@ -73,13 +82,13 @@ def listed(what: str, found: set[str]) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 def test_every_sentence_is_translated(language):
-    said = set().union(*map(said_by, SPEAKING))
+    said = set().union(*map(said_by, SPEAKING), *map(templates, (ROOT / "model" / "recorded").glob("*.py")))
     listed(f"errors/errors.toml of {language} lacks", said - set(translations(language)))
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 def test_no_translation_is_left_over(language):
-    said = set().union(*(said_by(path) for path in SPEAKING))
+    said = set().union(*(said_by(path) | templates(path) for path in SPEAKING))
     listed(f"errors/errors.toml of {language} translates what nobody says", set(translations(language)) - said)
 
 

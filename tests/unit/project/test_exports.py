@@ -22,6 +22,7 @@ def test_no_kind_saves_files_its_own_way():
     other = {"parts/run.js": [", download:", ", download:"]}  # models that were trained, and their adapters
     other |= {"views/assistant/pair_table.js": ["save("]}  # pairs as JSON lines, to be loaded again
     other |= {"learn/ending.js": ["save("]}  # what was learned, as a page
+    other |= {"viewer/viewer.js": ["save(", "csv(", "save("]}  # attention arrays, also alone in a file
     assert {name: hits for name, hits in found.items() if hits} == other
 
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 # The rooms from the roof down, one line a floor.
 FLOORS = {
     "viz": (
+        ("show_attention",),
         ("inline",),
         ("serve",),
         ("server",),
@@ -23,6 +24,7 @@ FLOORS = {
         ("views",),
         ("seam",),
         ("work",),
+        ("recorded",),
         ("characters", "charts"),
         ("labels",),
         ("numbers", "theme", "words"),
@@ -36,6 +38,7 @@ FLOORS = {
         ("training",),
         ("activations",),
         ("predictions",),
+        ("recorded",),
         ("attention",),
         ("anatomy",),
         ("api",),
@@ -71,6 +74,7 @@ PACKAGES = {
     "viz.theme": DRAWING,
     "viz.charts": DRAWING,
     "viz.work": VIEWS,
+    "viz.recorded": DRAWING,
     "viz.seam": VIEWS,
     "viz.views": VIEWS,
     "viz.api": WEB,
@@ -83,6 +87,7 @@ PACKAGES = {
     "viz.lessons": VIEWS - {"torch"} | {"starlette"},
     "viz.server": WEB,
     "viz.inline": DRAWING,
+    "viz.show_attention": DRAWING,
     "viz.reach": set(),
     "viz.serve": WEB | {"fastapi"},
     "app": {"torch"},

@@ -17,6 +17,7 @@ from viz.server.assets import (
     ROUTE,
     STUB,
     STYLE,
+    VIEWER_STYLE,
     HeadMiddleware,
     answer,
     policy_of,
@@ -34,7 +35,10 @@ MODULES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*
 LATER, WORKER = "learn/learn.js", "page/server/line_worker.js"  # fetched when a lesson is opened; run beside the pages
 FINDER = "page/search/finder.js"  # fetched when the search is opened
 FINDS = {FINDER, *(f"page/search/{name}.js" for name in ("entries", "ranking", "ways"))}
-AT_ONCE = [name for name in MODULES if not name.startswith("learn/") and name not in (WORKER, POLICY, *FINDS)]
+VIEWER, ALONE = "viewer/overlay.js", "viewer/alone.js"  # fetched with attention arrays; in a file of its own
+VIEWS = {name for name in MODULES if name.startswith("viewer/") and name != ALONE}
+LATE = {WORKER, POLICY, ALONE, *FINDS, *VIEWS}
+AT_ONCE = [name for name in MODULES if not name.startswith("learn/") and name not in LATE]
 
 
 def ask(name: str, encoding: str = "identity", **headers: str):
@@ -98,7 +102,10 @@ def test_a_browser_without_scripts_says_so_in_both_languages():
 def test_all_styles_are_one_sheet_the_page_s_own_first():
     sheet = ASSETS.files[STYLE].body
     assert sheet == stylesheet(STATIC / "style") and sheet.startswith((STATIC / "style" / "base.css").read_bytes())
-    assert all(path.read_bytes() in sheet for path in STATIC.rglob("*.css"))
+    own = ASSETS.files[VIEWER_STYLE].body  # asked for only with attention arrays
+    assert len(own) > 5000 and own not in sheet
+    for path in STATIC.rglob("*.css"):
+        assert path.read_bytes() in (own if path.parent.name == "viewer" else sheet), path.name
 
 
 def reached(name: str, seen: set[str]) -> set[str]:
@@ -127,7 +134,9 @@ def test_no_table_of_fixed_layout_is_as_wide_as_what_it_holds():
 def test_every_module_is_reached_from_the_first():
     assert sorted(reached(MAIN, set())) == AT_ONCE
     assert reached(FINDER, set(AT_ONCE)) - set(AT_ONCE) == FINDS
-    assert sorted(reached(LATER, reached(MAIN, set())) | {WORKER, POLICY} | FINDS) == MODULES
+    assert reached(VIEWER, set(AT_ONCE)) - set(AT_ONCE) == VIEWS
+    assert 'import("../../viewer/overlay.js")' in (STATIC / "page" / "menu" / "arrays.js").read_text()
+    assert sorted(reached(LATER, reached(MAIN, set())) | LATE) == MODULES
     assert f'import("../{LATER}")' in (STATIC / "guide" / "learn_item.js").read_text()
     assert 'import("./finder.js")' in (STATIC / "page" / "search" / "search.js").read_text()
     assert 'new URL("./line_worker.js", import.meta.url)' in (STATIC / "page" / "server" / "here.js").read_text()

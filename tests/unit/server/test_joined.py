@@ -10,7 +10,7 @@ import pytest
 from tests.support.scripts import STATIC
 from viz.server.assets import MAIN, POLICY, read
 from viz.server.headers import WORKER
-from viz.server.joined import FINDER, LEARN, hand_on, join, joined, module, order
+from viz.server.joined import ALONE, FINDER, LEARN, VIEWER, alone, hand_on, join, joined, module, order
 
 RAW = read(STATIC)
 SENT = joined(RAW)
@@ -31,11 +31,19 @@ def named(script: str) -> list[str]:
 
 def test_every_module_is_in_one_script():
     every = [name for name in RAW.files if name.endswith(".js") and not name.startswith("vendor/")]
-    have = [*named(MAIN), *named(LEARN), *named(FINDER)]
-    assert sorted([*have, WORKER, POLICY]) == sorted(every) and len(have) > 130
+    have = [*named(MAIN), *named(LEARN), *named(FINDER), *named(VIEWER)]
+    assert sorted([*have, WORKER, POLICY, ALONE]) == sorted(every) and len(have) > 130
     assert named(MAIN)[-1] == MAIN and all(name.startswith("learn/") for name in named(LEARN))
     assert all(name.startswith("page/search/") for name in named(FINDER)) and len(named(FINDER)) == 4
+    assert all(name.startswith("viewer/") for name in named(VIEWER)) and len(named(VIEWER)) > 10
     assert named(WORKER) == ["page/server/line.js", WORKER]  # whole: it has no page to take it from
+
+
+def test_the_viewer_alone_asks_for_nothing_and_is_small():
+    found = alone(STATIC)
+    assert not re.search(r"^(?:import|export) .* from ", found.script, re.MULTILINE)
+    assert len(found.script) + len(found.style) < 150_000
+    assert all(color in found.style for color in ("--pg-text: #1d2330", ".pg-viewer-head", ".pg-lines-token"))
 
 
 def test_what_is_imported_has_run_before():
@@ -46,10 +54,10 @@ def test_what_is_imported_has_run_before():
 
 
 def test_a_module_that_is_in_a_script_hands_on_what_that_has():
-    for name in [*named(MAIN), *named(LEARN), *named(FINDER)]:
-        if name not in (MAIN, LEARN, FINDER):
+    for name in [*named(MAIN), *named(LEARN), *named(FINDER), *named(VIEWER)]:
+        if name not in (MAIN, LEARN, FINDER, VIEWER):
             assert re.fullmatch(
-                r'import \{ modules \} from "\.[^"]+(main|learn|finder)\.js";\n(export const .*\n)?', text(name)
+                r'import \{ modules \} from "\.[^"]+(main|learn|finder|overlay)\.js";\n(export const .*\n)?', text(name)
             )
     assert text("page/dom.js").startswith('import { modules } from "../main.js";\nexport const { ')
 

@@ -42,7 +42,7 @@ def tokens_of(*pieces: str) -> Tokens:
         ("It| costs| 3|.|5| euros|.", [-1, 0, 0, 0, 0, 0, 0]),  # a point within a number
         ('"|Go|."| He| went|!', [-1, 0, 0, 1, 1, 1]),  # the closing quote belongs to the sentence
         ("你好|。|再见|！", [-1, 0, 1, 1]),
-        ("a|\n|\n|b", [-1, 0, 1, 2]),
+        ("a|\n|\n|b", [-1, 0, 0, 1]),  # blank lines end no sentence of their own
         ("a", [-1]),
     ],
 )
