@@ -6,10 +6,11 @@
 array([1., 1., 1., 1., 1., 1.], dtype=float32)
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,9 @@ from model.gpt import decode_step, decode_ways, linear
 from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
 from model.gpt.transformer import Transformer
+from model.hooked.config import needs_weights, no_lens
+from model.hooked.model import Hooked
+from model.hooked.trace import run as run_hooked
 from model.loading import devices, prepared, sources
 from model.loading.checkpoint import build, load_folder, load_gguf
 from model.loading.halves import DTYPES
@@ -40,6 +44,11 @@ from model.tracing.continued import run_after
 from model.tracing.trace import Trace
 
 
+def never() -> bool:
+    """Return False: the weights of a loaded model do not change."""
+    return False
+
+
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
     """A model with its tokenizer. `id` identifies both in every RunKey."""
@@ -50,6 +59,19 @@ class LanguageModel:
     tokenizer: Tokenizer
     dtype: str = "float32"
     device: str = "cpu"
+    changed: Callable[[], bool] = never  # whether the weights were changed after this was built (model.in_memory)
+
+    @property
+    def gives(self) -> frozenset[str]:
+        """What can be read of the model: "weights" and "lens", or for a hooked model "lens" if it has one."""
+        if isinstance(self.model, Hooked):
+            return frozenset({"lens"} if self.model.norm is not None else ())
+        return frozenset({"weights", "lens"})
+
+    def lacks(self, what: str) -> InputError:
+        """Return the error that says why the model does not give "weights" or "lens"."""
+        hooked = cast(Hooked, self.model)
+        return no_lens(hooked.config, hooked.why) if what == "lens" else needs_weights(hooked.config)
 
     @property
     def config(self) -> ModelConfig:
@@ -173,6 +195,10 @@ class LanguageModel:
         `progress` is called for each layer, and may raise to end the run. `passed` receives the trace before each
         layer but the first; its methods already return the final numbers of earlier layers.
         """
+        if isinstance(self.model, Hooked):
+            traced = run_hooked(self.model, tokens, model_id=self.id, progress=progress)
+            traced.piece = self.tokenizer.piece
+            return traced
         traced = run_after(self.model, tokens, others, model_id=self.id, progress=progress, passed=passed)
         traced.piece = self.tokenizer.piece
         return traced

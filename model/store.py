@@ -2,7 +2,8 @@
 
 Apart from such caches, a module holds only values that never change once computed (`functools.cache`), locks, and data
 about a model behind a weak reference to it: its compiled step (model/gpt/decode_step.py), the results of its timing
-trials (decode_ways.py), and the texts that share its forward passes (model/generation/together.py).
+trials (decode_ways.py), the texts that share its forward passes (model/generation/together.py), and its number among
+those given in memory (model/in_memory.py).
 """
 
 import itertools

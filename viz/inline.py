@@ -20,6 +20,7 @@ import plotly.graph_objects as go
 from model import FOLDER
 from model.api import LanguageModel, load_model
 from model.errors import InputError, say
+from model.in_memory import language_model
 from model.recorded.record import AttentionRecord
 from viz.page.build import build
 from viz.page.notebook import page_of
@@ -102,9 +103,11 @@ class Shown:
 
 
 def show(
-    prompt: str,
+    model_or_prompt: object = None,
+    tokenizer: object = None,
+    prompt: str | None = None,
     *,
-    model: str | Path | LanguageModel = "tinygpt",
+    model: str | Path | LanguageModel | None = None,
     heads: Sequence[tuple[int, int]] = (),
     tokens: Sequence[int] = (),
     tab: str = "",
@@ -112,25 +115,33 @@ def show(
 ) -> Shown:
     """Serve the page on a prompt from this process, and return it: the last line of a notebook's cell shows it.
 
+    Call it in one of two forms:
+
+        show("The cat sat on the mat", model="tinygpt")
+        show(hf_model, tokenizer, "The cat sat on the mat")
+
     Every call uses the same server, on a free port of the loopback address, which other computers cannot reach. It ends
     with the process or with `close`. Outside a notebook, the page opens in the browser.
 
-    model: an id, "hub:OWNER/NAME", a folder, a .gguf file, or a loaded model.
+    model_or_prompt: the prompt, or a model of transformers in memory (model.in_memory.language_model).
+    tokenizer, prompt: those of a model of transformers.
+    model: an id, "hub:OWNER/NAME", a folder, a .gguf file, or a loaded model; TinyGPT by default.
     heads: pairs (layer, head) to select; at most 8 are shown.
     tokens: positions to select.
     tab: the tab to open, for example "attention"; without one, the attention maps if heads are given, else the start.
     height: of the frame, in pixels.
 
-    Raises InputError for an unknown tab, an empty or overlong prompt, or heads and tokens that do not exist.
+    Raises InputError for an unknown tab, an empty or overlong prompt, heads and tokens that do not exist, or arguments
+    in another order, and the errors of `language_model`.
     """
     keys = [each.key for each in TABS]
     if tab and tab not in keys:
         raise InputError("There is no such tab.", tab[:40], say("Choose one of: {}.", ", ".join(keys)))
-    lm = _loaded(model)
-    page_of(lm, prompt, heads=heads, tokens=tokens)  # reports what is wrong with the arguments
+    lm, text = _model_and_prompt(model_or_prompt, tokenizer, prompt, model)
+    page_of(lm, text, heads=heads, tokens=tokens)  # reports what is wrong with the arguments
     served = _server()
-    served.playground.models.get(lm.id, lambda: lm)
-    state: dict[str, str] = {"model": lm.id, "prompt": prompt}
+    served.playground.give(lm)
+    state: dict[str, str] = {"model": lm.id, "prompt": text}
     if tab or heads:
         state["tab"] = tab or "attention"
     if heads:
@@ -145,9 +156,11 @@ def show(
 
 def figure(
     name: str,
-    prompt: str,
+    model_or_prompt: object = None,
+    tokenizer: object = None,
+    prompt: str | None = None,
     *,
-    model: str | Path | LanguageModel = "tinygpt",
+    model: str | Path | LanguageModel | None = None,
     heads: Sequence[tuple[int, int]] = (),
     tokens: Sequence[int] = (),
     theme: str = "light",
@@ -155,11 +168,36 @@ def figure(
 ) -> go.Figure:
     """Draw one figure of the page, by its name in `page_of(...).figures()`, in the colors of the light or dark page.
 
-    `settings` are the values of the controls beside it, as in `page_of(...).figure`. Raises InputError if no figure has
-    this name, or if it cannot be drawn; for a figure of a slow measure, use `page_of` and `run`.
+    The prompt and the model are given in one of the two forms of `show`. `settings` are the values of the controls
+    beside it, as in `page_of(...).figure`. Raises InputError if no figure has this name, or if it cannot be drawn; for
+    a figure of a slow measure, use `page_of` and `run`.
     """
-    page = page_of(_loaded(model), prompt, heads=heads, tokens=tokens)
-    return page.figure(name, theme=theme, **settings)
+    lm, text = _model_and_prompt(model_or_prompt, tokenizer, prompt, model)
+    return page_of(lm, text, heads=heads, tokens=tokens).figure(name, theme=theme, **settings)
+
+
+def _model_and_prompt(
+    first: object, tokenizer: object, prompt: str | None, model: str | Path | LanguageModel | None
+) -> tuple[LanguageModel, str]:
+    """Return the model and the prompt of a call in either form. Raises InputError for anything else."""
+    if tokenizer is None and (first is None or isinstance(first, str)):
+        text = prompt if first is None else first
+        if text is None or (first is not None and prompt is not None):
+            raise InputError("The prompt is missing.", "", _FORMS)
+        return _loaded("tinygpt" if model is None else model), text
+    if model is not None:
+        raise InputError("The model is given twice.", "", _FORMS)
+    if isinstance(first, LanguageModel | str):  # a loaded model has its own tokenizer
+        raise InputError("These arguments have another order.", "", _FORMS)
+    if prompt is None and isinstance(tokenizer, str):
+        raise InputError("The tokenizer of the model is missing.", "", _FORMS)
+    lm = language_model(first, tokenizer)
+    if not isinstance(prompt, str):
+        raise InputError("The prompt is missing.", "", _FORMS)
+    return lm, prompt
+
+
+_FORMS = "Call show(prompt, model=...) or show(hf_model, tokenizer, prompt)."
 
 
 def _loaded(model: str | Path | LanguageModel) -> LanguageModel:

@@ -42,6 +42,8 @@ def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
     if len(queries) == 0:
         raise ValueError("queries must name at least one position, got none")
     rows = torch.tensor(queries)
+    if trace.kept is not None:
+        return trace.kept.attention[layer][:, rows]
     if not config.is_attention(layer):
         return torch.stack([hidden_weights(trace, layer, head) for head in range(config.n_head)])[:, rows]
     if trace.tap is not None:

@@ -15,6 +15,7 @@ from model.attention.probes import SHORTEST, repeated_ids
 from model.errors import InputError, say
 from model.gpt.passes import See
 from model.gpt.transformer import Transformer
+from model.hooked.model import Hooked
 from model.progress import Progress, silent
 from model.public import MOST_SEED, between, public, whole
 from model.records import Tokens
@@ -66,7 +67,7 @@ def forget(reducer: HeadReducer) -> None:
 
 
 def survey(
-    model: Transformer, sequences: Sequence[Tensor], progress: Progress = silent
+    model: Transformer | Hooked, sequences: Sequence[Tensor], progress: Progress = silent
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Compute the mean and standard deviation (divisor n - 1) of each head metric over sequences of ids, int64 [T]
     each.
@@ -79,7 +80,7 @@ def survey(
 
 @public(pool=whole(2), sequences=whole(1), length=whole(1), seed=whole(0, MOST_SEED))
 def random_survey(
-    model: Transformer,
+    model: Transformer | Hooked,
     *,
     pool: int,
     sequences: int = SEQUENCES,
@@ -110,7 +111,7 @@ def random_survey(
 
 @public()
 def sentence_survey(
-    model: Transformer,
+    model: Transformer | Hooked,
     encode: Callable[[str], Tokens],
     progress: Progress = silent,
     finished: Callable[[HeadReducer], None] = forget,
@@ -155,7 +156,7 @@ def even_share(T: int) -> float:
     return float((1 / np.arange(2, T + 1)).mean())
 
 
-def _mean_and_spread(model: Transformer, metrics: Tensor) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _mean_and_spread(model: Transformer | Hooked, metrics: Tensor) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Compute the mean and standard deviation over sequences, ignoring NaN. metrics [N, L, H, metrics]"""
     config = model.config
     index = pd.MultiIndex.from_product([range(config.n_layer), range(config.n_head)], names=["layer", "head"])
@@ -169,7 +170,7 @@ def _mean_and_spread(model: Transformer, metrics: Tensor) -> tuple[pd.DataFrame,
 
 @torch.inference_mode()
 def _run_all(
-    model: Transformer,
+    model: Transformer | Hooked,
     ran: Sequence[Tensor],
     scored: Sequence[Tensor],
     progress: Progress,

@@ -5,7 +5,7 @@ This module never downloads: it uses only tiktoken's engine, not its registry of
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -47,6 +47,8 @@ class Tokenizer:
     _vocabulary: Vocabulary = field(repr=False)
     _engine: tiktoken.Encoding = field(repr=False)
     _matchers: Mapping[tuple[bool, bool], _Matcher] = field(repr=False)  # (after NFC, special) -> matcher
+    # another project's tokenizer that encodes in place of the engine: (text, special) -> ids
+    _foreign: Callable[[str, bool], list[int]] | None = field(default=None, repr=False)
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """Tokenize a text, without a BOS; `b"".join(raw)` is the (normalized) text in UTF-8.
@@ -63,6 +65,8 @@ class Tokenizer:
     def encode_ids(self, text: str, *, special: bool = False) -> list[int]:
         """Return only the ids of `encode`. Raises the same errors."""
         text = joined(text)
+        if self._foreign is not None:
+            return self._foreign(text, special)
         ids: list[int] = []
         n_bytes = 0
         for part, token in self._cut(text, False, special):

@@ -159,7 +159,11 @@ def read_tokenizer_json(path: Path, settings: VocabularySettings) -> Vocabulary:
 
     Raises CheckpointError for a broken file, UnsupportedModel for unsupported steps.
     """
-    content = read_json(path)
+    return json_vocabulary(read_json(path), path.parent.name or path.stem, settings)
+
+
+def json_vocabulary(content: Mapping, name: str, settings: VocabularySettings) -> Vocabulary:
+    """Read the vocabulary in the content of a tokenizer.json. Raises the errors of `read_tokenizer_json`."""
     model = content.get("model")
     kind = model.get("type", "BPE") if isinstance(model, dict) else None
     if kind != "BPE":
@@ -172,7 +176,7 @@ def read_tokenizer_json(path: Path, settings: VocabularySettings) -> Vocabulary:
     nfc, bos = _json_nfc(content.get("normalizer")), _json_bos(content.get("post_processor"))
     added = _json_added(content.get("added_tokens") or [])
     base = Vocabulary(
-        name=path.parent.name or path.stem,
+        name=name,
         pattern=_json_pattern(content.get("pre_tokenizer")),
         raw=(),
         ranks={},

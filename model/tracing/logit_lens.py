@@ -32,6 +32,7 @@ class Run(Protocol):
     model: Transformer
     residuals: Tensor  # [L + 1, T, D]
     tap: Tap | None
+    kept: object | None  # what a hooked model gave, whose layers cannot be recomputed
 
     def prepare(self, layer: int, T: int) -> Pass:
         """Return a Pass that runs layer `layer` as in this trace."""
@@ -114,9 +115,10 @@ def read_position(
     """Compute lens predictions at one position, also between the attention and the MLP of every layer. K = 2 L + 1, P
     = 1
 
-    With a translator, K = L + 1, because it does not cover the streams inside a layer. Otherwise as `read_layers`.
+    With a translator, and for a hooked model, K = L + 1: neither covers the streams inside a layer. Otherwise as
+    `read_layers`.
     """
-    if lens is not None:
+    if lens is not None or run.kept is not None:
         return read_layers(run, [position], top=top, candidates=candidates, lens=lens)
     request = _checked(run, [position], candidates, top)
     x = checkpoints(run, int(request.positions[0]))

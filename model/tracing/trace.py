@@ -5,6 +5,7 @@ import functools
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ from model.public import listed, one_of, public, unchecked, whole
 from model.records import RunKey, Tokens
 from model.tracing.head_metrics import metrics_table
 from model.tracing.head_reducer import HeadReducer
+from model.tracing.kept import Kept
 from model.tracing.logit_lens import lens_rows, read_layers
 from model.tracing.norm_sites import norm_rows
 
@@ -45,7 +47,7 @@ class HeadQKV:
 
 
 class Trace:
-    """The results of one run; created by `run`.
+    """The results of one run; created by `run`, and by model.hooked.trace for a model of another library.
 
     `residuals[l]` enters layer l, and `residuals[n_layer]` leaves the last one. Methods recompute the inside of a
     layer from them, so their results equal those of the run, edits included, up to the rounding error of float32.
@@ -53,14 +55,21 @@ class Trace:
     """
 
     def __init__(
-        self, model: Transformer, key: RunKey, tokens: Tokens, residuals: Tensor, reducer: HeadReducer
+        self,
+        model: Any,
+        key: RunKey,
+        tokens: Tokens,
+        residuals: Tensor,
+        reducer: HeadReducer,
+        kept: Kept | None = None,
     ) -> None:
-        self.model, self.key, self.tokens = model, key, tokens
+        self.model, self.key, self.tokens = model, key, tokens  # a Transformer, or a model.hooked.model.Hooked
         self.residuals = residuals  # [L + 1, T, D]
         self.thumbnails = reducer.thumbnails.numpy()  # [L, H, t, t] uint8
         self.metrics = reducer.metrics.numpy()  # [L, H, metrics] in the order of HEAD_METRICS
         self.rows = reducer.rows  # [fields of RowStats, L, H, T]: row statistics, averaged by the metrics
         self.tap = reducer.tap
+        self.kept = kept  # of a hooked model only
         self.seconds = 0.0  # elapsed wall time of the run
         self.piece: Callable[[int], str] | None = None  # function from id to text, if the tokenizer is known
         self._read: tuple[int, np.ndarray] | None = None  # last position whose logits were requested, and its logits
@@ -75,6 +84,8 @@ class Trace:
         """The size in memory in bytes; logits count once they have been computed."""
         logits = self.__dict__.get("logits")
         stored = self.residuals.nbytes + self.thumbnails.nbytes + self.metrics.nbytes + self.rows.nbytes
+        if self.kept is not None:
+            return stored + self.kept.nbytes
         last_logits = 0 if self._read is None else self._read[1].nbytes
         return stored + last_logits + (0 if logits is None else logits.nbytes)
 
@@ -116,6 +127,8 @@ class Trace:
         returns the matrix itself.
         """
         head = self._checked(layer, head)
+        if self.kept is not None:
+            return self.kept.attention[layer, head].numpy()
         if not self.config.is_attention(layer):
             return hidden_weights(self, layer, head).numpy()
         if self._tap_in(layer) is not None:
@@ -272,6 +285,8 @@ class Trace:
     @functools.cached_property
     def logits(self) -> np.ndarray:
         """The logits at every position, computed on first use. float32 [T, V]"""
+        if self.kept is not None:
+            return self.kept.logits
         return self._logits(self.residuals[-1])
 
     @public()
@@ -283,6 +298,8 @@ class Trace:
         T = len(self.tokens)
         check_position(position, T, from_end=True)
         at, read = position % T, self._read
+        if self.kept is not None:
+            return self.kept.logits[at]
         if read is None or read[0] != at:
             read = self._read = at, self._logits(self.residuals[-1][at][None])[0]
         return read[1]

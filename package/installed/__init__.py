@@ -16,6 +16,7 @@ _OFFERED = {
     "PlaygroundError": "model.errors",
     "close": "viz.inline",
     "figure": "viz.inline",
+    "language_model": "model.in_memory",
     "list_models": "model.api",
     "load_model": "model.api",
     "page_of": "viz.page.notebook",

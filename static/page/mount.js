@@ -84,7 +84,7 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
   const paint = (payload) => {
     message = payload?.problem ?? payload?.empty;
     showProblem();
-    problem.className = payload?.problem ? "pg-problem" : "pg-problem pg-quiet-box";
+    problem.className = message && !payload.problem ? "pg-problem pg-quiet-box" : "pg-problem";
     problem.replaceChildren(...(message ? [el("strong", "", message.text), el("span", "", message.hint)] : []));
     if (message?.way) problem.append(wayTo(message.way.tab, message.way.view, message.way.text)); // a button that leads to the remedy
     root.classList.toggle("pg-failed", Boolean(message));

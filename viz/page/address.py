@@ -84,7 +84,7 @@ def is_available(playground: Playground, model_id: str) -> bool:
     local = playground.options.local
     ours = (*BUNDLED, playground.options.model, *([local.model_id] if local else []))
     present = playground.models.peek(model_id) is not None or playground.workshop.find(model_id) is not None
-    return model_id in ours or present
+    return model_id in ours or model_id in playground.given or present
 
 
 def answer(playground: Playground, link: Link, present: str, first: tuple[str, str]) -> LinkAnswer:

@@ -76,7 +76,8 @@ class NotebookPage:
         if payload.get("stored_example") or (empty and empty.get("starts")):  # an example is of another prompt
             raise InputError("This has not been measured yet.", name, first)
         if empty:
-            raise InputError(empty["text"], name, " ".join(text for text in (empty["hint"], first) if text))
+            hints = (empty["hint"], "" if empty.get("lacks") else first)
+            raise InputError(empty["text"], name, " ".join(text for text in hints if text))
         payload = payload if "figure" in payload else payload.get("map", {})
         if "figure" not in payload:
             raise InputError("This figure is not drawn with these settings.", name, "Change the settings of its view.")
@@ -141,7 +142,7 @@ def page_of(
     Raises InputError if the prompt is empty or exceeds the model's context, or if a head or a token does not exist.
     """
     playground = Playground(Options(model=lm.id, max_tokens=lm.config.n_ctx))
-    playground.models.get(lm.id, lambda: lm)
+    playground.give(lm)
     picked = {
         "heads": [list(head) for head in heads],
         "tokens": list(tokens),

@@ -52,6 +52,7 @@ def header_payload(catalogue: Catalogue, scene: Scene | None) -> dict:
     return {
         "status": status,
         "slow": slow,
+        "locked": scene is not None and "weights" not in scene.model.gives,  # whether its heads cannot be switched off
         "exports": section(catalogue, "exports"),
         "report": section(catalogue, "report"),
         "run": scene.run if scene else "",

@@ -14,6 +14,7 @@ from viz.seam.jobs.at_once import starts_itself
 from viz.seam.jobs.buttons import button_of
 from viz.seam.jobs.result_size import nbytes_of
 from viz.seam.jobs.stored import PROMPT, stored
+from viz.seam.needs import lacking, needs_of, note
 from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
 from viz.seam.tasks import MeasureTask, Measuring, slow_ones, travels
@@ -211,6 +212,8 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
     """Build the picture of every part, with its key. Raises InputError if an input part is invalid and no part shows
     the error.
     """
+    if lack := lacking(scene.model, view.needs):
+        return {name: note(lack, scene) for name in (*names_of(view), *_form_name(view))}
     facts = facts_of(scene)
     try:
         settings = settings_of(view, scene, values)
@@ -219,9 +222,13 @@ def pictures(view: View, scene: Scene, values: Values) -> dict[str, Picture]:
             raise
         return _refused(view, scene, facts, error)
     result = {
-        view.part_name(name): _picture(view, name, part, scene, settings, facts) for name, part in view.parts.items()
+        view.part_name(name): note(lack, scene)
+        if (lack := lacking(scene.model, needs_of(view, part)))
+        else _picture(view, name, part, scene, settings, facts)
+        for name, part in view.parts.items()
     }
-    if view.settings and "form" not in view.parts and not static_form(view):
+    # beside a model that lacks what a view needs, its form may have been replaced by a note
+    if view.settings and "form" not in view.parts and (scene.playground.given or not static_form(view)):
         key = (view.key, "form", depended(scene, view.form_depends), scene.language)
         words = Words(scene.words, f"{view.key}.settings")
         result[f"{view.key}_form"] = Picture(key, lambda: form(view.settings, words, scene))
@@ -240,6 +247,11 @@ def _refused(view: View, scene: Scene, facts: Facts, error: InputError) -> dict[
     asking = {name: part for name, part in view.parts.items() if part.read and part.settings == () and not part.of}
     result = {view.part_name(name): _picture(view, name, part, scene, none, facts) for name, part in asking.items()}
     return result | {view.part_name(view.problems): Picture((view.key, str(error), scene.language), say)}
+
+
+def _form_name(view: View) -> tuple[str, ...]:
+    """Return the name of a form whose options depend on the scene, if the view has one."""
+    return (f"{view.key}_form",) if "form" in view.parts or (view.settings and not static_form(view)) else ()
 
 
 def static_form(view: View) -> bool:

@@ -40,6 +40,12 @@ Depends = Literal[
     "loaded",  # the listed models in memory
 ]
 
+# What a view reads of the model beside its attention weights, hidden states and logits, which every model gives.
+Needs = Literal[
+    "weights",  # our own forward pass: its weights, config, and everything inside a layer
+    "lens",  # the logits of any hidden state
+]
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -77,6 +83,7 @@ class Measure:
     # read only the trace's layers up to that one.
     reads: Callable[[Scene, Settings], int] | None = None
     owner: str = ""  # views whose measures have the same owner share the result
+    needs: tuple[Needs, ...] | None = None  # what it reads of the model; None: as its view
     at_page: bool = False  # reads data that only the page's process has, such as a visitor's reward model
 
 
@@ -385,6 +392,9 @@ class View:
     # A slow measure whose result has `names`, {head: [(label, score, baseline)]}, which lists of heads on all tabs show
     # after it has run.
     names_heads: str = ""
+    # What its measures read of the model. A model of another library that runs by its own code lacks the weights; the
+    # view then says so instead (viz/seam/needs.py).
+    needs: tuple[Needs, ...] = ("weights",)
     problems: str = ""  # the part that shows errors in input parts; "" for the page's notice
     streams: tuple[Stream, ...] = ()  # events outside the page's pipeline
 

@@ -69,6 +69,7 @@ class Playground:
     options: Options
     engine: Engine = field(default_factory=Local)  # the engine that answers questions about models
     models: ByteLRU = field(default_factory=lambda: ByteLRU(6 << 30))
+    given: dict[str, LanguageModel] = field(default_factory=dict)  # models in memory that `show` was given
     traces: ByteLRU = field(init=False)
     results: ByteLRU = field(init=False)  # results of jobs and of slow measures
     workshop: Workshop = field(init=False)
@@ -94,7 +95,15 @@ class Playground:
         labels = {row.id: row.label for row in list_models().itertuples()}
         named = [(labels.get(name, name), name) for name in only or labels if not local or name != local.model_id]
         trained = [(label(run), run.model_id) for run in self.workshop.of(owner) if self.workshop.find(run.model_id)]
-        return ([(local.label, local.model_id)] if local else []) + named + trained
+        given = [(model.label, model.id) for model in self.given.values()]
+        return given + ([(local.label, local.model_id)] if local else []) + named + trained
+
+    def give(self, model: LanguageModel) -> None:
+        """Offer a model that is in memory already, on every page of this process."""
+        stale = [key for key, each in self.given.items() if each.changed()]
+        for key in stale:
+            del self.given[key]
+        self.given[model.id] = model
 
     def load(self, model_id: str, progress: Progress | None = None) -> LanguageModel:
         """Return the model with the given id, downloading and loading it if needed. Paths are accepted only from the
@@ -102,6 +111,10 @@ class Playground:
 
         Raises InputError for an unknown id, or a model that this server does not offer.
         """
+        if model := self.given.get(model_id):
+            if model.changed():
+                raise InputError("The weights of this model have changed.", shown(model.label), "Call show again.")
+            return model
         self._check_offered(model_id)
         self.failures.pop(model_id, None)
         try:
@@ -172,7 +185,7 @@ class Playground:
 
     def loaded(self) -> dict[str, LanguageModel]:
         """Return the picker's models that are in memory, by id."""
-        models = {model_id: self.models.peek(model_id) for _, model_id in self.choices()}
+        models = {model_id: self.given.get(model_id) or self.models.peek(model_id) for _, model_id in self.choices()}
         return {model_id: model for model_id, model in models.items() if model is not None}
 
     def eight_bit(self, model: LanguageModel) -> LanguageModel:

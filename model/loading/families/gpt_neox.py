@@ -73,6 +73,7 @@ LAYOUT = Layout(
         **_both("layers.{i}.mlp.dense_4h_to_h", "blocks.{i}.mlp.down"),
         **_both("final_layer_norm", "final_norm"),
         "embed_out.weight": "unembed.weight",
+        "lm_head.weight": "unembed.weight",  # its name in memory since transformers 5
         # Buffers of the causal mask and the RoPE frequencies in old files.
         "layers.{i}.attention.bias": None,
         "layers.{i}.attention.masked_bias": None,

@@ -83,8 +83,9 @@ export function offButton(heads, { off, on, beside = true }) {
   };
   button.addEventListener("click", () => select({ edits: switched(heads()) }));
   onSelect(show);
-  // another language
+  // another language, or a model that cannot be edited
   onDrawn((part, payload) => {
+    if (part.dataset.part === "header" && payload) root.hidden = payload.locked;
     if (part.dataset.part === "nav" && payload) show();
   });
   show();

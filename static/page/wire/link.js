@@ -2,7 +2,7 @@
 import { go } from "../address/places.js";
 import { mounted } from "../mount.js";
 import { promptText, setPrompt } from "../prompt/prompt.js";
-import { isLoaded, useModel, want } from "./models.js";
+import { choices, isLoaded, useModel, want } from "./models.js";
 import { postOnce } from "./post.js";
 
 const LOOK = 20; // milliseconds between checks that the prompt box is there, which may come after the answer
@@ -16,6 +16,7 @@ export async function followLink(to, isNewest) {
   const answer = await postOnce("link", { to });
   await boxed();
   if (!isNewest()) return {};
+  if (answer.models.length) choices(answer.models);
   if (!answer.linked.model && !isLoaded(answer.model)) useModel(answer.model);
   want(answer.wanted);
   if (promptText() !== answer.prompt) setPrompt(answer.prompt);

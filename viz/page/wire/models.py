@@ -37,9 +37,9 @@ async def model_lines(
 
 
 def restored(playground: Playground, sent: Mapping[str, Any], present: str, language: str) -> dict:
-    """Build the answer to a link: {"linked", "prompt", "tab", "model", "selection"}.
+    """Build the answer to a link: {"linked", "prompt", "tab", "model", "selection", "models"}.
 
-    "model" is the model to show; "selection" may be null.
+    "model" is the model to show; "selection" may be null; "models" are the picker's, if models were added to them.
     """
     link = address.link_of(sent, tuple(tab.key for tab in TABS))
     state = address.answer(playground, link, present, (FIRST, TABS[0].key))
@@ -59,4 +59,5 @@ def restored(playground: Playground, sent: Mapping[str, Any], present: str, lang
         "model": state.model_id,
         "wanted": state.waits or state.model_id,
         "selection": selection,
+        "models": playground.choices() if playground.given else [],
     }

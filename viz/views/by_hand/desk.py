@@ -169,6 +169,7 @@ def desk_view(sheet_name: str, settings: tuple[Setting, ...], endpoint: Endpoint
 
     return View(
         f"hand_{sheet_name}",
+        needs=(),
         settings=settings,
         tab_settings=(DIGITS, FRACTIONS),
         measures=(Measure("main", measure, (), ("desk", *names), locks=False),),

@@ -121,6 +121,7 @@ def residual_space(scene: Scene, unit: bool = True, first: bool = True) -> dict:
 
 VIEW = View(
     "stream_picture",
+    needs=(),
     settings=(LAYER, STATES, COMPONENTS, FIRST),
     form_depends=("model",),
     measures=(

@@ -194,6 +194,7 @@ def prices(
 
 VIEW = View(
     "prices",
+    needs=(),
     settings=_SETTINGS,
     measures=(
         Measure("main", measure, ("plain",), ("of", "question", "answer", "turns", "table", "csv"), locks=False),

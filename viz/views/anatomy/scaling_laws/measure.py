@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from model.anatomy.anatomy import n_params
 from model.anatomy.known_models import KNOWN, TINYGPT, KnownModel, training_of
 from model.anatomy.scaling import (
     LAWS,
@@ -158,4 +157,4 @@ def measure_models(scene: Scene, settings: Settings) -> KnownModels:
         Placed(each, each.params / optimum(law, each.compute).params, float(loss_of(law, each.params, each.tokens)))
         for each in (*KNOWN, TINYGPT)
     )
-    return KnownModels(rows, training_of(scene.model.id), n_params(scene.model.config))
+    return KnownModels(rows, training_of(scene.model.id), scene.model.n_params)

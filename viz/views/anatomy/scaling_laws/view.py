@@ -297,6 +297,7 @@ def scaling_laws(
 _BUDGET_NAMES = tuple(each.name for each in BUDGET)
 VIEW = View(
     "scaling_laws",
+    needs=(),
     settings=(*BUDGET, LAW),
     measures=(
         Measure("plan", measure_plans, (), _BUDGET_NAMES, locks=False),

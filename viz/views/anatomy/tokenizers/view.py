@@ -258,6 +258,7 @@ def merges(
 
 VIEW = View(
     "tokenizers",
+    needs=(),
     settings=(TEXT, ALSO, MERGES, IDS),
     measures=(
         Measure("main", measure, ("model", "prompt", "built_in"), ("text", "also"), locks=False),

@@ -231,6 +231,7 @@ def find_heads(
 
 VIEW = View(
     "find",
+    needs=(),
     measures=(Measure("main", measure, settings=("rows",), question=question),),
     layout=("rows", "map"),
     parts={

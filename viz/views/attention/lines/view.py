@@ -6,6 +6,7 @@ from viz.views.attention.patterns import HEADS, LINKED, MEASURE
 
 VIEW = View(
     "lines",
+    needs=(),
     tab_settings=(MEASURE, HEADS),
     measures=(LINKED,),
     layout=("links",),

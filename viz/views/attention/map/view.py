@@ -133,6 +133,7 @@ def attention_links(scene: Scene, layer: int, head: int, measure: MeasureName = 
 
 VIEW = View(
     "map",
+    needs=(),
     tab_settings=(MEASURE, HEADS, Choice("curve", tuple(CURVES))),
     measures=(PATTERNS,),
     layout=("plot",),

@@ -60,6 +60,7 @@ head_metrics.__doc__ = head_metrics.__doc__.replace(
 
 VIEW = View(
     "overview",
+    needs=(),
     measures=(Measure("main", measure, locks=False, keep=False),),  # the trace caches both
     layout=("heads",),
     # Links store the sort order and the filter, but only the page applies them.

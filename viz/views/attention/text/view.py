@@ -6,6 +6,7 @@ from viz.views.attention.patterns import HEADS, LINKED, MEASURE
 
 VIEW = View(
     "text",
+    needs=(),
     tab_settings=(MEASURE, HEADS),
     measures=(LINKED,),
     layout=("reading",),

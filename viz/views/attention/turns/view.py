@@ -207,10 +207,11 @@ def gradients_by_turn(scene: Scene, position: int = -1) -> dict:
 _OF: tuple[Depends, ...] = ("run", "heads", "token", "prompt")
 VIEW = View(
     "turns",
+    needs=(),
     measures=(
         Measure("main", measure_reads, _OF, locks=False),
-        Measure("writes", measure_writes, _OF, uses=("main",)),
-        Measure("rests", measure_rests, ("run", "token", "prompt"), slow=True, cost=cost_of_rests),
+        Measure("writes", measure_writes, _OF, uses=("main",), needs=("weights",)),
+        Measure("rests", measure_rests, ("run", "token", "prompt"), slow=True, cost=cost_of_rests, needs=("weights",)),
     ),
     layout=("reads", "writes", "job", "rests"),
     parts={

@@ -127,6 +127,7 @@ def by_hand_mistake(
 
 VIEW = View(
     "hand_mistakes",
+    needs=(),
     layout=("exercise",),
     parts={"exercise": Asking("handmistake", read, draw, settings=("exercise",))},
     api=(Endpoint(by_hand_mistake, reads="server", kind="computed"),),

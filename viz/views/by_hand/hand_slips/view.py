@@ -127,6 +127,7 @@ def _plain(value: Array) -> float | list:
 
 VIEW = View(
     "hand_slips",
+    needs=(),
     layout=("desk",),
     parts={"desk": Asking("handslips", read, draw, settings=("desk",))},
     api=(Endpoint(explain_number, reads="server", kind="computed"),),

@@ -143,6 +143,7 @@ def check_tutorial(playground: Playground, text: str) -> dict:
 
 VIEW = View(
     "hand_tutorial",
+    needs=(),
     measures=(Measure("main", measure, (), ("page",), locks=False),),
     layout=("page",),
     parts={"page": Asking("handtutorial", read, draw, of="main", settings=("page",))},

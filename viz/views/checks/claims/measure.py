@@ -71,8 +71,8 @@ def key_of(model_id: str, measure: Measure | None = None, settings: Settings | N
     return ("measure", "claims", (measure or ALL).name, model_id, settings or Settings())
 
 
-ALL = Measure("all", measure_all, depends=("model",), slow=True)
-ONE = Measure("one", measure_one, depends=("model",), settings=("list",), slow=True)
+ALL = Measure("all", measure_all, depends=("model",), slow=True, needs=("weights",))
+ONE = Measure("one", measure_one, depends=("model",), settings=("list",), slow=True, needs=("weights",))
 # It reads the results of this process, and is not kept: it changes with every test.
 ALONE = Measure("alone", measure_alone, depends=("model",), uses=("one",), at_page=True, locks=False, keep=False)
 STORED = Measure("stored", measure_stored, depends=(), locks=False)

@@ -261,6 +261,7 @@ def _record(found: Study, key: str) -> dict:
 _TESTS = ("all", "one", "alone", "stored")
 VIEW = View(
     "claims",
+    needs=(),
     measures=(ALL, ONE, ALONE, STORED),
     layout=("job", ("list", ("figure", "one", "numbers"))),
     parts={

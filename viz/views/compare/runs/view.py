@@ -155,6 +155,7 @@ def compare_head(
 
 VIEW = View(
     "runs",
+    needs=(),
     settings=(MEASURE,),
     measures=MEASURES,
     layout=(

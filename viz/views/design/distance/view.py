@@ -276,9 +276,10 @@ def score_by_distance(
 
 VIEW = View(
     "distance",
+    needs=(),
     settings=(AXIS, FIRST_TOKEN),
     measures=(
-        Measure("main", measure, depends=("run", "heads"), settings=("axis", "first")),
+        Measure("main", measure, depends=("run", "heads"), settings=("axis", "first"), needs=("weights",)),
         Measure("all", measure_all, locks=False),
         Measure("layer", measure_layer, depends=("run", "layer"), settings=("first",)),
     ),

@@ -329,6 +329,7 @@ def mlp_trial(
 
 VIEW = View(
     "mlps",
+    needs=(),
     settings=(SHOW,),
     measures=(
         Measure("inside", measure_inside, depends=(), locks=False),

@@ -234,6 +234,7 @@ def wiring_trial(
 
 VIEW = View(
     "norms_residuals",
+    needs=(),
     settings=(DEPTH, START, OF),
     measures=(
         Measure("starts", measure_starts, depends=(), settings=("depth", "start"), question=start_question),

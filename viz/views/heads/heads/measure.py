@@ -63,7 +63,7 @@ def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
         repeated,
         natural,
         named(found),
-        copying(lm.model),
+        copying(lm.model) if "weights" in lm.gives else np.full((lm.config.n_layer, lm.config.n_head), math.nan),
         tuple(tuple(lm.encode(text).pieces[: lm.config.n_ctx]) for text in SENTENCES),
         best_examples([each.rows for each in seen], [each.repeats for each in seen], found),
     )
@@ -83,7 +83,7 @@ def wiring(scene: Scene, settings: Settings) -> Wiring:
 
 # WIRING is kept: it takes about a second for a large model.
 SURVEY = Measure("survey", survey, depends=("model",), slow=True, cost=cost)
-WIRING = Measure("wiring", wiring, depends=("model", "head"))
+WIRING = Measure("wiring", wiring, depends=("model", "head"), needs=("weights",))
 
 
 def measured_heads(source: str, run: PromptMetrics, surveyed: Surveyed | None) -> HeadNumbers:

@@ -310,6 +310,7 @@ def _color_name(words: Words, key: str) -> str:
 PROMPT = Measure("prompt", prompt, depends=(), settings=("source",), question=run_of, locks=False, keep=False)
 VIEW = View(
     "heads",
+    needs=(),
     settings=(
         Choice("source", SOURCES),
         _metric("x", METRICS),

@@ -104,10 +104,12 @@ def curve(seen: Seen) -> Payload:
     names = [f"“{quoted(facts.piece(int(token)))}”" for token in reading.candidates[0]]
     answer = quoted(facts.piece(int(reading.ids[-1, 0, 0])))
     note = words["settled"].format(token=answer, place=_place(seen, seen.result.settled))
+    inside = bool((reading.places % 1).any())  # a hooked model has no points inside a layer
+    points = "points_tuned" if kind != "plain" else "points" if inside else "points_layers"
     return {
         "figure": curve_figure(reading, shown, names, seen.result.typed, text, lambda place: _place(seen, place)),
         "title": words[f"title_{shown}"].format(token=quoted(facts.pieces[at]), position=at),
-        "note": f"{note} {words['points' if kind == 'plain' else 'points_tuned']}",
+        "note": f"{note} {words[points]}",
         "file": f"lens-{kind}-{shown}-{at}",
         "columns": [words["followed"], text.place, text.value],
         "python": curve_lines(seen, reading.candidates[0].tolist() if shown in FOLLOWING else []),
@@ -213,6 +215,7 @@ def map_lines(seen: Seen) -> str:
 
 VIEW = View(
     "lens",
+    needs=("lens",),
     settings=(
         Choice("lens", LENSES),
         Choice("colour", COLORS),

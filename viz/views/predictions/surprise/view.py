@@ -177,6 +177,7 @@ def predictions(scene: Scene, positions: list[int] = (), most: Few = 5) -> dict:
 
 VIEW = View(
     "surprise",
+    needs=(),
     settings=(BY,),
     measures=(EXPECTED,),
     layout=((("form", "text"), "detail"), "plot"),

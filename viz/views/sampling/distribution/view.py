@@ -283,6 +283,7 @@ def distribution(scene: Scene, steps: list[dict] | None = None, position: int = 
 
 VIEW = View(
     "distribution",
+    needs=(),
     settings=(STAGE, AXIS),
     measures=(
         Measure("main", measure, depends=("run", "token"), settings=("pipeline",), locks=False, keep=False),

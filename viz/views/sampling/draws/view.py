@@ -259,6 +259,7 @@ def draws(
 
 VIEW = View(
     "draws",
+    needs=(),
     settings=(COUNT,),
     measures=(
         Measure("main", measure, depends=("run", "token"), settings=("pipeline",), locks=False),

@@ -143,6 +143,7 @@ def temperatures(
 
 VIEW = View(
     "temperature",
+    needs=(),
     settings=(AXIS,),
     measures=(
         Measure(

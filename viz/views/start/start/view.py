@@ -227,6 +227,7 @@ def curve(seen: Seen) -> Payload:
 
 VIEW = View(
     "start",
+    needs=(),
     layout=(("way", ("next", "curve")),),
     parts={
         "next": Custom("startnext", following, "next", depends=("token",), kept=True),
@@ -235,7 +236,7 @@ VIEW = View(
     },
     measures=(
         Measure("next", measure_next, ("run", "token", "prompt")),
-        Measure("way", measure_way, ("run", "token")),
+        Measure("way", measure_way, ("run", "token"), needs=("weights",)),
         Measure("ranked", measure_ranked, ("run", "token", "watched")),
         Measure("weights", measure_weights, ("run", "token", "head")),
     ),

@@ -164,6 +164,7 @@ def bug_zoo(playground: Playground) -> dict:
 
 VIEW = View(
     "bug_zoo",
+    needs=(),
     settings=(Choice("steps", STEPS, default="800", label=as_it_is),),
     measures=(Measure("zoo", measure, depends=(), settings=("steps",), slow=True, locks=False, question=question),),
     layout=("form", "start", "curves", "cards"),

@@ -131,6 +131,7 @@ def depth_gradients(
 
 VIEW = View(
     "depth_gradients",
+    needs=(),
     settings=SETTINGS,
     measures=(Measure("main", measure, depends=(), settings=tuple(each.name for each in SETTINGS), locks=False),),
     layout=("form", "lengths", "facts"),

@@ -245,6 +245,7 @@ def expert_balance(
 
 VIEW = View(
     "experts",
+    needs=(),
     settings=(*TRIAL, LAYER),
     measures=(
         Measure(

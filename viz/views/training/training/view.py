@@ -266,6 +266,7 @@ RUN = Stream(
 )
 VIEW = View(
     "training",
+    needs=(),
     layout=("lab",),
     parts={"lab": Steady("training", lab, "limits", first_lab)},
     measures=(Measure("limits", measure_limits, depends=(), locks=False),),

@@ -292,6 +292,7 @@ def mixer_comparison(
 
 VIEW = View(
     "which_mixer",
+    needs=(),
     settings=SETTINGS,
     measures=(
         Measure(
