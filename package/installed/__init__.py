@@ -7,6 +7,7 @@
 >>> ap.load_model("tinygpt").trace("The cat sat on the mat").pattern(5, 0)  # the numbers
 """
 
+import warnings
 from importlib import import_module
 
 # Imported when first used: the command sets the environment of torch before.
@@ -28,7 +29,11 @@ __all__ = sorted(_OFFERED)
 def __getattr__(name: str) -> object:
     if name not in _OFFERED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_OFFERED[name]}"), name)
+    with warnings.catch_warnings():
+        # tqdm asks for ipywidgets when huggingface_hub imports it in a notebook. Nothing here needs them.
+        warnings.filterwarnings("ignore", "IProgress not found")
+        module = import_module(f"{__name__}.{_OFFERED[name]}")
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -62,6 +62,7 @@ def test_the_example_of_the_notebook_runs():
 OTHERS = (
     "pip ",
     "apt-get ",
+    "docker ",
     "ray ",
     "cd ",
     "PYTHONPATH=",
