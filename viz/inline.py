@@ -21,6 +21,7 @@ from model import FOLDER
 from model.api import LanguageModel, load_model
 from model.errors import InputError, say
 from model.in_memory import language_model
+from model.recorded.record import AttentionRecord
 from viz.page.build import build
 from viz.page.notebook import page_of
 from viz.reach import reach

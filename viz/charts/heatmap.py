@@ -118,7 +118,7 @@ def pattern_figure(
     drawn = [pool(part, block) for part in parts]
     top = 1.0 if look.kind == "share" else max((_largest(z) for z in drawn), default=0) or 1.0
     y, y_ticks, y_text = _axis(tokens, window.q0, window.q1, block, MAX_TICKS // columns, spans)
-    x, x_ticks, x_text = _axis(tokens, window.k0, window.k1, block, MAX_TICKS // columns, spans)
+    x, x_ticks, x_text = _axis(keys or tokens, window.k0, window.k1, block, MAX_TICKS // columns, spans)
     value = words.weight if block == 1 else f"{words.weight} ({words.largest.format(n=block)})"
     heats = []
     for n, (panel, z) in enumerate(zip(panels, drawn, strict=True)):

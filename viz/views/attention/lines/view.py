@@ -7,6 +7,7 @@ from viz.views.attention.units import UNIT
 
 VIEW = View(
     "lines",
+    needs=(),
     tab_settings=(MEASURE, HEADS, UNIT),
     measures=(LINKED,),
     layout=("links",),

@@ -164,6 +164,7 @@ def attention_links(scene: Scene, layer: int, head: int, measure: MeasureName = 
 
 VIEW = View(
     "map",
+    needs=(),
     tab_settings=(MEASURE, HEADS, UNIT, Choice("curve", tuple(CURVES))),
     measures=(PATTERNS,),
     layout=("plot",),

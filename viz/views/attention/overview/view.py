@@ -74,6 +74,7 @@ head_metrics.__doc__ = head_metrics.__doc__.replace(
 
 VIEW = View(
     "overview",
+    needs=(),
     tab_settings=(UNIT,),
     measures=(Measure("main", measure, settings=("unit",), locks=False, keep=is_summed),),
     layout=("heads",),

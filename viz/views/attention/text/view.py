@@ -7,6 +7,7 @@ from viz.views.attention.units import UNIT
 
 VIEW = View(
     "text",
+    needs=(),
     tab_settings=(MEASURE, HEADS, UNIT),
     measures=(LINKED,),
     layout=("reading",),
