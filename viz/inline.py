@@ -37,13 +37,13 @@ class _Served:
     """The one server of this process, started by the first `show`."""
 
     def __init__(self) -> None:
-        with taken("127.0.0.1", None) as free:
-            port = free.getsockname()[1]
+        listening = taken("127.0.0.1", None)
+        port = listening.getsockname()[1]
         place = reach(port)
         self.url = place.url
         self.playground = Playground(place.options())
         self.server: RunningServer = start(
-            self.playground, FOLDER / "static", build(self.playground), host="127.0.0.1", port=port
+            self.playground, FOLDER / "static", build(self.playground), host="127.0.0.1", port=port, listening=listening
         )
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import signal
+import socket
 import sys
 import threading
 import time
@@ -280,16 +281,18 @@ def start(
     port: int | None,
     key: bytes | None = None,
     draining: threading.Event | None = None,
+    listening: socket.socket | None = None,
 ) -> RunningServer:
     """Serve a page in the background. Raises InputError if the address is taken or does not belong to this machine.
 
-    `key` is shared by several processes, so that each accepts the others' logins.
+    `key` is shared by several processes, so that each accepts the others' logins. `listening` is a socket that was
+    opened at this address before.
     """
     options = playground.options
     crowd = crowd_of(public=options.public, proxies=options.proxies, files=files_allowed())
     if options.public:
         tell_few(crowd, log.warning)
-    place = taken(host, port)
+    place = listening or taken(host, port)
     try:
         return RunningServer(
             app_of(playground, static, page, key or secrets.token_bytes(32), draining), place, host, crowd
