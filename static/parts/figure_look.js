@@ -42,8 +42,9 @@ export function fitted(figure, root, tokens) {
   figure.layout.shapes = marks(figure, root, tokens);
 }
 
-const LETTER = 7, // average width of a letter of a legend in pixels
+const LETTER = 7, // average width of a letter of a legend in pixels; that of a Chinese character is twice as large
   SIGN = 60; // width of the line or point before it
+const lengthOf = (text) => text.length + (text.match(/[\u2e80-\uffef]/g)?.length ?? 0);
 // Break names in the legend that are wider than the figure into lines; figure_numbers.js joins them again.
 function breakNames(traces, width) {
   const most = Math.max(20, Math.floor((width - SIGN) / LETTER));
@@ -52,7 +53,7 @@ function breakNames(traces, width) {
       lines = [""];
     if (!whole) continue;
     for (const word of whole.split(" ")) {
-      if (lines.at(-1) && lines.at(-1).length + word.length >= most) lines.push("");
+      if (lines.at(-1) && lengthOf(`${lines.at(-1)} ${word}`) > most) lines.push("");
       lines.push(`${lines.pop()} ${word}`.trim());
     }
     trace.name = lines.join("<br>");

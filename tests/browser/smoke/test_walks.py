@@ -246,7 +246,7 @@ def lasting(page) -> list[str]:
     """Return what is wrong and stays so: a figure is drawn once to find its margins and a second time within them."""
     if page.evaluate(WRONG):
         with suppress(Error):
-            page.wait_for_function(f"() => !({WRONG})().length", timeout=5_000)
+            page.wait_for_function(f"() => !({WRONG})().length", timeout=SOON / 4)
     return page.evaluate(WRONG)
 
 
