@@ -12,6 +12,7 @@
 """
 
 import io
+import lzma
 import re
 import zipfile
 import zlib
@@ -30,6 +31,11 @@ NAMES = ("attention", "tokens", "keys", "padding", "key_padding", "image", "grid
 _LAYER = re.compile(r"layer_(\d{1,4})")
 _KINDS = "fiubUS"  # kinds of NumPy types that hold plain values
 _HINT = "Save one with numpy.savez_compressed(path, attention=…, tokens=…)."
+# what zipfile raises for a damaged archive, by the way in which it is compressed
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+    *(EOFError, NotImplementedError, RuntimeError, UnicodeError, OSError),
+)
 
 
 def read_npz(source: str | Path | bytes, *, most: int = MOST_FILE, unpacked: int = MOST_UNPACKED) -> AttentionRecord:
@@ -127,7 +133,7 @@ def _arrays(data: bytes, most: int) -> dict[str, np.ndarray]:
                     say("At most {} MB are read. Choose fewer layers or heads.", most // 2**20),
                 )
             return {name: _array(archive, entry) for name, entry in wanted.items()}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeError, OSError):
+    except _DAMAGED:
         raise InputError("This is not a .npz file, or it is damaged.", _beginning(data), _HINT) from None
 
 

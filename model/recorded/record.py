@@ -1,6 +1,6 @@
 """Attention weights that were computed elsewhere, checked and together with their tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -146,12 +146,13 @@ def _parts(
     return array, first, notes
 
 
-def _numbers(chosen: Sequence[int], first: int, n: int, name: str) -> list[int]:
-    numbers = [int(each) for each in chosen if is_whole(each)]
-    if not numbers or len(numbers) != len(chosen) or not all(first <= each < first + n for each in numbers):
+def _numbers(chosen: Sequence[int] | int, first: int, n: int, name: str) -> list[int]:
+    listed = [chosen] if isinstance(chosen, str) or not isinstance(chosen, Iterable) else list(chosen)
+    numbers = [int(each) for each in listed if is_whole(each)]
+    if not numbers or len(numbers) != len(listed) or not all(first <= each < first + n for each in numbers):
         raise InputError(
             say("{} has numbers that do not exist.", name),
-            str(list(chosen))[:80],
+            str(listed)[:80],
             say("They run from {} to {}.", first, first + n - 1),
         )
     return numbers

@@ -25,9 +25,9 @@ def npz(**arrays) -> bytes:
     return file.getvalue()
 
 
-def archive(**entries: bytes) -> bytes:
+def archive(method: int = zipfile.ZIP_DEFLATED, **entries: bytes) -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+    with zipfile.ZipFile(file, "w", method) as made:
         for name, data in entries.items():
             made.writestr(f"{name}.npy", data)
     return file.getvalue()
@@ -60,6 +60,9 @@ def test_every_documented_name_is_read():
     assert read_npz(npz(attention=A, tokens=WORDS, notes=np.array([1]))).weights.shape == A.shape
 
 
+LZMA = archive(zipfile.ZIP_LZMA, attention=npy(A), tokens=npy(np.array(WORDS)))
+DAMAGED_LZMA = LZMA[:60] + bytes(40) + LZMA[100:]
+
 BAD = {
     "no zip": (b"hello", "not a .npz file"),
     "empty": (b"", "not a .npz file"),
@@ -70,6 +73,7 @@ BAD = {
     "tokens are numbers": (npz(attention=A, tokens=[1, 2, 3, 4]), "tokens is not a list of texts"),
     "a pickle": (archive(attention=npy(A), tokens=npy(np.array(WORDS, object))), "Python objects"),
     "a bare pickle": (pickle.dumps({"attention": A}), "not a .npz file"),
+    "damaged LZMA": (DAMAGED_LZMA, "damaged"),
     "no array": (archive(attention=b"hello", tokens=npy(np.array(WORDS))), "damaged"),
     "a structured array": (npz(attention=np.zeros(2, [("a", "f4")]), tokens=WORDS), "Python objects"),
     "a longer header": (archive(attention=npy(A)[:-8], tokens=npy(np.array(WORDS))), "damaged"),

@@ -97,6 +97,7 @@ def test_layers_and_heads_are_chosen_and_numbered():
     assert record.first_layer == 2 and np.allclose(record.weights, attention[2:5][:, [3, 1]])
     assert record.notes == ("Heads are numbered here in this order: 3, 1.",)
     assert record_of(attention, WORDS, first_layer=10, layers=[11]).first_layer == 11
+    assert record_of(attention, WORDS, layers=3, heads=2).weights.shape == (1, 1, 4, 4)
 
 
 def test_a_row_of_zeros_is_kept_and_noted():
