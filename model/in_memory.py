@@ -56,6 +56,7 @@ def language_model(model: Any, tokenizer: Any, *, id: str = "", label: str = "")
     Raises InputError for what is not a model or a tokenizer, and UnsupportedModel for a model without attention
     weights, an encoder, weights on the meta device, adapters or quantized weights.
     """
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     _check(model, tokenizer)
     values = config_values(model)
     now = stamp(model)
@@ -66,7 +67,7 @@ def language_model(model: Any, tokenizer: Any, *, id: str = "", label: str = "")
         words, device = from_object(tokenizer, ours.config.vocab_size, ends), "cpu"
     except (UnsupportedModel, CheckpointError) as error:
         hint = error.hint if values.get("model_type") in FAMILIES else ""
-        hooked = Hooked(model, config_of(values, label or name, hint))
+        hooked = Hooked(model, config_of(_by_usual_names(values, model.config), label or name, hint))
         hooked.look_for_lens(_probe(hooked))
         words = from_object(tokenizer, hooked.config.vocab_size, ends)
         ours, dtype, device = cast(Transformer, hooked), _dtype(model), hooked.device
@@ -102,6 +103,12 @@ def _is_encoder(model: Any) -> bool:
     """Return whether the head of the model predicts anything but the next token."""
     name = type(model).__name__
     return name.endswith(("ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"))
+
+
+def _by_usual_names(values: dict, config: Any) -> dict:
+    """Return the values of a config, also by the usual names where transformers has such names for its own."""
+    usual = getattr(config, "attribute_map", {})
+    return {name: values[own] for name, own in usual.items() if own in values} | values
 
 
 def _end_ids(model: Any) -> tuple[int, ...]:

@@ -58,6 +58,19 @@ def test_what_cannot_be_read_is_refused_with_a_remedy(words):
         assert what in error.value.what and hint in error.value.hint, given
 
 
+def test_a_compiled_model_is_the_model_that_was_compiled(words):
+    config = transformers.GPT2Config(vocab_size=hooked.V, n_positions=64, n_embd=32, n_layer=1, n_head=2)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    lm = language_model(torch.compile(model), words)
+    assert "weights" in lm.gives and lm.id == language_model(model, words).id
+
+
+def test_sizes_are_found_by_the_names_that_transformers_gives_them(words):
+    config = transformers.XGLMConfig(vocab_size=hooked.V, d_model=32, ffn_dim=32, num_layers=2, attention_heads=4)
+    lm = language_model(transformers.XGLMForCausalLM(config).eval(), words)
+    assert (lm.config.n_layer, lm.config.n_head, lm.config.d_model) == (2, 4, 32)
+
+
 def test_a_tokenizer_with_more_tokens_than_rows_is_refused(words):
     config = transformers.OPTConfig(vocab_size=100, hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
     with pytest.raises(InputError, match="more tokens than the model has rows"):
