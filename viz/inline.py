@@ -10,6 +10,7 @@ import atexit
 import functools
 import html
 import sys
+import threading
 import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ import plotly.graph_objects as go
 from model import FOLDER
 from model.api import LanguageModel, load_model
 from model.errors import InputError, say
-from model.in_memory import language_model
+from model.in_memory import is_model, language_model
 from model.recorded.record import AttentionRecord
 from viz.page.build import build
 from viz.page.notebook import page_of
@@ -53,12 +54,14 @@ class _Served:
 
 
 _served: list[_Served] = []
+_starting = threading.Lock()  # one page is built at a time
 
 
 def _server() -> _Served:
-    if not _served:
-        _served.append(_Served())
-    return _served[0]
+    with _starting:
+        if not _served:
+            _served.append(_Served())
+        return _served[0]
 
 
 def serve_attention(name: str, title: str, record: AttentionRecord, language: str) -> str:
@@ -180,6 +183,8 @@ def _model_and_prompt(
     first: object, tokenizer: object, prompt: str | None, model: str | Path | LanguageModel | None
 ) -> tuple[LanguageModel, str]:
     """Return the model and the prompt of a call in either form. Raises InputError for anything else."""
+    if is_model(model):
+        raise InputError("The tokenizer of the model is missing.", "", _FORMS)
     if tokenizer is None and (first is None or isinstance(first, str)):
         text = prompt if first is None else first
         if text is None or (first is not None and prompt is not None):

@@ -217,7 +217,8 @@ def show_attention(
         heads=heads,
         first_layer=first_layer,
     )
-    return ShownAttention(record, str(title)[:MOST_TITLE], height, language)
+    named = str(title or "")[:MOST_TITLE].encode(errors="replace").decode()  # without halves of characters
+    return ShownAttention(record, named, height, language)
 
 
 def _one_of(allowed: Sequence[str]) -> Message:

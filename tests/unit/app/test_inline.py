@@ -1,5 +1,8 @@
 """The two forms in which `show` and `figure` take a model and a prompt."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from model.api import load_model
@@ -53,5 +56,22 @@ def test_a_model_of_transformers():
         with pytest.raises(InputError) as error:
             shape(*arguments)
         assert error.value.what == said
+    with pytest.raises(InputError, match="The tokenizer of the model is missing"):
+        shape(PROMPT, model=model)
     with pytest.raises(InputError, match="This needs a model's weights"):
         inline.figure("sizes_map", model, words, PROMPT)
+
+
+def test_two_threads_that_show_at_once_start_one_server(monkeypatch):
+    started = []
+
+    class Slow:
+        def __init__(self):
+            started.append(self)
+            time.sleep(0.1)
+
+    monkeypatch.setattr(inline, "_Served", Slow)
+    monkeypatch.setattr(inline, "_served", [])
+    with ThreadPoolExecutor(3) as threads:
+        served = {each.result() for each in [threads.submit(inline._server) for _ in range(3)]}
+    assert len(started) == len(served) == 1

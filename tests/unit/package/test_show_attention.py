@@ -29,6 +29,12 @@ def test_numbers_and_units(shown):
     assert shown.numbers("words")["self"].mean() > shown.numbers()["self"].mean()
 
 
+def test_any_title_is_written(tmp_path):
+    for title, written in ((None, ""), ("<b> \ud800", "<b> ?")):
+        named = show_attention(A, WORDS, title=title)
+        assert named.title == written and named.save(tmp_path / "x.html").exists()
+
+
 def test_figures(shown):
     drawn = shown.figure("map", heads=[(1, 2), (0, 0)], theme="dark")
     assert np.allclose(drawn.data[0].z, A[1, 2], atol=1e-6) and drawn.layout.paper_bgcolor == "#14171f"
