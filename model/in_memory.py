@@ -1,4 +1,4 @@
-"""A model of transformers that is in memory, with its tokenizer, as a LanguageModel. transformers is not imported.
+"""A transformers model in memory, with its tokenizer, as a LanguageModel. transformers is not imported.
 
 >>> from model.in_memory import language_model                                  # doctest: +SKIP
 >>> run = language_model(hf_model, tokenizer).trace("The cat sat on the mat")   # doctest: +SKIP
@@ -38,12 +38,12 @@ _seen: "weakref.WeakKeyDictionary[Any, _Seen]" = weakref.WeakKeyDictionary()
 
 
 def is_model(value: object) -> bool:
-    """Return whether a value looks like a model of transformers: it has a config and parameters."""
+    """Return whether a value looks like a transformers model: it has a config and parameters."""
     return hasattr(value, "config") and callable(getattr(value, "named_parameters", None)) and callable(value)
 
 
 def language_model(model: Any, tokenizer: Any, *, id: str = "", label: str = "") -> LanguageModel:
-    """Return a model of transformers in memory as a LanguageModel.
+    """Return a transformers model in memory as a LanguageModel.
 
     model: a decoder with a head, such as AutoModelForCausalLM gives. If its architecture is one of docs/models.md, its
         own parameters are used, without a copy, and everything works. Any other model is run by its own code: a trace
@@ -81,7 +81,7 @@ def _check(model: Any, tokenizer: Any) -> None:
     if is_model(tokenizer) and not is_model(model):
         raise InputError("The model and the tokenizer are swapped.", "", _ORDER)
     if not is_model(model):
-        raise InputError("This is not a model of transformers.", shown(model), _ORDER)
+        raise InputError("This is not a transformers model.", shown(model), _ORDER)
     if tokenizer is None:
         raise InputError("The tokenizer of the model is missing.", "", _ORDER)
     kind, config = type(model).__name__, model.config

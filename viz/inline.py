@@ -126,8 +126,8 @@ def show(
     Every call uses the same server, on a free port of the loopback address, which other computers cannot reach. It ends
     with the process or with `close`. Outside a notebook, the page opens in the browser.
 
-    model_or_prompt: the prompt, or a model of transformers in memory (model.in_memory.language_model).
-    tokenizer, prompt: those of a model of transformers.
+    model_or_prompt: the prompt, or a transformers model in memory (model.in_memory.language_model).
+    tokenizer, prompt: those of a transformers model.
     model: an id, "hub:OWNER/NAME", a folder, a .gguf file, or a loaded model; TinyGPT by default.
     heads: pairs (layer, head) to select; at most 8 are shown.
     tokens: positions to select.

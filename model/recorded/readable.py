@@ -9,10 +9,9 @@ _SPECIAL = re.compile(
     r"\[(?:CLS|SEP|PAD|UNK|MASK|BOS|EOS|/?INST)\]|<\|[^|<>]+\|>|<｜[^<>]+｜>|</?s>"
     r"|<(?:bos|eos|pad|unk|mask|cls|sep|(?:start|end)_of_turn|extra_id_\d+)>"
 )
-_SPECIALS = ("[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]")
 
 
-def readable(tokens: Sequence[str | bytes]) -> tuple[str, ...]:
+def readable(tokens: Sequence[str | bytes], *, patches: bool = False) -> tuple[str, ...]:
     """Return the text that each token stands for; " cat" for "Ġcat", "▁cat" and a "cat" of WordPiece.
 
     The marks of the whole list decide, in this order:
@@ -22,7 +21,7 @@ def readable(tokens: Sequence[str | bytes]) -> tuple[str, ...]:
        Ċ for a line break, no token has a space, and all bytes together are UTF-8; or some token begins with Ġ or Ċ.
     3. SentencePiece (Llama, T5): some token has ▁, which is a space; <0x0A> is a byte.
     4. WordPiece (BERT): some token begins with ##, which continues a word, or is [CLS]; all others begin with a space.
-       Not if some token has a space already.
+       Not if some token has a space already. [CLS] alone does not decide among `patches` of an image.
     5. An end of word </w> (CLIP), or @@ before the rest of a word: the next word begins with a space.
     6. Otherwise tokens are unchanged.
 
@@ -37,7 +36,8 @@ def readable(tokens: Sequence[str | bytes]) -> tuple[str, ...]:
     if any("▁" in each for each in texts):
         return tuple(_sentence_piece(each) for each in texts)
     spaced = any(" " in each for each in texts)
-    if not spaced and any((each.startswith("##") and len(each) > 2) or each in _SPECIALS[:1] for each in texts):
+    word_piece = any(each.startswith("##") and len(each) > 2 for each in texts) or ("[CLS]" in texts and not patches)
+    if word_piece and not spaced:
         return tuple(_word_piece(each, at) for at, each in enumerate(texts))
     if any(each.endswith("</w>") for each in texts):
         return _spaced(texts, [each.endswith("</w>") for each in texts], "</w>")

@@ -83,8 +83,8 @@ def record_of(
     mask = "cross" if not square else "causal" if weights.is_causal(kept_weights) else "two-way"
     record = AttentionRecord(
         weights=kept_weights,
-        queries=readable(cut.queries),
-        keys=None if cut.keys is None else readable(cut.keys),
+        queries=readable(cut.queries, patches=square and image is not None),
+        keys=None if cut.keys is None else readable(cut.keys, patches=image is not None),
         mask=mask,
         first_layer=first,
         notes=(*notes, *chosen, *cut.notes, *more),

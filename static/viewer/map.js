@@ -21,6 +21,8 @@ function colorscale(stops) {
   return Array.from({ length: 33 }, (_, i) => [i / 32, `rgb(${table[Math.round(254 * Math.sqrt(i / 32))]})`]);
 }
 const longestOf = (texts) => (texts.length > 8 ? 16 : 24); // maximum number of characters of a label
+// Count the columns of a monospaced text; Chinese characters take more than one.
+const columnsOf = (text) => [...text].reduce((sum, sign) => sum + (sign > "\u2e7f" ? 1.65 : 1), 0);
 // Build an axis with labels on as many of its units as fit.
 function axisOf(texts, title, room, style) {
   const step = Math.max(1, Math.ceil(texts.length / Math.max(2, Math.min(MOST_TICKS, Math.floor(room / 14))))),
@@ -72,15 +74,16 @@ export function figureOf(look, root, wide, { plain = false } = {}) {
     rows = Math.ceil(n / columns),
     room = (wide - 150) / columns,
     ratio = Math.min(1.25, Math.max(0.45, queries.length / keys.length)),
-    beside = (texts) => Math.min(longestOf(texts), Math.max(...texts.map((text) => text.length))) * 6.7 + 36,
+    beside = (texts) => Math.max(...texts.map((text) => columnsOf(short(text, longestOf(texts))))) * 6.7 + 36,
+    below = Math.round(beside(keys) * 0.87) + 8,
     each = Math.max(180, Math.min(640, (wide - beside(queries) - (narrow ? 10 : 84)) / columns) * ratio),
-    height = Math.round(rows * each + (rows - 1) * 78 + beside(keys) * 0.9 + (n > 1 ? 34 : 16)),
+    height = Math.round(rows * each + (rows - 1) * 78 + below + (n > 1 ? 28 : 10)),
     top = largestOf(matrices) || 1,
     places = placesOf(n, columns, rows * each),
     layout = {
       height,
       width: wide,
-      margin: { l: 8, r: 8, t: n > 1 ? 28 : 10, b: 8 },
+      margin: { l: 8, r: 8, t: n > 1 ? 28 : 10, b: below },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "ui-sans-serif, system-ui, sans-serif", color: style("--pg-text") },
@@ -98,8 +101,8 @@ export function figureOf(look, root, wide, { plain = false } = {}) {
           thickness: 10,
           len: 1,
           outlinewidth: 0,
-          tickvals: [0, 0.05, 0.25, 0.5, 1].map((share) => share * top),
-          ticktext: [0, 0.05, 0.25, 0.5, 1].map((share) => percent(share * top).replace(/\.0+%$/, "%")),
+          nticks: 6,
+          tickformat: "~%",
           tickfont: { size: 11, color: style("--pg-text") },
           title: { text: plotText(words.weight), side: "right", font: { size: 12, color: style("--pg-soft") } },
         },
@@ -113,6 +116,7 @@ export function figureOf(look, root, wide, { plain = false } = {}) {
     layout[`xaxis${tail}`] = {
       ...axisOf(keys, place.low ? words[`keys_${unit}`] : "", room, style),
       tickangle: -60,
+      automargin: false, // Plotly would not shrink a square map by it when it draws again
       domain: place.x,
       anchor: `y${tail}`,
       range: [-0.5, across - 0.5],
@@ -195,6 +199,7 @@ function sentence(look, cell) {
 // Build the maps. Returns { node, draw() }.
 export function mapPanel(look, { set }) {
   const { words, data } = look,
+    about = look.doc.mask === "causal" ? words.about_map_causal : words.about_map,
     node = el("div", "pg-viewer-map"),
     readout = el("p", "pg-viewer-readout", "", { "aria-live": "polite" }),
     chart = el("div", "pg-viewer-chart", "", { tabindex: 0, role: "application", "aria-label": words.map_keys }),
@@ -206,9 +211,7 @@ export function mapPanel(look, { set }) {
 
   const say = () => {
     readout.classList.toggle("pg-muted", !look.pair);
-    readout.replaceChildren(
-      ...(look.pair ? sentence(look, look.pair) : [both(words.about_map, hint(words, "map_help"))]),
-    );
+    readout.replaceChildren(...(look.pair ? sentence(look, look.pair) : [both(about, hint(words, "map_help"))]));
     readout.title = look.pair
       ? weightsAt(look, look.pair)
           .map((value) => value.toFixed(6))

@@ -2,6 +2,7 @@
 
 import base64
 import functools
+import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -152,7 +153,9 @@ def pattern_figure(
     looks = _axis_look(x_ticks, x_text), _axis_look(y_ticks, y_text) | (_SQUARE if len(x) == len(y) else {})
     if len(panels) > 1:
         meta["stacked"] = _axes(panels, words, *looks, columns=1)  # layout for a narrow page
-    common = frame_layout(meta) | {
+    common = frame_layout(meta)
+    common |= {
+        "margin": common["margin"] | {"b": _room_below(x_text)},
         "uirevision": f"{revision} {place}" if revision else None,
         "coloraxis": {"cmin": low, "cmax": top, "colorbar": bar},
         "showlegend": False,
@@ -168,6 +171,7 @@ def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, column
     """Build one pair of axes per panel, `columns` panels per row, that zoom together; only outer axes have titles."""
     x, y = x | {"tickangle": -60}, y | {"autorange": "reversed"}
     if len(panels) == 1:
+        x |= {"automargin": False}  # Plotly would not shrink the square map by it when it draws again
         return {"xaxis": x | {"title": _title(words.key)}, "yaxis": y | {"title": _title(words.query)}}
     rows = -(-len(panels) // columns)
     gap = (0.3 if columns == 1 else 0.25) / rows  # room for the labels of the key tokens
@@ -212,6 +216,12 @@ def _axes(panels: Sequence[Panel], words: PatternWords, x: dict, y: dict, column
         )
     margin = {"l": 8, "r": 8, "t": 30, "b": 8}  # room for the names of the panels
     return layout | {"annotations": names, "margin": margin}
+
+
+def _room_below(labels: Sequence[str]) -> int:
+    """Return the margin in pixels that labels of keys at 60 degrees and the title below them need."""
+    longest = max(sum(12 if unicodedata.east_asian_width(c) in "FW" else 7 for c in text) for text in labels)
+    return round(0.87 * longest) + 44
 
 
 def _largest(z: np.ndarray) -> float:

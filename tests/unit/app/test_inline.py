@@ -28,7 +28,7 @@ def test_a_prompt_and_a_model_by_name():
         ((None, None, None), {"model": "tinygpt"}, "The prompt is missing."),
         ((PROMPT, None, PROMPT), {}, "The prompt is missing."),
         ((PROMPT, PROMPT), {}, "These arguments have another order."),
-        ((3,), {}, "This is not a model of transformers."),
+        ((3,), {}, "This is not a transformers model."),
         ((3, object(), PROMPT), {"model": "tinygpt"}, "The model is given twice."),
         ((3, PROMPT), {}, "The tokenizer of the model is missing."),
     ],

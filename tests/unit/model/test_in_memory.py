@@ -1,4 +1,4 @@
-"""A model of transformers that is in memory: what is refused, what identifies it, and what is left as it was."""
+"""A transformers model that is in memory: what is refused, what identifies it, and what is left as it was."""
 
 import gc
 import subprocess
@@ -41,7 +41,7 @@ def test_what_cannot_be_read_is_refused_with_a_remedy(words):
     adapted.peft_config = {}
     cases = [
         ((words, opt), "The model and the tokenizer are swapped.", "model, then its tokenizer"),
-        ((3, words), "This is not a model of transformers.", "model, then its tokenizer"),
+        ((3, words), "This is not a transformers model.", "model, then its tokenizer"),
         ((opt, None), "The tokenizer of the model is missing.", "tokenizer"),
         ((opt, "a text"), "This is not a tokenizer.", "prompt"),
         ((meta, words), "The model has weights that are not in memory.", "offloading"),

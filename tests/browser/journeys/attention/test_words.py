@@ -43,6 +43,24 @@ def drawn(page):
     return np.array([[np.nan if v is None else v for v in row] for row in z]), names
 
 
+def below_map(page):
+    """The pixels from the lower edge of the map to its nearest label of a key."""
+    return page.evaluate(
+        """() => { const chart = document.querySelector('#pg-map_plot .pg-chart'),
+                    low = chart.querySelector('.heatmaplayer image').getBoundingClientRect().bottom;
+                   return Math.min(...[...chart.querySelectorAll('.xtick text')].map((each) =>
+                     each.getBoundingClientRect().top - low)); }"""
+    )
+
+
+def test_labels_stay_close_below_the_map_when_the_unit_changes(page):
+    for value in ("tokens", "sentences", "words"):
+        unit(page, value)
+        expect(page.locator("#pg-map_plot .ytitle")).to_have_text(f"query {value.removesuffix('s')}")
+        still(page, "#pg-map_plot .pg-chart")
+        assert 0 < below_map(page) < 20, value
+
+
 def view(page, key):
     page.locator(f".pg-view:visible[data-key={key}]").click()
 

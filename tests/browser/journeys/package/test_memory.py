@@ -1,4 +1,4 @@
-"""A model of transformers in memory on the page: what works with its outputs, and what says that it needs weights."""
+"""A transformers model in memory on the page: what works with its outputs, and what says that it needs weights."""
 
 import logging
 

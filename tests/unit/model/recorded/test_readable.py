@@ -34,6 +34,11 @@ def test_marks_become_text(tokens, texts):
     assert list(readable(texts)) == texts  # a file holds what was read
 
 
+def test_names_of_patches_stay_as_they_are():
+    names = ["[CLS]", "0,0", "0,1"]
+    assert list(readable(names, patches=True)) == names
+
+
 def test_unpaired_surrogates_are_replaced():
     assert readable(["a\ud800b"]) == ("a?b",)
 
