@@ -71,6 +71,7 @@ export function mountPlot(root, on) {
     figure = null,
     Plotly = null,
     drawnAt = 0, // width in pixels at the last drawing
+    labels = "", // those of a square map at the last drawing
     marking = false,
     drawing = Promise.resolve();
 
@@ -94,9 +95,13 @@ export function mountPlot(root, on) {
     figure.layout.height = chart.clientHeight; // without this, Plotly would keep the previous height
     const wider = drawnAt && root.clientWidth > drawnAt;
     drawnAt = root.clientWidth;
-    await Plotly.react(chart, figure.data, figure.layout, config);
+    const { xaxis, yaxis } = figure.layout,
+      now = yaxis?.scaleanchor ? xaxis.ticktext.join(" ") : "",
+      anew = labels && now && now !== labels; // Plotly fits a square map to its labels only if it draws from the start
+    labels = now;
+    await Plotly[anew ? "newPlot" : "react"](chart, figure.data, figure.layout, config);
     if (wider) await Plotly.redraw(chart); // a legend that took more lines before would overlap the figure
-    if (!chart.dataset.wired) listen();
+    if (anew || !chart.dataset.wired) listen();
     root.dataset.run = payload.run;
   };
   // Draw in a separate task, because drawing several figures in one task would block the page.
