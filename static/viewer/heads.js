@@ -235,7 +235,8 @@ export function headsGrid(look, { set, pick }) {
       ...doc.numbers.map((each) => {
         const value = valuesOf(each)[at] ?? null,
           item = el("div", "pg-metric", "", { title: each.help ?? "" });
-        const shown = value === null ? words.undefined : numberText(value, each.unit, words);
+        const shown =
+          value === null ? words.undefined : numberText(value, each.unit === "tokens" ? look.unit : each.unit, words);
         item.append(el("span", "", each.label), el("b", value === null ? "pg-muted" : "", shown));
         return item;
       }),

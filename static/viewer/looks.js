@@ -11,7 +11,7 @@ export function numberText(value, unit = "", words = null) {
   if (unit === "%") return percent(value);
   const text = Math.abs(value) >= 1000 ? value.toFixed(0) : value.toPrecision(3);
   if (!words || !unit) return text;
-  return unit === "tokens" ? fill(words.number_tokens, { n: text }) : `${text} ${unit}`;
+  return unit === "tokens" ? fill(words.number_tokens, { n: text }) : `${text} ${words[`unit_${unit}`] ?? unit}`;
 }
 
 // Build the parts of a legend: a name, and the ramp between two texts.

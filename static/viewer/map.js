@@ -260,8 +260,11 @@ export function mapPanel(look, { set }) {
     const { traces, layout } = figureOf(look, node, node.clientWidth);
     chart.style.height = `${layout.height}px`;
     Plotly ??= await plotly();
-    await Plotly.react(chart, traces, layout, CONFIG);
-    if (!chart.dataset.wired) listen();
+    const shape = `${look.unit} ${look.heads.length}`,
+      anew = chart.dataset.shape !== shape; // Plotly fits a square map to its labels only if it draws from the start
+    await Plotly[anew ? "newPlot" : "react"](chart, traces, layout, CONFIG);
+    chart.dataset.shape = shape;
+    if (anew) listen();
     chart.dataset.wired = "yes";
     chart.dataset.drawn = `${look.unit} ${look.heads.map(data.name).join(" ")}`;
   };

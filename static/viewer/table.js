@@ -64,7 +64,7 @@ export function tablePanel(look, { pick }) {
         draw();
         holder.querySelector(`[data-key="${key}"] button`)?.focus({ preventScroll: true });
       },
-      inside: unit && unit !== "%" ? [el("small", "", unit === "tokens" ? words.unit_tokens : unit)] : [],
+      inside: unit && unit !== "%" ? [el("small", "", unit === "tokens" ? words[`unit_${look.unit}`] : unit)] : [],
     });
     const first = { key: "", label: words.head_column, unit: "" };
     const table = tableOf({

@@ -107,6 +107,13 @@ def test_words_sum_their_keys_and_average_their_queries(open_file):
     assert np.allclose(np.nan_to_num(z), want, atol=5 * STEP) and np.isnan(z[0, 1])
     assert np.allclose(np.nansum(z, axis=1), 1, atol=8 * STEP)
     expect(page.locator(CHART)).to_contain_text("·unbelievable")
+    expect(page.locator(".pg-metric", has_text="effective span")).to_contain_text("words")
+    gap = page.locator(CHART).evaluate(
+        """(chart) => { const low = chart.querySelector('.heatmaplayer image').getBoundingClientRect().bottom;
+          return Math.min(...[...chart.querySelectorAll('.xtick text')].map((each) =>
+            each.getBoundingClientRect().top - low)); }"""
+    )
+    assert 0 < gap < 20  # the labels stay close below the map
 
 
 def test_a_cell_is_said_in_a_sentence_and_walked_with_keys(open_file):
