@@ -17,6 +17,7 @@ from model.hooked.config import HookedConfig, missing, no_lens
 
 # The last norm of a decoder, by the last part of its name.
 NORMS = ("ln_f", "norm", "final_layer_norm", "final_layernorm", "norm_f", "ln_out", "final_norm", "layer_norm")
+ROWS = 0.02  # largest error of a row's sum: weights of 16 bits
 AGREE = 1e-3  # largest difference of logits, relative to their size, for a norm and a head to count as found
 
 
@@ -84,6 +85,10 @@ class Hooked:
         if weights.triu(1).any():
             hint = say("For a model that reads both ways: {}.", "show_attention(model(**inputs).attentions, tokens)")
             raise UnsupportedModel("Its tokens attend to later ones, so it is not a decoder.", self.name, hint)
+        sums = weights.sum(-1)
+        if (sums - 1).abs().max() > ROWS:
+            got = say("{}: a row sums to {}", self.name, f"{float(sums.min()):.3g}")
+            raise UnsupportedModel("The attention weights that the model gives do not sum to 1.", got, _SINKS)
         return weights
 
     @torch.inference_mode()
@@ -134,6 +139,7 @@ class Hooked:
 
 
 _CAUSAL = "Load it with AutoModelForCausalLM."
+_SINKS = "A model with attention sinks, such as gpt-oss, leaves the sink's weight out; its maps would mislead."
 _EAGER = 'Load it with attn_implementation="eager".'
 
 

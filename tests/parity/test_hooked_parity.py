@@ -98,3 +98,21 @@ def test_the_page_draws_the_distribution_of_the_next_token(family):
     ranks = np.asarray(figure.data[0].x, int)
     assert ranks[0] == 1 and np.asarray(figure.data[0].y) == pytest.approx(shares[ranks - 1].numpy(), rel=1e-4)
     assert page.figure("map_plot").data[0].z.shape == (len(run.tokens),) * 2
+
+
+def test_a_model_whose_rows_leave_out_a_sink_is_refused():
+    config = transformers.GptOssConfig(
+        vocab_size=512,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        num_local_experts=2,
+        num_experts_per_tok=1,
+        layer_types=["full_attention", "full_attention"],
+    )
+    model = transformers.GptOssForCausalLM(config)
+    with pytest.raises(UnsupportedModel, match="do not sum to 1"):
+        language_model(model, hooked.tokenizer())
