@@ -47,8 +47,8 @@ def check(weights: np.ndarray, tolerance: float) -> None:
     raise InputError(
         "A row does not sum to 1.",
         got,
-        "Dropout changes the sums: call model.eval() before the run. The weight of an attention sink counts, too: give it "
-        "as one more key.",
+        "Dropout changes the sums: call model.eval() before the run. The weight of an attention sink counts, too: give "
+        "it as one more key.",
     )
 
 
