@@ -100,8 +100,8 @@ def understood(command: str) -> bool:
         return python != "attention-playground" or parses(app.parse, arguments)
     if python != "python":
         return False
-    if arguments[0] == "-c":
-        return bool(compile(arguments[1], command, "exec"))
+    if "-c" in arguments[:2]:  # after -i, perhaps
+        return bool(compile(arguments[arguments.index("-c") + 1], command, "exec"))
     if arguments[0] == "app.py":
         return parses(app.parse, arguments[1:])
     module, *rest = arguments[1:]
