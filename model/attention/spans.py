@@ -182,8 +182,9 @@ def summed(weights: np.ndarray, query_spans: Sequence[Span], key_spans: Sequence
 
 def _starts(spans: Sequence[Span], length: int) -> np.ndarray:
     """Return where each span begins. Raises InputError unless the spans partition `length` tokens."""
-    edges = [0, *(end for _, end in spans)]
-    if [tuple(span) for span in spans] != list(pairwise(edges)) or edges[-1] != length or sorted(set(edges)) != edges:
+    pairs = [tuple(span) if isinstance(span, Sequence) and len(span) == 2 else (-1, -1) for span in spans]
+    edges = [0, *(end for _, end in pairs)]
+    if pairs != list(pairwise(edges)) or edges[-1] != length or sorted(set(edges)) != edges:
         got = f"{shown(list(spans))}, {length} tokens"
         raise InputError(
             "The spans do not cover the tokens.", got, "Give ranges that follow each other, as spans_of does."

@@ -147,13 +147,14 @@ BACK: dict[Callable, Callable[[list[Tensor], ModelConfig], Tensor]] = {
 
 
 def hf_state(state: Mapping[str, Tensor], config: ModelConfig, kind: str) -> dict[str, Tensor]:
-    """Return the weights under transformers' names and in its layout. Weights that need no conversion share memory with
-    the originals.
+    """Return the weights under transformers' names and in its layout; of two names for one weight, under the first.
+    Weights that need no conversion share memory with the originals.
     """
-    layout, tensors = FAMILIES[kind].layout, {}
+    layout, tensors, named = FAMILIES[kind].layout, {}, set()
     for theirs, rule in layout.names.items():
-        if rule is None:
+        if rule is None or rule in named:
             continue
+        named.add(rule)
         ours = rule.names if isinstance(rule, Into) else (rule,)
         for layer in range(config.n_layer if "{i}" in theirs else 1):
             names = [name.replace("{i}", str(layer)) for name in ours]

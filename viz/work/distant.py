@@ -39,6 +39,12 @@ class DistantTrace:
         """True if the prompt has been run in this process."""
         return self._made is not None
 
+    def here(self) -> Trace:
+        """Return the run in this process; the prompt is run now if it was not before."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
     @property
     def nbytes(self) -> int:
         """The size in this process in bytes."""
@@ -49,6 +55,4 @@ class DistantTrace:
             raise AttributeError(name)
         if self._made is None and self._read is not None and name in READS:
             return functools.partial(self._read, name)
-        if self._made is None:
-            self._made = self._make()
-        return getattr(self._made, name)
+        return getattr(self.here(), name)

@@ -51,7 +51,7 @@ def test_attention_of_this_server_is_found_by_name(client, playground):
     playground.recorded["mine"] = "Mine", record
     assert client.get(f"{FILE}/mine?lang=zh").json() == document(record, "zh", "Mine")
     gone = client.get(f"{FILE}/other")
-    assert gone.status_code == 404 and "no attention of this name" in gone.json()["error"]["what"]
+    assert gone.status_code == 404 and "no attention with this name" in gone.json()["error"]["what"]
 
 
 def test_a_fault_is_told_without_its_details(client, monkeypatch, caplog):

@@ -86,6 +86,16 @@ rows(
     measures__measure=Row(
         lambda c: {"trace": c.run, "name": "weights", "layer": 0, "head": 0}, {}, {"name": "measure"}
     ),
+    span_heads__span_heads=Row(lambda c: {"trace": c.run, "unit": "words"}, {}, {"unit": "unit"}),
+    spans__spans_of=Row(lambda c: {"raw": [b"a", b" b"], "unit": "words"}, {"raw": "empty"}, {"unit": "unit"}),
+    spans__spans_of_strings=Row(
+        lambda c: {"tokens": ["a", " b"], "unit": "words"}, {"tokens": "empty"}, {"unit": "unit"}
+    ),
+    spans__summed=Row(
+        lambda c: {"weights": np.eye(2), "query_spans": [(0, 2)], "key_spans": [(0, 1), (1, 2)]},
+        {"weights": "deeper, nan"},
+        {"weights": "spans", "query_spans": "spans", "key_spans": "spans"},
+    ),
     state_space__state_space=Row(
         lambda c: {"trace": c.run, "layer": 0, "source": 0}, {"layer": "all", "source": "all"}, slow=True
     ),

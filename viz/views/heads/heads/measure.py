@@ -12,6 +12,7 @@ from model.attention.span_heads import span_heads
 from model.attention.surveys import LENGTH, SENTENCES, SEQUENCES, Survey, labels, random_survey, sentence_survey
 from model.progress import Progress
 from model.tracing.head_reducer import HeadReducer
+from model.tracing.trace import Trace
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
 from viz.seam.view import Measure
@@ -48,7 +49,10 @@ class Surveyed:
 
 def prompt(scene: Scene, settings: Settings) -> PromptMetrics:
     """Return the metrics of the run, which are drawn only if the settings name the run (`run_of` in view.py)."""
-    return PromptMetrics(span_heads(scene.trace, settings.unit).metrics)
+    trace = scene.trace
+    if settings.unit == "tokens":
+        return PromptMetrics(trace.head_metrics())
+    return PromptMetrics(span_heads(trace if isinstance(trace, Trace) else trace.here(), settings.unit).metrics)
 
 
 def survey(scene: Scene, settings: Settings, progress: Progress) -> Surveyed:
