@@ -63,7 +63,7 @@ class LanguageModel:
 
     @property
     def gives(self) -> frozenset[str]:
-        """What can be read of the model: "weights" and "lens", or for a hooked model "lens" if it has one."""
+        """The parts that can be read: "weights" and "lens"; of a hooked model at most "lens"."""
         if isinstance(self.model, Hooked):
             return frozenset({"lens"} if self.model.norm is not None else ())
         return frozenset({"weights", "lens"})

@@ -17,7 +17,7 @@ COLAB = ("https://colab.research.google.com", "https://*.googleusercontent.com",
 
 @dataclass(frozen=True)
 class Reach:
-    """How a browser reaches a port: the address, which ends with "/", and what the server's options must say about it.
+    """The address of a port for a browser, which ends with "/", and the options that the server needs for it.
 
     The address has no host if the proxy belongs to the notebook's own website.
     """

@@ -1,4 +1,4 @@
-"""What a run of a model of another library gave (model.hooked): it cannot be recomputed from the residual stream."""
+"""The outputs of a run by another library (model.hooked), which cannot be recomputed from the residual stream."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the viewer of attention arrays computes: its weights, its units, its texts."""
+"""The computations of the viewer of attention arrays: weights, units and texts."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a view reads of a model, and the note in its place if the model does not give it."""
+"""The needs of a view, and the note in its place if the model does not meet them."""
 
 from collections.abc import Iterable
 

@@ -51,5 +51,6 @@ class _Clone(MetaPathFinder):
         return spec_from_file_location(name, file, loader=loader, submodule_search_locations=folders)
 
 
+# A finder for names of this package alone. It comes first, since Python's own would find the submodules unrenamed.
 sys.meta_path.insert(0, _Clone())
 exec(compile((_LIBRARY / "__init__.py").read_text(encoding="utf-8"), str(_LIBRARY / "__init__.py"), "exec"))

@@ -1,4 +1,4 @@
-"""What pyproject.toml says of the package: its bounds, extras and Python versions."""
+"""The metadata in pyproject.toml: bounds, extras and Python versions."""
 
 import ast
 import tomllib
