@@ -36,7 +36,7 @@ def folder() -> Path:
         sys.version,
         version("numba"),
         version("llvmlite"),
-        str(SOURCES[0].resolve()),  # numba's cache files depend on the source path
+        str(SOURCES[0].absolute()),  # numba's cache files depend on the source path, before links are followed
         *(source.read_text(encoding="utf-8") for source in SOURCES),
     ]
     return (own or cache_dir()) / f"{_PREFIX}{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"

@@ -40,6 +40,10 @@ def test_another_source_or_cpu_has_another_folder(monkeypatch, tmp_path):
         folders.append(loops_folder.folder())
     assert folders[0] == folders[1] and len({*folders}) == 4
     assert all(folder.parent == tmp_path and folder.name.startswith("loops-") for folder in folders)
+    (tmp_path / "linked").symlink_to(tmp_path)
+    monkeypatch.setattr(loops_folder, "SOURCES", [tmp_path / "linked" / source.name for source in sources])
+    assert loops_folder.folder() not in folders, "numba has other files for a path through a link"
+    monkeypatch.setattr(loops_folder, "SOURCES", sources)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "own"))
     assert loops_folder.folder() == tmp_path / "own" / folders[-1].name
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(folders[0]))
