@@ -235,9 +235,7 @@ def test_every_view_is_drawn_fits_and_can_be_used_by_everyone(open_page, theme, 
 @pytest.mark.long
 def test_every_view_in_english_fits_a_phone(open_page):
     page = open_page(ready=READY, viewport={"width": 390, "height": 900})
-    wrong = {
-        view: page.evaluate(WRONG) + page.evaluate(UNSEEN) + page.evaluate(CUT) for view in every_view(page, keep=False)
-    }
+    wrong = {view: lasting(page) + page.evaluate(UNSEEN) + page.evaluate(CUT) for view in every_view(page, keep=False)}
     assert len(wrong) > 40
     assert {view: each for view, each in wrong.items() if each} == {}
 
