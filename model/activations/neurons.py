@@ -13,8 +13,8 @@ import torch
 
 from model.arguments import check_layer, check_position, is_whole, shown
 from model.errors import InputError, say
-from model.gpt.config import ModelConfig
-from model.gpt.layers import MLPS
+from model.gpt.layers import CLAMP
+from model.gpt.mixers.needs import need_directions
 from model.gpt.transformer import Transformer
 from model.predictions.attribution import on_the_way, through
 from model.progress import Progress, silent
@@ -34,8 +34,8 @@ class Activations:
     """Pre-activations and activations of all neurons of one layer on one prompt. Each array is float32 [T, M]."""
 
     layer: int
-    pre: np.ndarray  # input of the activation function; the gate for SwiGLU
-    up: np.ndarray | None  # the linear branch of SwiGLU
+    pre: np.ndarray  # input of the activation function; the gate for a gated MLP
+    up: np.ndarray | None  # the linear branch of a gated MLP
     post: np.ndarray  # the activation
 
 
@@ -69,25 +69,28 @@ def layer_activations(run: Trace, layer: int) -> Activations:
 
     `post` equals run.mlp_activations(layer). Raises InputError if the layer does not exist.
     """
-    names = ["mlp_pre", "mlp_post"] + (["mlp_up"] if run.config.mlp == "swiglu" else [])
+    names = ["mlp_pre", "mlp_post"] + (["mlp_up"] if run.config.gated else [])
     sites = {name: tensor[0].numpy() for name, tensor in run.sites(layer, names).items()}
     return Activations(layer, sites["mlp_pre"], sites.get("mlp_up"), sites["mlp_post"])
 
 
-def activation(config: ModelConfig, pre: np.ndarray) -> np.ndarray:
-    """Apply the model's activation function to pre-activations. For SwiGLU they are those of the gate, and the product
+@torch.inference_mode()
+def activation(model: Transformer, layer: int, pre: np.ndarray) -> np.ndarray:
+    """Apply a layer's activation function to pre-activations. For SwiGLU they are those of the gate, and the product
     with `up` is left out.
 
     Returns float32 in the shape of `pre`. Sources: model.gpt.layers.MLPS.
     """
-    return MLPS[config.mlp](torch.from_numpy(np.asarray(pre, np.float32))).numpy()
+    x, mlp = torch.from_numpy(np.asarray(pre, np.float32)), model.blocks[layer].mlp
+    return mlp.act(x.clamp(max=CLAMP) if mlp.clamps else x).numpy()
 
 
 @torch.inference_mode()
 def write_lengths(model: Transformer, layer: int) -> np.ndarray:
     """Compute ||W_out[:, neuron]||, the L2 norm of each neuron's output per unit of activation. float32 [M]"""
     check_layer(layer, model.config.n_layer)
-    return model.blocks[layer].mlp.down.weight.norm(dim=0).numpy()
+    mlp = model.blocks[layer].mlp
+    return (mlp.down.weight.norm(dim=0) * mlp.factor).numpy()
 
 
 def ranked(post: np.ndarray, lengths: np.ndarray, order: str, position: int) -> np.ndarray:
@@ -110,21 +113,24 @@ def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.n
     """Compute the direct effect of each neuron's W_out column on the logit of every token. float32 [n, V]
 
     W_U N(W_out[:, neuron]), where N is the token-independent part of the norms between the MLP and the unembedding:
-    their gains and, for LayerNorm, the subtraction of the mean. These norms are the final norm, if the model has one,
-    and in a post-norm model those that follow the MLP. Token-dependent parts (the divisors), biases, and effects
-    through later layers are ignored: the scores give only the direction of the effect, not its magnitude. In one run, a
-    neuron of the last pre-norm block changes the logits by activation * score / (divisor of the final norm), with
-    divisor and mean held fixed. Source: Geva et al. 2021, section 4; 2022, section 3.
+    their gains and, for LayerNorm, the subtraction of the mean. These norms are the final norm, if the model has one, a
+    norm of the MLP's output, and in a post-norm model those that follow the MLP. Multipliers count. Token-dependent
+    parts (the divisors), biases, a cap of the logits, and effects through later layers are ignored: the scores give
+    only the direction of the effect, not its magnitude. In one run, a neuron of the last pre-norm block changes the
+    logits by activation * score / (divisor of the final norm), with divisor and mean held fixed. Source: Geva et al.
+    2021, section 4; 2022, section 3.
 
     Raises InputError for a layer or neuron that does not exist.
     """
     check_layer(layer, model.config.n_layer)
+    need_directions(model.config)
     for neuron in neurons:
         _check_neuron(model, neuron)
-    v = model.blocks[layer].mlp.down.weight[:, list(neurons)].T  # [n, D]
+    mlp = model.blocks[layer].mlp
+    v = mlp.down.weight[:, list(neurons)].T * mlp.factor  # [n, D]
     for _, _, norm in on_the_way(model, layer, after_attention=False):
         v = through(norm, 1.0, v)
-    return (v @ model.unembed.weight.T).numpy()
+    return (v @ model.unembed.weight.T * model.config.logit_multiplier).numpy()
 
 
 @public(neurons=nonempty, most=whole(1), vocab=whole(1))
@@ -148,10 +154,11 @@ def typical(post: np.ndarray) -> np.ndarray:
 def is_active(post: np.ndarray, kind: str) -> np.ndarray:
     """Return whether each neuron is active at each token. [T, M] -> bool [T, M]
 
-    For ReLU, a neuron is active if post > 0. GELU and SwiGLU are rarely exactly 0; there, |post| must be nonzero and at
-    least ACTIVE times the root mean square of the layer's activations at that token. `kind` is ModelConfig.mlp.
+    For ReLU and its square, a neuron is active if post > 0. GELU and SwiGLU are rarely exactly 0; there, |post| must be
+    nonzero and at least ACTIVE times the root mean square of the layer's activations at that token. `kind` is
+    ModelConfig.mlp.
     """
-    if kind == "relu":
+    if kind in ("relu", "relu2"):
         return post > 0
     size = np.abs(post)
     return (size >= np.float32(ACTIVE) * typical(post)) & (size > 0)

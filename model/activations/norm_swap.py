@@ -7,11 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.activations.norm_walk import Place, norm_input, norm_of, norms_of
+from model.activations.norm_walk import SITES, Place, embedded, norm_input, norm_of, norms_of
 from model.arguments import shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import NORMS
+from model.gpt.mixers.needs import need_alone
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
@@ -89,13 +90,13 @@ def _has_bias(config: ModelConfig) -> bool:
 SWAPS: dict[str, Swap] = {
     "other": Swap("The other kind, LayerNorm or RMSNorm, with the gain and bias of this one.", _other),
     "no_mean": Swap("LayerNorm that subtracts no mean, and still divides by sqrt(variance + eps).", _no_mean, _centers),
-    "no_gain": Swap("The gain is 1 everywhere.", _no_gain),
+    "no_gain": Swap("The gain is 1 everywhere.", _no_gain, lambda config: config.norm_weight),
     "no_bias": Swap("The bias is 0 everywhere.", _no_bias, _has_bias),
     "frozen": Swap("Divides every token by one number: the mean of its divisors over this prompt, unchanged.", _frozen),
     "removed": Swap("No norm: it writes what it reads.", _removed),
 }
 
-WHERE = ("all", "norm1", "norm2", "final", "one")
+WHERE = ("all", *SITES, "one")
 
 
 def swaps_of(config: ModelConfig) -> tuple[str, ...]:
@@ -105,12 +106,12 @@ def swaps_of(config: ModelConfig) -> tuple[str, ...]:
 
 @public(where=unchecked)
 def places_of(config: ModelConfig, where: str) -> tuple[Place, ...]:
-    """Return all norms for `all`, or those at the named site; empty if the model lacks a final norm.
+    """Return all norms for `all`, or those at the named site; empty if the model has none there.
 
     Raises InputError for any other name.
     """
-    if where not in ("all", "norm1", "norm2", "final"):
-        raise InputError("No norm has this name.", shown(where), "The norms are norm1, norm2 and final.")
+    if where not in ("all", *SITES):
+        raise InputError("No norm has this name.", shown(where), say("The norms are {}.", ", ".join(SITES)))
     return tuple(place for place in norms_of(config) if where in ("all", place[1]))
 
 
@@ -142,7 +143,7 @@ class Swapped:
         """
         if not 0 <= position < len(self.read):
             raise InputError("There are no numbers at this position.", str(position), "Choose a milder change.")
-        return self.model.unembed(self.read[position][None])[0].numpy()
+        return self.model.head(self.read[position][None])[0].numpy()
 
 
 @public(swap=unchecked, places=nonempty)
@@ -155,18 +156,20 @@ def swapped(run: Trace, swap: str, places: Sequence[Place], progress: Progress =
     for a trace that was run with its own tap.
     """
     run.require_key()
+    need_alone(run.config)
     _check(run, swap, places)
     L, T, touched = run.config.n_layer, len(run.tokens), {layer for layer, _ in places}
-    tap, blocks = swap_tap(run, swap, places), range(min(touched), L)
+    tap, blocks = swap_tap(run, swap, places), range(max(min(touched), 0), L)
     rows = max(1, _LOGITS // run.config.vocab_size)
     total = len(blocks) + -(-T // rows)
 
     def tell(done: int) -> None:
         progress(done, total, "Changing norms")
 
-    x = run.residuals[blocks.start]
+    x = embedded(run, tap) if -1 in touched else run.residuals[blocks.start]
     before = np.stack([_lengths(stream) for stream in run.residuals])
     lengths = before.copy()
+    lengths[blocks.start] = _lengths(x)
     lengths[blocks.start + 1 :] = np.nan
     overflow = None
     for done, layer in enumerate(blocks if len(x) else (), 1):
@@ -271,8 +274,8 @@ def _scores(run: Trace, before: Tensor, after: Tensor, rows: int, tell: Callable
     following = torch.tensor(run.key.ids[1:] or (0,))
     divergences, losses = torch.empty(0, dtype=torch.float64), torch.empty(2, 0, dtype=torch.float64)
     for done, start in enumerate(range(0, len(after), rows), 1):
-        changed = _finite(run.model.unembed(after[start : start + rows]))  # [n, V]
-        plain = run.model.unembed(before[start : start + len(changed)])
+        changed = _finite(run.model.head(after[start : start + rows]))  # [n, V]
+        plain = run.model.head(before[start : start + len(changed)])
         both = torch.stack((plain, changed)).double().log_softmax(-1)  # [2, n, V]
         divergences = torch.cat((divergences, divergence(*both)))
         targets = following[start : min(start + len(changed), len(run.tokens) - 1)]

@@ -11,36 +11,59 @@ from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import NORMS
 from model.gpt.norm import Norm
-from model.gpt.tap import compose, record
+from model.gpt.passes import Pass, attend_fused
+from model.gpt.tap import Tap, block_sites, compose, record
 from model.gpt.transformer import Transformer
 from model.public import public, unchecked
+from model.tracing.norm_sites import BLOCK_NORMS
 from model.tracing.trace import Trace
 
-Place = tuple[int, str]  # (layer, site) of a norm; site: "norm1", "norm2" or "final", the last at layer n_layer
+# (layer, site) of a norm; site: "embed_norm" at layer -1, "norm1", "after1", "norm2", "after2", or "final" at n_layer
+Place = tuple[int, str]
+
+SITES = ("embed_norm", *BLOCK_NORMS, "final")
 
 # --- norms of a model ------------------------------------------------------------------------------
 
 
 def norms_of(config: ModelConfig) -> tuple[Place, ...]:
-    """Return all norms of the residual stream in the order of the computation, without the q/k norms."""
-    inside = tuple((layer, site) for layer in range(config.n_layer) for site in ("norm1", "norm2"))
-    return (*inside, (config.n_layer, "final")) if config.final_norm else inside
+    """Return all norms of whole vectors in the order of the computation: that of the embeddings, those of each layer,
+    and the final one. The q/k norms and the norm in the head of an encoder are left out.
+    """
+    inside = tuple((layer, site) for layer in range(config.n_layer) for site in _of_layer(config, layer))
+    first = ((-1, "embed_norm"),) if config.embed_norm else ()
+    return (*first, *inside, *(((config.n_layer, "final"),) if config.final_norm else ()))
+
+
+def _of_layer(config: ModelConfig, layer: int) -> tuple[str, ...]:
+    """Return the sites of the norms of one layer."""
+    sites = block_sites(config, layer)
+    return tuple(site for site in BLOCK_NORMS if f"{site}_in" in sites)
 
 
 def norm_of(model: Transformer, layer: int, site: str) -> Norm:
     """Return the norm at a place. Raises InputError if the model has no such norm."""
-    if site not in ("norm1", "norm2", "final"):
-        raise InputError("No norm has this name.", shown(site), "The norms are norm1, norm2 and final.")
-    L = model.config.n_layer
-    if site != "final":
-        check_layer(layer, L)
-        return getattr(model.blocks[layer], site)
-    if model.final_norm is None:
+    if site not in SITES:
+        raise InputError("No norm has this name.", shown(site), say("The norms are {}.", ", ".join(SITES)))
+    L, places = model.config.n_layer, norms_of(model.config)
+    has = tuple(dict.fromkeys(known for _, known in places))
+    if site == "final" and site not in has:
         raise InputError("This model has no final norm.", "", "Choose a norm inside a layer.")
-    if not (is_whole(layer) and layer == L):
-        hint = say("The final norm is at layer {}.", L)
-        raise InputError("No norm has this name.", f"final at layer {shown(layer)}", hint)
-    return model.final_norm
+    if site not in has:
+        raise InputError("This model has no such norm.", site, say("The norms are {}.", ", ".join(has)))
+    if site in ("final", "embed_norm"):
+        at = L if site == "final" else -1
+        if not (is_whole(layer) and layer == at):
+            if site == "final":
+                hint = say("The final norm is at layer {}.", at)
+            else:
+                hint = say("The norm of the embeddings is at layer {}.", at)
+            raise InputError("No norm has this name.", f"{site} at layer {shown(layer)}", hint)
+        return model.final_norm if site == "final" else model.embed_norm
+    check_layer(layer, L)
+    if (layer, site) not in places:
+        raise InputError("This layer has no such norm.", f"{site} at layer {layer}", "Choose another layer.")
+    return getattr(model.blocks[layer], site)
 
 
 @public(site=unchecked)
@@ -49,23 +72,35 @@ def norm_input(run: Trace, layer: int, site: str) -> np.ndarray:
     """Return the input of a norm in this run, the run's edits included. float32 [T, D]
 
     In a pre-norm block, it is resid_pre for norm1 and resid_mid for norm2 (resid_pre again if the blocks are parallel);
-    in a post-norm block, the stream plus the sublayer's output; for the final norm, the output of the last block.
+    in a post-norm block, the stream plus the sublayer's output; for after1 and after2, the output of the attention and
+    of the MLP; for the final norm, the output of the last block; for the norm of the embeddings, their sum.
     Raises InputError for a norm that does not exist.
     """
     norm_of(run.model, layer, site)
-    config = run.config
+    config, store = run.config, dict[tuple[str, int], Tensor]()
     own_tap = run.tap is not None and not run.key.edits  # unlike edits, a tap may change a norm's input
+    if site == "embed_norm":
+        embedded(run, record(["embed_norm_in"], store))
+        return store["embed_norm_in", -1][0].numpy()
     if site == "final":
         if not own_tap:
             return run.residuals[-1].numpy()
-        store: dict[tuple[str, int], Tensor] = {}
         run.model.logits(run.residuals[-1][None], tap=compose(run.tap, record(["final_in"], store)))
         return store["final_in", layer][0].numpy()
-    if own_tap or config.norm_placement == "post":
+    if own_tap or config.norm_placement == "post" or site in ("after1", "after2"):
         return run.sites(layer, [f"{site}_in"])[f"{site}_in"][0].numpy()
     if site == "norm1" or config.parallel_residual:
         return run.residuals[layer].numpy()
     return run.middle(layer)
+
+
+@torch.inference_mode()
+def embedded(run: Trace, tap: Tap) -> Tensor:
+    """Compute the stream that enters the first block, with a tap after the run's own. float32 [T, D]"""
+    own = run.tap if run.tap is not None and not run.key.edits else None  # edits begin inside the layers
+    each = Pass(None, attend_fused, None, tap if own is None else compose(own, tap))
+    ids = torch.from_numpy(np.ascontiguousarray(run.tokens.ids[None], dtype=np.int64))
+    return run.model.embed_tokens(ids, 0, each)[0]
 
 
 @torch.inference_mode()

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from model.progress import Progress
 from model.public import one_of, public
-from model.tracing.norm_sites import final_sites, moments, stream_sites
+from model.tracing.norm_sites import BLOCK_NORMS, final_sites, moments, stream_sites
 from model.tracing.trace import Trace
 
 
@@ -84,14 +84,15 @@ def survey(run: Trace, progress: Progress | None = None) -> StreamStatistics:
 
     In a pre-norm block the MLP is not rerun: its output is the difference of two streams, to float32 rounding of the
     stream. The update is relative to resid_pre for attention and to resid_mid for the MLP, or to resid_pre for both in
-    parallel blocks. In post-norm blocks, the norm follows the addition of the update.
+    parallel blocks. It is what is added to the stream: with norms after the sublayers, their outputs. In post-norm
+    blocks, the norm follows the addition of the update.
     """
     config = run.config
     norms: list[tuple[str, int]] = []
     reduced, moved = [], []
     for layer in range(config.n_layer):
         at = stream_sites(run, layer)
-        for site in ("norm1", "norm2"):
+        for site in (site for site in BLOCK_NORMS if f"{site}_in" in at):
             norms.append((site, layer))
             reduced.append(_norm_fields(at[f"{site}_in"], at[f"{site}_scale"]))
         moved.append(_block_fields(at, config.parallel_residual))
@@ -159,14 +160,15 @@ def limit(rule: Rule, median: float) -> float:
 
 def _block_fields(at: dict[str, Tensor], parallel: bool) -> dict[str, np.ndarray]:
     """Compute the fields of StreamStatistics that describe one block, from the tensors of norm_sites.stream_sites."""
-    names = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
+    added = ("attn_out", "mlp_out") if "after1_out" not in at else ("after1_out", "after2_out")
+    names = ("resid_pre", added[0], "resid_mid", added[1], "resid_post")
     x = {name: at[name].double().numpy() for name in names}  # [T, D]
 
     def dot(a: str, b: str) -> np.ndarray:
         return np.einsum("td,td->t", x[a], x[b])
 
     size = {name: np.sqrt(dot(name, name)) for name in names}
-    pairs = (("attn_out", "resid_pre"), ("mlp_out", "resid_pre" if parallel else "resid_mid"))
+    pairs = ((added[0], "resid_pre"), (added[1], "resid_pre" if parallel else "resid_mid"))
     return {
         "update": np.stack([_quotient(size[a], size[b]) for a, b in pairs]),
         "along": np.stack([_quotient(dot(a, b), size[a] * size[b]) for a, b in pairs]),
@@ -179,7 +181,7 @@ def _quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.divide(a, b, out=np.full_like(b, np.nan), where=b != 0)
 
 
-@public(rule=one_of(RULES), sites=one_of(("norm1", "norm2", "final")))
+@public(rule=one_of(RULES), sites=one_of((*BLOCK_NORMS, "final")))
 def outliers(stream: StreamStatistics, rule: str, sites: Sequence[str]) -> pd.DataFrame:
     """Return the outlier dimensions at the inputs of the norms at the given sites, by decreasing ratio: one row per
     (norm, dimension).
@@ -199,7 +201,7 @@ def outliers(stream: StreamStatistics, rule: str, sites: Sequence[str]) -> pd.Da
 _COLUMNS = ["site", "layer", "dimension", "token", "value", "ratio"]
 
 
-@public(rule=one_of(RULES), sites=one_of(("norm1", "norm2", "final")))
+@public(rule=one_of(RULES), sites=one_of((*BLOCK_NORMS, "final")))
 def carriers(stream: StreamStatistics, rule: str, sites: Sequence[str]) -> pd.DataFrame:
     """Return the tokens with outliers, sorted by decreasing number of outliers.
 
@@ -240,14 +242,15 @@ STATISTICS: dict[str, str] = {
     "along": "sublayers",
     "cosine": "blocks",
 }
-_HALVES = {"norm1": 0, "attn": 0, "norm2": 1, "mlp": 1, "final": 1, "block": 1}
+_FIRST = ("embed_norm", "norm1", "after1", "attn")  # belong to the attention of their layer, all others to its MLP
 
 
 @public(name=one_of(STATISTICS))
 def statistic(stream: StreamStatistics, name: str) -> tuple[list[tuple[str, int]], np.ndarray]:
     """Return one of STATISTICS as its row labels (what, layer), in the order of the computation, and its values [R, T].
 
-    `what` is `norm1`, `norm2` or `final` for norms, `attn` or `mlp` for sublayers, and `block` for blocks.
+    `what` is `norm1`, `after1`, `norm2`, `after2` or `final` for norms, `attn` or `mlp` for sublayers, and `block` for
+    blocks.
     """
     L = len(stream.cosine)
     rows = {
@@ -266,4 +269,4 @@ def nearest_row(rows: list[tuple[str, int]], what: str, layer: int) -> int:
         return rows.index((what, layer))
     near = min(abs(other - layer) for _, other in rows)
     candidates = [n for n, (_, other) in enumerate(rows) if abs(other - layer) == near]
-    return candidates[0] if _HALVES[what] == 0 else candidates[-1]
+    return candidates[0] if what in _FIRST else candidates[-1]

@@ -1,14 +1,11 @@
-"""The parameters of a model, computed from its config alone: each weight with its shape; and well-known
-architectures.
-"""
+"""The parameters of a model, computed from its config alone: each weight with its shape."""
 
-import dataclasses
 import re
 from collections import Counter
 from dataclasses import dataclass
 
 from model.errors import CheckpointError, InputError
-from model.gpt.config import LLAMA_STYLE, PRESETS, ModelConfig, RopeScaling
+from model.gpt.config import ModelConfig
 from model.loading.families import family_of
 from model.public import public
 from model.strict_json import parse
@@ -43,31 +40,41 @@ class Weight:
 PARTS: dict[str, str] = {
     "embed": "embedding",
     "pos_embed": "embedding",
+    "segment_embed": "embedding",
+    "embed_norm": "norms",
+    "entry_embed": "embedding",  # a token's vector for each layer
+    "entry_proj": "embedding",  # from the embedding to vectors for each layer, with their norm
     "norm1": "norms",
     "q": "attention",
     "k": "attention",
     "v": "attention",
     "qk_norm": "norms",
-    "mixer": "attention",  # parameters besides q, k, v and o of a mixer without softmax
+    "sinks": "attention",
+    "gate_o": "attention",  # of the heads' outputs
     "o": "attention",
+    # of mixers without a softmax: linear attention, states and convolutions
+    "in_proj": "state",
+    "conv": "state",
+    "rates": "state",  # how fast a state decays, and what is written into it
+    "state_gate": "state",  # gate, norm and bypass between state and output projection
+    "out_proj": "state",
+    "after1": "norms",
     "norm2": "norms",
     "router": "mlp",
-    "gate": "mlp",
+    "gate": "mlp",  # in a layer with experts, those of all experts
     "up": "mlp",
+    "act": "mlp",  # of an activation with numbers of its own
     "down": "mlp",
+    "shared": "mlp",  # the MLP that every token passes beside its experts, and its gate
+    "dense": "mlp",  # the MLP of a layer without experts in a model with experts
+    "after2": "norms",
+    "entry": "mlp",  # from a token's vector for the layer to the stream, with its norm
+    "scale": "norms",  # of the stream that leaves the layer
     "final_norm": "norms",
+    "head_dense": "head",
+    "head_norm": "norms",
     "unembed": "head",
 }
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """A published model's config and its source."""
-
-    label: str
-    config: ModelConfig
-    source: str
-    published: int | None = None  # exact number of parameters, if given by the source or the Hub checkpoint
 
 
 def _linear(name: str, part: str, shape: tuple[int, int], bias: bool, layer: int | None) -> list[Weight]:
@@ -75,10 +82,11 @@ def _linear(name: str, part: str, shape: tuple[int, int], bias: bool, layer: int
     return [weight, Weight(f"{name}.bias", shape[:1], part, layer)] if bias else [weight]
 
 
-def _norm(config: ModelConfig, name: str, part: str, layer: int | None) -> list[Weight]:
-    gain = Weight(f"{name}.weight", (config.d_model,), part, layer)
-    bias = config.norm == "layernorm" and config.norm_bias
-    return [gain, Weight(f"{name}.bias", (config.d_model,), part, layer)] if bias else [gain]
+def _norm(config: ModelConfig, name: str, part: str, layer: int | None, width: int | None = None) -> list[Weight]:
+    c, shape = config, (width or config.d_model,)
+    found = [Weight(f"{name}.weight", shape, part, layer)] if c.norm_weight else []
+    bias = c.norm == "layernorm" and c.norm_bias
+    return [*found, Weight(f"{name}.bias", shape, part, layer)] if bias else found
 
 
 def _mixer(config: ModelConfig, layer: int) -> list[Weight]:
@@ -86,53 +94,135 @@ def _mixer(config: ModelConfig, layer: int) -> list[Weight]:
     c, at, kind = config, f"blocks.{layer}.attn", config.mixer_of(layer)
     if kind == "mamba":
         return _mamba(c, at, layer)
-    q, kv = c.n_head * c.d_head, c.n_kv_head * c.d_head
-    tensors = []
+    if kind == "mamba2":
+        return _mamba2(c, at, layer)
+    if kind == "gated_delta":
+        return _gated_delta(c, at, layer)
+    if kind == "short_conv":
+        return _short_conv(c, at, layer)
+    own, source = c.at(layer), c.kv_source(layer) == layer
+    q, kv, E = c.n_head * own.d_head, own.n_kv_head * own.d_head, own.d_head
+    values = source and not (c.keys_as_values and kind == "softmax")
+    sinks = c.sinks and c.is_attention(layer)
+    tensors = [Weight(f"{at}.sinks", (c.n_head,), "sinks", layer)] if sinks else []
     for name, width, bias in (("q", q, c.q_bias), ("k", kv, c.k_bias), ("v", kv, c.v_bias)):
-        tensors += _linear(f"{at}.{name}", name, (width, c.d_model), bias, layer)
+        if name == "q" or (source if name == "k" else values):
+            tensors += _linear(f"{at}.{name}", name, (width, c.d_model), bias, layer)
     tensors += _linear(f"{at}.o", "o", (c.d_model, q), c.o_bias, layer)
+    if c.output_gate and c.is_attention(layer):
+        tensors += _linear(f"{at}.gate", "gate_o", (q, c.d_model), c.q_bias, layer)
     if c.qk_norm:
-        tensors += [Weight(f"{at}.{name}_norm.weight", (c.d_head,), "qk_norm", layer) for name in "qk"]
+        widths = (q, kv) if c.qk_norm_over != "head" and c.is_attention(layer) else (E, E)
+        given = {"weight": c.norm_weight, "bias": c.qk_norm_kind == "layernorm_bias"}
+        for name, width in zip("qk" if source else "q", widths, strict=False):
+            found = (f"{at}.{name}_norm.{kind}" for kind, has in given.items() if has)
+            tensors += [Weight(each, (width,), "qk_norm", layer) for each in found]
     if c.is_attention(layer):
-        return tensors
+        return tensors + (_mamba2(c, f"{at}.beside", layer) if c.ssm_beside else [])
     if kind == "linear":
-        tensors += _linear(f"{at}.forget", "mixer", (c.n_head, c.d_model), True, layer)
+        tensors += _linear(f"{at}.forget", "rates", (c.n_head, c.d_model), True, layer)
     if kind == "delta":
-        tensors += _linear(f"{at}.beta", "mixer", (c.n_head, c.d_model), False, layer)
+        tensors += _linear(f"{at}.beta", "rates", (c.n_head, c.d_model), False, layer)
     else:
-        tensors += _linear(f"{at}.gate", "mixer", (q, c.d_model), False, layer)
-    return [*tensors, Weight(f"{at}.out_norm.weight", (c.d_head,), "mixer", layer)]
+        tensors += _linear(f"{at}.gate", "state_gate", (q, c.d_model), False, layer)
+    gain = [Weight(f"{at}.out_norm.weight", (c.d_head,), "state_gate", layer)] if c.norm_weight else []
+    return tensors + gain
 
 
 def _mamba(config: ModelConfig, at: str, layer: int) -> list[Weight]:
     c, channels = config, config.d_inner
-    sizes = {"A_log": (channels, c.d_state), "D": (channels,)}
-    tensors = [Weight(f"{at}.{name}", shape, "mixer", layer) for name, shape in sizes.items()]
-    tensors += _linear(f"{at}.in_proj", "mixer", (2 * channels, c.d_model), False, layer)
-    tensors += _linear(f"{at}.conv", "mixer", (channels, c.d_conv), True, layer)
-    tensors += _linear(f"{at}.x_proj", "mixer", (c.dt_rank + 2 * c.d_state, channels), False, layer)
-    tensors += _linear(f"{at}.dt_proj", "mixer", (channels, c.dt_rank), True, layer)
-    return tensors + _linear(f"{at}.o", "o", (c.d_model, channels), False, layer)
+    tensors = [
+        Weight(f"{at}.A_log", (channels, c.d_state), "rates", layer),
+        Weight(f"{at}.D", (channels,), "state_gate", layer),
+    ]
+    tensors += _linear(f"{at}.in_proj", "in_proj", (2 * channels, c.d_model), False, layer)
+    tensors += _linear(f"{at}.conv", "conv", (channels, c.d_conv), True, layer)
+    tensors += _linear(f"{at}.x_proj", "rates", (c.dt_rank + 2 * c.d_state, channels), False, layer)
+    tensors += _linear(f"{at}.dt_proj", "rates", (channels, c.dt_rank), True, layer)
+    return tensors + _linear(f"{at}.o", "out_proj", (c.d_model, channels), False, layer)
+
+
+def _mamba2(config: ModelConfig, at: str, layer: int) -> list[Weight]:
+    c, mixed = config, config.d_ssm + 2 * config.ssm_groups * config.d_state
+    parts = {"dt_bias": "rates", "A_log": "rates", "D": "state_gate"}
+    tensors = [Weight(f"{at}.{name}", (c.ssm_heads,), part, layer) for name, part in parts.items()]
+    tensors += _linear(f"{at}.in_proj", "in_proj", (c.d_ssm + mixed + c.ssm_heads, c.d_model), c.ssm_bias, layer)
+    tensors += _linear(f"{at}.conv", "conv", (mixed, c.d_conv), c.ssm_conv_bias, layer)
+    if c.ssm_norm != "none":
+        tensors.append(Weight(f"{at}.norm.weight", (c.d_ssm,), "state_gate", layer))
+    return tensors + _linear(f"{at}.o", "out_proj", (c.d_model, c.d_ssm), c.ssm_bias, layer)
+
+
+def _gated_delta(config: ModelConfig, at: str, layer: int) -> list[Weight]:
+    c, n, out = config, config.n_delta_head, config.n_delta_head * config.d_delta_value
+    tensors = [Weight(f"{at}.{name}", (n,), "rates", layer) for name in ("dt_bias", "A_log")]
+    tensors += _linear(f"{at}.qkv", "in_proj", (c.delta_inputs, c.d_model), False, layer)
+    tensors += _linear(f"{at}.conv", "conv", (c.delta_inputs, c.d_conv), False, layer)
+    for name, part, width in (("beta", "rates", n), ("forget", "rates", n), ("gate", "state_gate", out)):
+        tensors += _linear(f"{at}.{name}", part, (width, c.d_model), False, layer)
+    tensors += [Weight(f"{at}.out_norm.weight", (c.d_delta_value,), "state_gate", layer)] if c.norm_weight else []
+    return tensors + _linear(f"{at}.o", "out_proj", (c.d_model, out), False, layer)
+
+
+def _short_conv(config: ModelConfig, at: str, layer: int) -> list[Weight]:
+    D, bias = config.d_model, config.short_conv_bias
+    tensors = _linear(f"{at}.in_proj", "in_proj", (3 * D, D), bias, layer)
+    tensors += _linear(f"{at}.conv", "conv", (D, config.d_conv), bias, layer)
+    return tensors + _linear(f"{at}.o", "out_proj", (D, D), bias, layer)
 
 
 def _block(config: ModelConfig, layer: int) -> list[Weight]:
     c, at = config, f"blocks.{layer}"
-    tensors = _norm(c, f"{at}.norm1", "norm1", layer) + _mixer(c, layer)
-    tensors += _norm(c, f"{at}.norm2", "norm2", layer)
-    if c.n_expert > 1:
-        tensors += _linear(f"{at}.mlp.router", "router", (c.n_expert, c.d_model), False, layer)
-    for name in ("gate", "up", "down") if c.mlp == "swiglu" else ("up", "down"):
-        shape = (c.d_model, c.d_mlp) if name == "down" else (c.d_mlp, c.d_model)
-        tensors += (
-            _linear(f"{at}.mlp.{name}", name, shape, c.mlp_bias, layer)
-            if c.n_expert == 1
-            else [
-                Weight(f"{at}.mlp.experts.{name}.{kind}", (c.n_expert, *each), name, layer)
-                for kind, each in (("weight", shape), ("bias", shape[:1]))
-                if kind == "weight" or c.mlp_bias
-            ]
-        )
+    reads, after = c.norm_placement != "output", c.norm_placement in ("output", "sandwich")
+    tensors = _norm(c, f"{at}.norm1", "norm1", layer) if reads and layer not in c.unnormed else []
+    tensors += _mixer(c, layer)
+    tensors += _norm(c, f"{at}.after1", "after1", layer) if after else []
+    own = reads and not c.shared_norm and c.has_mlp(layer) and not c.expert_norms
+    tensors += _norm(c, f"{at}.norm2", "norm2", layer) if own else []
+    if c.has_experts(layer):
+        tensors += _experts(c, f"{at}.mlp", layer)
+    elif c.has_mlp(layer):
+        tensors += _mlp(c, f"{at}.mlp", c.at(layer).d_mlp, layer, "dense" if c.n_expert > 1 else "")
+    tensors += _norm(c, f"{at}.after2", "after2", layer) if after else []
+    if P := c.d_layer_input:
+        tensors += _linear(f"{at}.entry.gate", "entry", (P, c.d_model), False, layer)
+        tensors += _linear(f"{at}.entry.up", "entry", (c.d_model, P), False, layer)
+        tensors += _norm(c, f"{at}.entry.norm", "entry", layer)
+    return tensors + ([Weight(f"{at}.scale", (1,), "scale", layer)] if c.layer_scale else [])
+
+
+def _mlp_shapes(config: ModelConfig, width: int) -> dict[str, tuple[int, int]]:
+    """Return the shapes of an MLP's matrices, by name."""
+    up, down = (width, config.d_model), (config.d_model, width)
+    return {"gate": up, "up": up, "down": down} if config.gated else {"up": up, "down": down}
+
+
+def _mlp(config: ModelConfig, at: str, width: int, layer: int, part: str = "") -> list[Weight]:
+    """Return the weights of a single MLP; without a part, each matrix is a part of its own."""
+    own = ("beta", "eps", "alpha_p", "alpha_n") if config.mlp == "xielu" else ()
+    tensors = [Weight(f"{at}.act.{name}", (1,), part or "act", layer) for name in own]
+    for name, shape in _mlp_shapes(config, width).items():
+        tensors += _linear(f"{at}.{name}", part or name, shape, config.mlp_bias, layer)
     return tensors
+
+
+def _experts(config: ModelConfig, at: str, layer: int) -> list[Weight]:
+    """Return the weights of a layer's router, experts, and shared MLP with its gate."""
+    c = config
+    tensors = [Weight(f"{at}.offset", (c.n_expert,), "router", layer)] if c.router_offset else []
+    tensors += [Weight(f"{at}.scales", (c.n_expert,), "router", layer)] if c.expert_scales else []
+    gains = ("router_gain", "experts_gain", "shared_gain") if c.expert_norms else ()
+    tensors += [Weight(f"{at}.{name}", (c.d_model,), "norm2", layer) for name in gains]
+    tensors += _linear(f"{at}.router", "router", (c.n_expert, c.d_model), c.router_bias, layer)
+    for name, shape in _mlp_shapes(c, c.d_expert).items():
+        tensors.append(Weight(f"{at}.experts.{name}.weight", (c.n_expert, *shape), name, layer))
+        if c.expert_bias:
+            tensors.append(Weight(f"{at}.experts.{name}.bias", (c.n_expert, shape[0]), name, layer))
+    if c.d_shared:
+        tensors += _mlp(c, f"{at}.shared", c.d_shared, layer, "shared")
+        tensors += [Weight(f"{at}.shared_gate.weight", (1, c.d_model), "shared", layer)] if c.shared_gate else []
+    after = ("experts_after.weight", "shared_after.weight") if c.expert_norms else ()
+    return tensors + [Weight(f"{at}.{name}", (c.d_model,), "after2", layer) for name in after]
 
 
 @public()
@@ -143,160 +233,55 @@ def weights(config: ModelConfig) -> list[Weight]:
     Their sizes sum to `sum(p.numel() for p in Transformer(config).parameters())`, and their names and shapes equal
     those of its `named_parameters()`.
     """
-    tensors = [Weight("embed.weight", (config.vocab_size, config.d_model), "embed")]
-    if config.positions == "learned":
-        tensors.append(Weight("pos_embed.weight", (config.n_ctx, config.d_model), "pos_embed"))
-    for layer in range(config.n_layer):
-        tensors += _block(config, layer)
-    if config.final_norm:
-        tensors += _norm(config, "final_norm", "final_norm", None)
-    if not config.tie_embeddings:
-        tensors.append(Weight("unembed.weight", (config.vocab_size, config.d_model), "unembed"))
+    return _weights(config)
+
+
+def _weights(config: ModelConfig, *, blocks: bool = True) -> list[Weight]:
+    """Return all parameter tensors, or only those outside the blocks."""
+    c = config
+    tensors = [Weight("embed.weight", (c.vocab_size, c.d_model), "embed")]
+    if c.positions == "learned":
+        tensors.append(Weight("pos_embed.weight", (c.n_ctx, c.d_model), "pos_embed"))
+    if c.n_segment:
+        tensors.append(Weight("segment_embed.weight", (c.n_segment, c.d_model), "segment_embed"))
+    if c.embed_norm:
+        tensors += _norm(c, "embed_norm", "embed_norm", None)
+    if c.d_layer_input:
+        width = c.n_layer * c.d_layer_input
+        tensors.append(Weight("entry_embed.weight", (c.vocab_size, width), "entry_embed"))
+        tensors += _linear("entry_proj", "entry_proj", (width, c.d_model), False, None)
+        tensors += _norm(c, "entry_norm", "entry_proj", None, c.d_layer_input)
+    for layer in range(c.n_layer) if blocks else ():
+        tensors += _block(c, layer)
+    if c.final_norm:
+        tensors += _norm(c, "final_norm", "final_norm", None)
+    if c.head_dense:
+        tensors += _linear("head_dense", "head_dense", (c.d_model, c.d_model), c.mlp_bias, None)
+        tensors += _norm(c, "head_norm", "head_norm", None)
+    if not c.tie_embeddings:
+        tensors.append(Weight("unembed.weight", (c.vocab_size, c.d_model), "unembed"))
+    if c.head_bias:
+        tensors.append(Weight("unembed.bias", (c.vocab_size,), "unembed"))
     return tensors
 
 
 def kinds_of_weights(config: ModelConfig) -> list[tuple[Weight, int]]:
     """Return the tensors outside the blocks, and those of one block of each kind, each with its number of repeats.
 
-    Blocks with the same mixer are identical, so the cost does not grow with depth.
+    Blocks with the same mixer, norms and MLP are identical, so the cost does not grow with depth.
     """
-    outside = weights(dataclasses.replace(config, n_layer=1, mixer=config.mixer_of(0)))
-    counts = Counter(config.mixers)
-    inside = [(weight, n) for name, n in counts.items() for weight in _block(config, config.mixers.index(name))]
-    return [*((weight, 1) for weight in outside if weight.layer is None), *inside]
+    c = config
+    kinds = [
+        (c.mixer_of(n), c.has_mlp(n), c.has_experts(n), n in c.unnormed, c.kv_source(n) == n) for n in range(c.n_layer)
+    ]
+    inside = [(weight, n) for kind, n in Counter(kinds).items() for weight in _block(c, kinds.index(kind))]
+    return [*((weight, 1) for weight in _weights(c, blocks=False)), *inside]
 
 
 @public()
 def n_params(config: ModelConfig) -> int:
     """Count the parameters of a model without building it; a tied unembedding counts once."""
     return sum(weight.size * n for weight, n in kinds_of_weights(config))
-
-
-# --- well-known architectures --------------------------------------------------------------------------
-
-
-def _llama(**sizes) -> ModelConfig:
-    return ModelConfig(**LLAMA_STYLE | sizes)
-
-
-def _pythia(n_layer: int, d_model: int, n_head: int, vocab_size: int = 50304) -> ModelConfig:
-    return ModelConfig(
-        vocab_size=vocab_size,
-        n_ctx=2048,
-        n_layer=n_layer,
-        d_model=d_model,
-        n_head=n_head,
-        positions="rope",
-        rotary_fraction=0.25,
-        parallel_residual=True,
-        mlp="gelu",
-        tie_embeddings=False,
-    )
-
-
-def _gpt3(n_layer: int, d_model: int, n_head: int) -> ModelConfig:
-    return ModelConfig(vocab_size=50257, n_ctx=2048, n_layer=n_layer, d_model=d_model, n_head=n_head)
-
-
-_BROWN = "Brown et al. 2020, table 2.1; all layers dense here, where every other one of the original is sparse"
-_NAMES = "that the API model is of this size: Gao 2021, from its scores"
-_SIXTEEN = "the table's 24 heads of 128 do not make 2048 dimensions, 16 do"
-_HUB = "config.json on the Hugging Face Hub"
-_RADFORD = "Radford et al. 2019, table 2; config.json on the Hugging Face Hub"
-_BIDERMAN = "Biderman et al. 2023; model cards (EleutherAI); config.json on the Hugging Face Hub"
-ARCHITECTURES: dict[str, Architecture] = {
-    "gpt1": Architecture(
-        "GPT-1 (117M)",
-        ModelConfig(vocab_size=40_478, n_ctx=512, n_layer=12, d_model=768, n_head=12, norm_placement="post"),
-        f"Radford et al. 2018, section 4.1; {_HUB}",
-        116_534_784,
-    ),
-    "gpt2": Architecture("GPT-2 (124M)", PRESETS["gpt2"], _RADFORD, 124_439_808),
-    "gpt2-medium": Architecture("GPT-2 medium (355M)", PRESETS["gpt2-medium"], _RADFORD, 354_823_168),
-    "gpt2-large": Architecture("GPT-2 large (774M)", PRESETS["gpt2-large"], _RADFORD, 774_030_080),
-    "gpt2-xl": Architecture("GPT-2 XL (1.5B)", PRESETS["gpt2-xl"], _RADFORD, 1_557_611_200),
-    "gpt3-350m": Architecture("GPT-3 Medium, Ada (350M)", _gpt3(24, 1024, 16), f"{_BROWN}; {_NAMES}"),
-    "gpt3-1.3b": Architecture("GPT-3 XL, Babbage (1.3B)", _gpt3(24, 2048, 16), f"{_BROWN}; {_SIXTEEN}; {_NAMES}"),
-    "gpt3-6.7b": Architecture("GPT-3, Curie (6.7B)", _gpt3(32, 4096, 32), f"{_BROWN}; {_NAMES}"),
-    "gpt3-175b": Architecture("GPT-3, Davinci (175B)", _gpt3(96, 12_288, 96), _BROWN),
-    "pythia-70m": Architecture("Pythia 70M", _pythia(6, 512, 8), _BIDERMAN, 70_426_624),
-    "pythia-160m": Architecture("Pythia 160M", _pythia(12, 768, 12), _BIDERMAN, 162_322_944),
-    "pythia-410m": Architecture("Pythia 410M", _pythia(24, 1024, 16), _BIDERMAN, 405_334_016),
-    "pythia-6.9b": Architecture("Pythia 6.9B", _pythia(32, 4096, 32, 50432), _BIDERMAN, 6_857_302_016),
-    "smollm2-135m": Architecture("SmolLM2 135M", PRESETS["llama"], _HUB, 134_515_008),
-    "llama-2-7b": Architecture(
-        "Llama 2 7B",
-        _llama(vocab_size=32_000, n_ctx=4096, n_layer=32, d_model=4096, n_head=32, d_mlp=11_008, tie_embeddings=False),
-        f"Touvron et al. 2023; {_HUB}",
-        6_738_415_616,
-    ),
-    "llama-3.1-8b": Architecture(
-        "Llama 3.1 8B",
-        _llama(
-            vocab_size=128_256,
-            n_ctx=131_072,
-            n_layer=32,
-            d_model=4096,
-            n_head=32,
-            n_kv_head=8,
-            d_mlp=14_336,
-            rope_theta=500_000.0,
-            rope_scaling=RopeScaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_n_ctx=8192),
-            tie_embeddings=False,
-        ),
-        f"Grattafiori et al. 2024, table 3; {_HUB}",
-        8_030_261_248,
-    ),
-    "qwen2.5-0.5b": Architecture(
-        "Qwen2.5 0.5B",
-        _llama(
-            vocab_size=151_936,
-            n_ctx=32_768,
-            n_layer=24,
-            d_model=896,
-            n_head=14,
-            n_kv_head=2,
-            d_mlp=4864,
-            norm_eps=1e-6,
-            rope_theta=1_000_000.0,
-            q_bias=True,
-            k_bias=True,
-            v_bias=True,
-            tie_embeddings=True,
-        ),
-        _HUB,
-        494_032_768,
-    ),
-    "qwen3-0.6b": Architecture(
-        "Qwen3 0.6B",
-        _llama(
-            vocab_size=151_936,
-            n_ctx=40_960,
-            n_layer=28,
-            d_model=1024,
-            n_head=16,
-            n_kv_head=8,
-            d_head=128,
-            d_mlp=3072,
-            norm_eps=1e-6,
-            qk_norm=True,
-            rope_theta=1_000_000.0,
-            tie_embeddings=True,
-        ),
-        _HUB,
-        596_049_920,
-    ),
-    "qwen3-8b": Architecture("Qwen3 8B", PRESETS["qwen3-8b"], _HUB, 8_190_735_360),
-    "vanilla-decoder": Architecture(
-        "Transformer decoder (2017)",
-        PRESETS["vanilla-decoder"],
-        "Vaswani et al. 2017, table 3 (base), the decoder without cross-attention",
-    ),
-    "minigpt": Architecture("Teaching block (post-norm)", PRESETS["minigpt"], "a preset of this project"),
-    "shakespeare-char": Architecture(
-        "Character model", PRESETS["shakespeare-char"], "sizes of the usual character model on Shakespeare"
-    ),
-}
 
 
 @public()

@@ -2,17 +2,20 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
-from model.anatomy.flops import PassSize, operations
+from model.anatomy.flops import GROUPS, PassSize, operations
 from model.generation.cache_costs import Times
-from model.gpt.cache import KVCache
-from model.gpt.mixers.needs import need_attention
+from model.gpt.cache import KVCache, State
+from model.gpt.mixers.attention import Attention
+from model.gpt.mixers.gated_delta import GatedDelta
+from model.gpt.mixers.linear_attention import LinearAttention
+from model.gpt.mlp import NoMLP
 from model.gpt.passes import Attend, attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
@@ -20,13 +23,15 @@ from model.public import between, nonempty, public
 
 # {component: its operations in model/anatomy/flops.py}, in the order of the computation.
 COMPONENTS: dict[str, tuple[str, ...]] = {
-    "embed": ("embed", "positions"),
-    "norms": ("norm1", "norm2", "final_norm"),
-    "qkv": ("q", "k", "v", "qk_norm", "rope"),  # also includes writing keys and values to the cache
-    "attention": ("scores", "softmax", "mix"),
-    "o": ("o",),
-    "mlp": ("gate", "up", "act", "down"),
-    "head": ("head",),
+    "embed": ("embed", "positions", "segments"),
+    "norms": ("embed_norm", "norm1", "after1", "norm2", "after2", "final_norm", "head_norm"),
+    "qkv": ("q", "k", "v", "v_norm", "qk_norm", "rope"),  # also includes writing keys and values to the cache
+    "attention": GROUPS["attention"],
+    "in_proj": ("in_proj",),
+    "state": GROUPS["state"],
+    "o": ("gate_o", "o", "out_proj", "beside"),
+    "mlp": GROUPS["mlp"],
+    "head": GROUPS["head"],
 }
 REST = "rest"  # residual additions, and overhead between the components
 ROUNDS = 9  # maximum number of timed rounds
@@ -77,7 +82,7 @@ class Clocked:
     """Timings of prefill and decoding, and their setup."""
 
     prompt: Forward
-    step: Forward  # one more token, with the prompt in the cache
+    step: Forward | None  # one more token, with the prompt in the cache; None if there is no next token
     threads: int
     waiting: str  # OMP_WAIT_POLICY; "" if unset
 
@@ -87,6 +92,8 @@ def clock(model: Transformer) -> Iterator[tuple[list[Stamp], Attend]]:
     """Yield the list of time stamps and the attention kernel for a forward pass; the hooks are removed at the end.
 
     Hooks on the modules of each block record when a module begins and ends. Only one forward pass may run at a time.
+    Layers whose scores have rules (a window, a cap, ALiBi, sinks, both directions) do not call the kernel: there, the
+    rotation and the cache are timed with the attention.
     """
     stamps: list[Stamp] = []
 
@@ -102,23 +109,61 @@ def clock(model: Transformer) -> Iterator[tuple[list[Stamp], Attend]]:
     hooks = [model.embed.register_forward_pre_hook(mark(REST))]
     try:
         for index, block in enumerate(model.blocks):
-            hooks.append(block.register_forward_pre_hook(mark(REST if index else "embed")))
+            hooks.append(
+                block.register_forward_pre_hook(mark("embed" if index == 0 and model.embed_norm is None else REST))
+            )
             for name, module in _timed_modules(block):
                 hooks += [module.register_forward_pre_hook(mark(REST)), module.register_forward_hook(mark(name))]
-        for name, module in (("norms", model.final_norm), ("head", model.unembed)):
+            for module, before, after in _seams(block.attn):
+                hooks += [module.register_forward_pre_hook(mark(before))] if before else []
+                hooks += [module.register_forward_hook(mark(after))] if after else []
+        outside = (
+            ("norms", model.embed_norm, "embed"),
+            ("norms", model.final_norm, REST),
+            ("head", model.head_dense, REST),
+            ("norms", model.head_norm, "head"),
+            ("head", model.unembed, REST),
+        )
+        for name, module, before in outside:
             if module is not None:
-                hooks += [module.register_forward_pre_hook(mark(REST)), module.register_forward_hook(mark(name))]
+                hooks += [module.register_forward_pre_hook(mark(before)), module.register_forward_hook(mark(name))]
         yield stamps, attend
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def _timed_modules(block: nn.Module) -> tuple[tuple[str, nn.Module], ...]:
-    """List the modules timed as a whole. q, k, v and the attention kernel run inside `attn` before o, so they are timed
-    separately.
+def _timed_modules(block: nn.Module) -> list[tuple[str, nn.Module]]:
+    """List the modules timed as a whole. What runs inside `attn` before o is timed separately."""
+    norms = (("norms", norm) for norm in (block.norm1, block.after1, block.norm2, block.after2) if norm is not None)
+    mlp = [] if isinstance(block.mlp, NoMLP) else [("mlp", block.mlp)]
+    entry = [] if block.entry is None else [("mlp", block.entry)]
+    return [*norms, ("o", block.attn), *mlp, *entry]
+
+
+def _seams(mixer: nn.Module) -> list[tuple[nn.Module, str, str]]:
+    """List the modules inside a mixer between its components, with the components that end before and with each; "" for
+    none.
     """
-    return ("norms", block.norm1), ("o", block.attn), ("norms", block.norm2), ("mlp", block.mlp)
+    seams: list[tuple[nn.Module, str, str]] = []
+    if isinstance(mixer, Attention):
+        if not mixer.scoring.plain:
+            seams += [(module, "", "qkv") for module in _last_of_keys(mixer)]
+        if mixer.gate is not None or not mixer.scoring.plain:
+            seams.append((mixer.o if mixer.gate is None else mixer.gate, "attention", ""))
+        return seams if mixer.beside is None else [*seams, (mixer.o, "", "o"), *_seams(mixer.beside)]
+    if isinstance(mixer, LinearAttention):
+        seams += [(module, "", "qkv") for module in _last_of_keys(mixer)]
+    else:
+        seams.append((mixer.qkv if isinstance(mixer, GatedDelta) else mixer.in_proj, REST, "in_proj"))
+    return [*seams, (mixer.o, "state", "")]
+
+
+def _last_of_keys(mixer: nn.Module) -> list[nn.Module]:
+    """List the modules after which queries, keys and values are there, but for a rotation."""
+    if isinstance(mixer, Attention) and mixer.source is not None:  # with the keys and values of an earlier layer
+        return [mixer.q if mixer.q_norm is None else mixer.q_norm]
+    return [each for each in (mixer.v, mixer.k_norm, *mixer.joint) if each is not None]
 
 
 def durations(stamps: Sequence[Stamp], start: float, end: float) -> dict[str, float]:
@@ -138,13 +183,17 @@ class _Bench:
 
     model: Transformer
     ids: Tensor  # [1, T] tokens that follow the cached ones
-    cache: KVCache
+    cache: KVCache | None  # None for a model that reads in both directions
     reading: PassSize
+    states: Mapping[int, State] = field(default_factory=dict)  # those after the cached tokens
 
     def run(self, attend: Attend = attend_fused) -> Tensor:
         """Compute the logits of the last positions, after the cached tokens from the prompt's forward pass."""
-        self.cache.length = self.reading.S - self.reading.T
+        if self.cache is not None:
+            self.cache.length, self.cache.states = self.reading.S - self.reading.T, self.states
         x = self.model.trunk(self.ids, cache=self.cache, attend=attend)
+        if self.model.config.headless:
+            return x
         return self.model.logits(x[:, self.reading.T - self.reading.logits :])
 
     def plain(self) -> float:
@@ -173,17 +222,19 @@ def measure(
     The prompt is processed with an empty cache. The unembedding runs for all of its tokens if `every` is true,
     otherwise for the last one. The extra token repeats the last token after all others (after itself for a prompt of
     one token). After one warm-up round, each round runs both forward passes without and with hooks, until `budget`
-    seconds are used.
+    seconds are used. A model that reads in both directions has no step. Raises InputError for several kinds of mixers
+    besides attention.
     """
-    need_attention(model.config)
     until, T = time.perf_counter() + budget, len(ids)
     text = torch.tensor([list(ids)])
-    cached = max(T - 1, 1)
-    room = KVCache.empty(model.config, 1, max(T, cached + 1))
-    benches = (
-        _Bench(model, text, room, PassSize(T, T, T if every else 1)),
-        _Bench(model, text[:, -1:], room, PassSize(1, min(cached + 1, model.config.n_ctx))),
-    )
+    reading, cached = PassSize(T, T, T if every else 1), max(T - 1, 1)
+    operations(model.config, reading)  # raises before anything is timed
+    if model.config.two_way:
+        return _rounds([_Bench(model, text, None, reading)], until, progress)
+    room, step = KVCache.empty(model.config, 1, max(T, cached + 1)), PassSize(1, min(cached + 1, model.config.n_ctx))
+    if not model.config.rewinds:  # the states before the extra token
+        model.trunk(text[:, : step.S - 1], cache=room, attend=attend_fused)
+    benches = _Bench(model, text, room, reading), _Bench(model, text[:, -1:], room, step, room.states)
     return _rounds(benches, until, progress)
 
 
@@ -203,14 +254,15 @@ def _rounds(benches: Sequence[_Bench], until: float, progress: Progress) -> Cloc
         longer = now + (now - began) / (done + 1)
         if done and (now > until or (done >= FEWEST and longer > until)):
             break
-    forwards = [_forward(bench, repeats) for bench, repeats in zip(benches, rounds, strict=True)]
-    return Clocked(*forwards, torch.get_num_threads(), os.environ.get("OMP_WAIT_POLICY", ""))
+    forward, *steps = (_forward(bench, repeats) for bench, repeats in zip(benches, rounds, strict=True))
+    return Clocked(forward, steps[0] if steps else None, torch.get_num_threads(), os.environ.get("OMP_WAIT_POLICY", ""))
 
 
 def _forward(bench: _Bench, rounds: Sequence[tuple[float, float, dict[str, float]]]) -> Forward:
     work = operations(bench.model.config, bench.reading)
     parts = []
-    for key in (*COMPONENTS, REST):
+    present = {op.key for op in work}
+    for key in (*(name for name, keys in COMPONENTS.items() if not present.isdisjoint(keys)), REST):
         flops = sum(op.all_useful for op in work if op.key in COMPONENTS.get(key, ()))
         parts.append(ComponentTime(key, Times(tuple(seconds[key] for _, _, seconds in rounds)), flops))
     plain, clocked = (Times(tuple(each[index] for each in rounds)) for index in (0, 1))

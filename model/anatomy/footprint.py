@@ -10,10 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from model.anatomy.anatomy import Weight, kinds_of_weights
-from model.generation.cache_costs import ITEM, cache_bytes
+from model.errors import InputError
+from model.generation.cache_costs import ITEM, cache_bytes, state_bytes, state_sizes
 from model.gpt.config import ModelConfig
 from model.gpt.experts import require_dense
 from model.gpt.mixers.needs import need_attention
+from model.gpt.norm import normed_qk
 from model.public import one_of, public, whole
 
 GROUP = 32  # group size of int4: numbers that share a scale
@@ -112,26 +114,39 @@ def optimizer_bytes(config: ModelConfig) -> int:
 
 
 def _norm_saved(config: ModelConfig, kind: str, rows: int, width: int) -> int:
-    """Count the numbers that a norm saves besides its input: mean and 1/divisor for LayerNorm, 1/divisor and the
-    normalized vector for RMSNorm.
+    """Count the numbers that a norm saves besides its input: mean and 1/divisor for LayerNorm, 1/divisor and, for the
+    gain's gradient, the normalized vector for RMSNorm.
     """
-    return 2 * rows if kind == "layernorm" else rows + rows * width
+    return 2 * rows if kind == "layernorm" else rows + rows * width * config.norm_weight
 
 
-def _attention_saved(config: ModelConfig, batch: int, T: int, explicit: bool) -> tuple[int, int]:
+def _attention_saved(config: ModelConfig, batch: int, T: int, explicit: bool, rotates: bool) -> tuple[int, int]:
     """Return (saved numbers, additional bytes) of one layer's attention, from q, k and v to the input of o."""
     c, rows = config, batch * T
     q, kv = rows * c.n_head * c.d_head, rows * c.n_kv_head * c.d_head
     saved = q + 2 * kv + q  # q, k and v as they enter the products, and the mixed values
+    if c.qkv_limit is not None:
+        saved += q + 2 * kv  # before the clamp
     if c.qk_norm:
-        saved += q + kv + rows * (c.n_head + c.n_kv_head) * (1 + c.d_head)
-    if c.positions == "rope":
+        over = (rows * c.n_head, rows * c.n_kv_head, c.d_head, c.d_head)
+        if c.qk_norm_over == "all":
+            over = rows, rows, c.n_head * c.d_head, c.n_kv_head * c.d_head
+        kind = normed_qk(c).norm
+        saved += q + kv + sum(_norm_saved(c, kind, n, width) for n, width in zip(over[:2], over[2:], strict=True))
+        if c.qk_norm_over == "each" and kind == "layernorm":
+            saved += (q + kv) * c.norm_weight  # the normalized vectors, which the gains multiply
+    if rotates and c.rope_pairs == "halves":
         saved += 4 * T * c.d_rotary  # cosines and sines, for queries and keys
     if explicit:
         return saved + batch * c.n_head * T * T, T * T if T > 1 else 0  # patterns, and the mask with one byte per entry
     # The kernel's output has the memory layout of its queries: after a norm or a rotation, the input of o is a copy.
-    copied = q if T > 1 and (c.qk_norm or c.positions == "rope") else 0
-    return saved + copied + batch * c.n_head * T, 0  # with the log-sum-exp of each row
+    moved = rotates or (c.qk_norm and c.qk_norm_over == "head")
+    return saved + (q if T > 1 and moved else 0) + batch * c.n_head * T, 0  # with the log-sum-exp of each row
+
+
+# Numbers that an MLP saves, in multiples of rows x width: inputs or outputs of its functions, and the input of down.
+_MLP_SAVED = {"relu": 1, "gelu": 2, "gelu_tanh": 2, "relu2": 2, "silu": 2, "swiglu": 4, "geglu": 4, "geglu_tanh": 4}
+_MLP_SAVED |= {"swiglu_clamped": 7}
 
 
 def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, item: int = ITEM) -> int:
@@ -141,23 +156,34 @@ def kept_bytes(config: ModelConfig, batch: int, T: int, explicit: bool = False, 
     In float32 (`item` 4), they equal what `torch.autograd.graph.saved_tensors_hooks` sees of this project's forward
     pass with cross-entropy; for smaller items, the same count of numbers is used. Explicit attention saves the B H T T
     patterns, whereas the fused kernel recomputes them in the backward pass (Dao et al. 2022). Korthikanti et al. 2022,
-    section 4.1, count in the same way. Raises InputError for a model with mixers other than full attention, or with
-    experts, whose saved bytes depend on routing.
+    section 4.1, count in the same way. Raises InputError for a model with mixers other than full attention, with rules
+    for its scores, or with experts, whose saved bytes depend on routing.
     """
-    require_dense(config)
-    need_attention(config)
+    _need_counted(config)
     c, rows = config, batch * T
-    D, M = rows * c.d_model, rows * c.d_mlp
-    attention, mask = _attention_saved(c, batch, T, explicit)
-    norms = 2 * _norm_saved(c, c.norm, rows, c.d_model)
-    stream = 4 * D - D * c.parallel_residual  # inputs and outputs of two norms
-    mlp = {"relu": M, "swiglu": 4 * M}.get(c.mlp, 2 * M)
-    numbers = c.n_layer * (stream + norms + attention + mlp)
+    D, turning = rows * c.d_model, sum(c.rotates(layer) for layer in range(c.n_layer))
+    norm = _norm_saved(c, c.norm, rows, c.d_model)
+    # Inputs and outputs of the norms that sublayers read through; inputs of those after sublayers.
+    norms, stream = 2, 4 * D
+    if c.parallel_residual:
+        norms, stream = (1, 2 * D) if c.shared_norm else (2, 3 * D)
+    elif c.norm_placement == "sandwich":
+        norms, stream = 4, 6 * D
+    numbers = c.n_layer * (stream + norms * norm + rows * c.d_mlp * _MLP_SAVED[c.mlp])
+    mask = 0
+    for rotates, layers in ((True, turning), (False, c.n_layer - turning)):
+        each, mask = _attention_saved(c, batch, T, explicit, rotates)
+        numbers += layers * each
+    if turning and c.rope_pairs == "adjacent":
+        numbers += T * c.d_rotary  # cosines and sines, once
+    if c.embed_norm:
+        numbers += D + norm
     numbers += D  # input of the final norm or unembedding; for post-norm, input of the first block
     if c.final_norm:
-        numbers += _norm_saved(c, c.norm, rows, c.d_model) + D
+        numbers += norm + D
+    capped = rows * c.vocab_size * (c.logit_cap is not None)
     loss = rows * c.vocab_size + 1  # log-probabilities, and the number of targets
-    return item * (numbers + loss) + c.n_layer * mask + 16 * rows  # ids and targets: 8 bytes each
+    return item * (numbers + capped + loss) + c.n_layer * mask + 16 * rows  # ids and targets: 8 bytes each
 
 
 def published_kept(config: ModelConfig, batch: int, T: int, explicit: bool = True) -> int:
@@ -175,16 +201,36 @@ def published_kept(config: ModelConfig, batch: int, T: int, explicit: bool = Tru
 # --- total -------------------------------------------------------------------------------------------
 
 
+def _apart(config: ModelConfig) -> bool:
+    """Return whether q, k and v are separate products, and not parts of a joint one."""
+    c = config
+    return c.qk_norm or c.qkv_limit is not None or c.query_factor != 1 or c.rope_pairs == "adjacent"
+
+
 def _turning(config: ModelConfig, rows: int, T: int) -> int:
     """Count the temporary numbers in memory during the rotation of queries and keys, which are rotated together unless
-    they are normalized.
+    they are separate.
     """
     c = config
-    if c.positions != "rope":
-        return 0
-    n = rows * (c.n_head + (0 if c.qk_norm else c.n_kv_head)) * c.d_head
-    half = n * c.d_rotary // c.d_head
-    return max(2 * half + 3 * T * c.d_rotary // 2, half + n if half < n else 0)
+
+    def one(heads: int) -> int:
+        n = rows * heads * c.d_head
+        part = n * c.d_rotary // c.d_head
+        tables = 0 if c.rope_pairs == "adjacent" else 3 * T * c.d_rotary // 2
+        return max(2 * part + tables, part + n if part < n else 0)
+
+    if not _apart(c):
+        return one(c.n_head + c.n_kv_head)
+    return max(one(c.n_head), rows * c.n_head * c.d_head + one(c.n_kv_head))
+
+
+def _need_counted(config: ModelConfig) -> None:
+    """Raise InputError for a model whose activations are not counted."""
+    require_dense(config)
+    need_attention(config)
+    if config.mlp == "xielu":
+        what = "The memory of this activation function is not counted."
+        raise InputError(what, "xIELU", "Choose a model with another activation function.")
 
 
 def working_bytes(config: ModelConfig, setting: Setting) -> int:
@@ -193,29 +239,77 @@ def working_bytes(config: ModelConfig, setting: Setting) -> int:
     They consist of the stream and the current sublayer's input, intermediate tensors and output, which are freed
     afterwards. All B T tokens run at once, the unembedding for the last one of each text. Counted for this project's
     forward pass, as measured by `model.anatomy.measured_memory.peak_bytes`. Kernels use additional memory internally,
-    and other implementations have other peaks, for which this is an estimate. For models with full attention and
-    without experts.
+    and other implementations have other peaks, for which this is an estimate. For models with full attention, without
+    rules for its scores, and without experts.
     """
-    require_dense(config)
-    need_attention(config)
+    _need_counted(config)
     c, B, T = config, setting.batch, setting.tokens
-    rows, post = B * T, c.norm_placement == "post"
+    rows, direct = B * T, c.norm_placement in ("post", "output")  # where sublayers read the stream itself
     D, M = rows * c.d_model, rows * c.d_mlp
+    written = D * (2 if c.residual_multiplier != 1 else 1)
+    turning = {c.rotates(layer) for layer in range(c.n_layer)}
+    attention = (D if direct else 2 * D) + max(_attention_held(c, setting, rotates, written) for rotates in turning)
+    inside = max(_held(c) * M, written + (3 if c.gated else 1) * M)
+    tables = T * c.d_rotary if True in turning else 0
+    head = B * (c.d_model * c.final_norm + c.vocab_size * _HEADS[c.logit_multiplier != 1, c.logit_cap is not None])
+    return setting.item * max(attention + tables, (2 if direct else 3) * D + inside + tables, D + head)
+
+
+def _attention_held(config: ModelConfig, setting: Setting, rotates: bool, written: int) -> int:
+    """Count the numbers in memory in one layer's attention, besides the stream and its input; `written` are those of
+    its output.
+    """
+    c, T = config, setting.tokens
+    rows = setting.batch * T
     q, kv = rows * c.n_head * c.d_head, rows * c.n_kv_head * c.d_head
-    live = q if c.qk_norm else q + kv if c.positions == "rope" else q + 2 * kv  # once keys and values are in the cache
-    between = 2 * B * c.n_head * T * T if setting.explicit else 0  # scores and patterns
+    live = q if _apart(c) else q + kv if rotates else q + 2 * kv  # once keys and values are in the cache
+    between = 2 * setting.batch * c.n_head * T * T if setting.explicit else 0  # scores and patterns
     # The heads' outputs are concatenated by a copy if they are not contiguous, and o maps them to one vector.
-    apart = T > 1 and c.n_head > 1 and (setting.explicit or c.qk_norm or c.positions == "rope")
-    merged = q + q * apart + D
-    attention = (D if post else 2 * D) + max(q + 2 * kv + _turning(c, rows, T), live + between + q, live + merged)
-    mlp = (2 if post else 3) * D + (D + 3 * M if c.mlp == "swiglu" else max(2 * M, D + M))
-    tables = T * c.d_rotary if c.positions == "rope" else 0
-    return setting.item * max(attention + tables, mlp + tables, D + B * (c.d_model * c.final_norm + c.vocab_size))
+    moved = setting.explicit or rotates or (c.qk_norm and c.qk_norm_over == "head")
+    merged = q + q * (T > 1 and c.n_head > 1 and moved) + written
+    projected = q + 2 * kv + (_turning(c, rows, T) if rotates else 0)
+    if c.qkv_limit is not None:
+        projected = max(projected, 2 * q, q + 3 * kv)
+    if c.qk_norm and c.qk_norm_over == "each":  # before the gains, and after them
+        projected = max(projected, 3 * q + 2 * kv, 2 * q + 4 * kv)
+    return max(projected, live + between + q, live + merged)
+
+
+def _held(config: ModelConfig) -> int:
+    """Return the numbers in memory during the activation, in multiples of rows x width."""
+    return {"swiglu_clamped": 5, "relu2": 3}.get(config.mlp, 3 if config.gated else 2)
+
+
+_HEADS = {(False, False): 1, (True, False): 2, (False, True): 3, (True, True): 3}  # copies of the logits at once
+
+
+def counts_activations(config: ModelConfig) -> bool:
+    """Return whether activations are counted: for full attention whose weights are a softmax of q.k alone, and one MLP
+    per layer. The memory of other rules depends on how they are computed, and that of experts on routing. That of
+    xIELU, which computes both of its branches, is not counted.
+    """
+    single = config.n_expert == 1 and config.mlp not in ("none", "xielu") and not config.without_mlp
+    return config.plain_attention and single
+
+
+def held_bytes(config: ModelConfig, batch: int, length: int) -> tuple[int, int]:
+    """Return the bytes of a cache after `length` tokens: of keys and values of all of them, or in layers with a sliding
+    window of the last W - 1; and of states, which do not grow. A model that reads in both directions has no cache.
+    float32
+    """
+    if config.two_way:
+        return 0, 0
+    c = config if config.window is None else dataclasses.replace(config, window=min(config.window, length + 1))
+    near = sum(c.mixer_of(layer) == "sliding_window" for layer in c.stateful)
+    windows = batch * ITEM * near * state_sizes(c)["sliding_window"]
+    return cache_bytes(c, batch, length) + windows, state_bytes(c, batch) - windows
 
 
 @public()
 def parts(config: ModelConfig, setting: Setting) -> dict[str, int]:
-    """Return the bytes of weights, gradients, optimizer, cache and activations for a setting; unused parts are 0.
+    """Return the bytes of weights, gradients, optimizer, cache, state and activations for a setting; 0 if unused.
+
+    Activations are 0 for a model for which they are not counted (`counts_activations`).
 
     `adamw`: everything in float32. `mixed`: 16 bytes per parameter (2 for the weight, 2 for its gradient, 12 for the
     optimizer with its float32 copy of the weight; Rajbhandari et al. 2020, section 3.1), and 2 bytes per activation.
@@ -226,15 +320,21 @@ def parts(config: ModelConfig, setting: Setting) -> dict[str, int]:
         "adamw": (full, full, optimizer_bytes(config)),
         "mixed": (full // 2, full // 2, 3 * full),
     }[setting.mode]
-    return dict(zip((*FIXED, "cache", "activations"), (*state, *_moving(config, setting)), strict=True))
+    return dict(zip((*FIXED, "cache", "state", "activations"), (*state, *_moving(config, setting)), strict=True))
 
 
-def _moving(config: ModelConfig, setting: Setting) -> tuple[int, int]:
-    """Return the bytes of cache and activations, which grow with batch size and context length."""
+def _moving(config: ModelConfig, setting: Setting) -> tuple[int, int, int]:
+    """Return the bytes of cache, state and activations, which grow with batch size, and but for the state with context
+    length.
+    """
     c, B, T = config, setting.batch, setting.tokens
     if setting.mode == "inference":
-        return cache_bytes(c, B, T) * setting.item // ITEM, working_bytes(c, setting)
-    return 0, kept_bytes(c, B, T, setting.explicit, item=2 if setting.mode == "mixed" else ITEM)
+        activations = working_bytes(c, setting) if counts_activations(c) else 0
+        cache, state = held_bytes(c, B, T)
+        return cache * setting.item // ITEM, state * setting.item // ITEM, activations
+    if not counts_activations(c):
+        return 0, 0, 0
+    return 0, 0, kept_bytes(c, B, T, setting.explicit, item=2 if setting.mode == "mixed" else ITEM)
 
 
 def total_bytes(config: ModelConfig, setting: Setting) -> int:
@@ -245,7 +345,7 @@ def total_bytes(config: ModelConfig, setting: Setting) -> int:
 def most(fits: Callable[[int], bool], highest: int = MOST) -> int:
     """Find the largest n from 0 to `highest` that fits, by bisection. If n fits, every smaller number must fit, too."""
     low, high = 0, 1
-    while high < highest and fits(high):
+    while high <= highest and fits(high):
         low, high = high, 2 * high
     high = min(high, highest + 1)
     while high - low > 1:
@@ -256,7 +356,7 @@ def most(fits: Callable[[int], bool], highest: int = MOST) -> int:
 
 def largest(config: ModelConfig, setting: Setting, budget: int) -> tuple[int, int]:
     """Return the longest context at this batch size, and the largest batch at this context length, within `budget`
-    bytes; 0 if nothing fits.
+    bytes; 0 if nothing fits, and MOST if what is counted does not grow with it.
     """
     fixed = sum(n for name, n in parts(config, setting).items() if name in FIXED)
 

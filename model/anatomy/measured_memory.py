@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
+from model.anatomy.footprint import counts_activations
 from model.gpt.cache import KVCache
-from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_explicit, attend_fused
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
@@ -27,10 +27,11 @@ class MemoryUse:
     tokens: int
     weights: int  # bytes of the parameters, shared memory counted once
     cache: int  # bytes of the tokens' keys and values
-    peak: int  # peak bytes of a forward pass without gradients, besides weights and cache
-    peak_explicit: int  # the same with explicit attention
-    kept: int  # bytes saved by autograd in a training step
-    kept_explicit: int
+    peak: int  # peak bytes of a forward pass without gradients, besides weights and cache; with states
+    peak_explicit: int | None  # the same with explicit attention; None if it changes only a part of the layers
+    kept: int | None  # bytes saved by autograd in a training step; None without an output head
+    kept_explicit: int | None
+    state: int = 0  # bytes of the states of mixers other than attention
 
 
 class Live(TorchDispatchMode):
@@ -75,17 +76,24 @@ def storage_bytes(model: nn.Module) -> int:
 
 
 @torch.inference_mode()
-def peak_bytes(model: Transformer, ids: Tensor, explicit: bool = False) -> tuple[int, int]:
-    """Measure the peak bytes of a prompt's forward pass with an empty cache, without the cache, and the bytes of the
-    cache.
+def peak_bytes(model: Transformer, ids: Tensor, explicit: bool = False) -> tuple[int, int, int]:
+    """Measure the peak bytes of a prompt's forward pass with an empty cache, without the cache, the bytes of the
+    cache, and those of the states.
 
-    The unembedding runs for the last token only. Memory that kernels use internally is not included.
+    The unembedding runs for the last token only. Memory that kernels use internally is not included. A model that reads
+    in both directions has no cache.
     """
-    cache = KVCache.empty(model.config, *ids.shape)
+    config = model.config
+    cache = None if config.two_way else KVCache.empty(config, *ids.shape)
     with Live() as live:
         x = model.trunk(ids, cache=cache, attend=_EXPLICIT if explicit else attend_fused)
-        model.logits(x[:, -1:])
-    return live.peak, cache.k.nbytes + cache.v.nbytes
+        if not config.headless:
+            model.logits(x[:, -1:])
+    if cache is None:
+        return live.peak, 0, 0
+    kept = {layer: sum(part.nbytes for part in state) for layer, state in cache.states.items()}
+    windows = sum(n for layer, n in kept.items() if config.mixer_of(layer) == "sliding_window")
+    return live.peak, cache.k.nbytes + cache.v.nbytes + windows, sum(kept.values()) - windows
 
 
 def trainable(model: Transformer) -> Transformer:
@@ -103,9 +111,9 @@ def trainable(model: Transformer) -> Transformer:
 
 def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) -> int:
     """Measure the bytes saved for the backward pass of a training step on ids [B, T], without
-    parameters or duplicates.
+    parameters, gains that are not parameters, or duplicates.
     """
-    own = {each.untyped_storage().data_ptr() for each in model.parameters()}
+    own = {each.untyped_storage().data_ptr() for each in (*model.parameters(), *model.buffers())}
     saved: dict[int, tuple[int, Tensor]] = {}
 
     def pack(tensor: Tensor) -> Tensor:
@@ -127,17 +135,17 @@ def kept_by_autograd(model: Transformer, ids: Tensor, explicit: bool = False) ->
 
 def measure(model: Transformer, ids: Sequence[int], progress: Progress = silent) -> MemoryUse:
     """Measure a loaded model on the first MOST_TOKENS tokens of a text; the model's tensors are never changed."""
-    need_attention(model.config)
+    counted = counts_activations(model.config)
     text = torch.tensor([list(ids[:MOST_TOKENS])])
     twin, results = trainable(model), []
     steps = [
         lambda: peak_bytes(model, text),
-        lambda: peak_bytes(model, text, explicit=True),
-        lambda: kept_by_autograd(twin, text),
-        lambda: kept_by_autograd(twin, text, explicit=True),
+        lambda: peak_bytes(model, text, explicit=True)[0] if counted else None,
+        lambda: None if model.config.headless else kept_by_autograd(twin, text),
+        lambda: kept_by_autograd(twin, text, explicit=True) if counted else None,
     ]
     for done, step in enumerate(steps):
         progress(done, len(steps), "")
         results.append(step())
-    (peak, cache), (peak_explicit, _), saved, saved_explicit = results
-    return MemoryUse(text.shape[1], storage_bytes(model), cache, peak, peak_explicit, saved, saved_explicit)
+    (peak, cache, state), peak_explicit, saved, saved_explicit = results
+    return MemoryUse(text.shape[1], storage_bytes(model), cache, peak, peak_explicit, saved, saved_explicit, state)

@@ -25,7 +25,7 @@ from model.kernels import half_products
 from model.kernels.half_products import chosen
 from model.loading import gguf_models
 from model.loading.checkpoint import read_config
-from model.loading.gguf_file import read_gguf
+from model.loading.gguf_file import files_of as gguf_files
 from model.loading.halves import DTYPES
 from model.loading.safetensors_files import open_folder
 from model.loading.sources import Resolved
@@ -59,8 +59,9 @@ class Files:
 def files_of(resolved: Resolved) -> Files:
     """Read the config and the sizes of a model's files. Raises CheckpointError and UnsupportedModel as loading does."""
     if resolved.kind == "gguf":
-        config = gguf_models.to_config(read_gguf(resolved.path))
-        return Files(config, resolved.path, resolved.path.stat().st_size, "gguf")
+        _, _, config = gguf_models.open_model(resolved.path)
+        parts = {path: path.stat().st_size for path in gguf_files(resolved.path) if path.is_file()}
+        return Files(config, max(parts, key=parts.__getitem__), sum(parts.values()), "gguf")
     _, config = read_config(resolved.path)
     folder = open_folder(resolved.path)
     paths = sorted({resolved.path / name for name in folder.files.values()})
@@ -78,9 +79,9 @@ def trace_bytes(config: ModelConfig, T: int) -> int:
 
 
 def halved_bytes(config: ModelConfig) -> int:
-    """Return the bytes of the weights with 16-bit matrices; norms, biases and the experts' matrices remain float32."""
+    """Return the bytes of the weights with 16-bit matrices; norms and biases remain float32."""
     return sum(
-        (2 if len(weight.shape) == 2 and not weight.name.endswith(".bias") else 4) * weight.size * n
+        (2 if len(weight.shape) > 1 and not weight.name.endswith(".bias") else 4) * weight.size * n
         for weight, n in kinds_of_weights(config)
     )
 

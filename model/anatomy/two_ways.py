@@ -39,7 +39,8 @@ class Pair:
 @public()
 @torch.inference_mode()
 def two_ways(config: ModelConfig) -> tuple[Pair, ...]:
-    """Time both pairs on random numbers of a model's widths, for one token, in float32.
+    """Time both pairs on random numbers of a model's widths, for one token, in float32; only the norms for a model
+    without queries and keys.
 
     One token, as in a step of generation, keeps PyTorch on a single thread: with several, a busy machine would decide
     the result. The rounds of the two ways alternate. The norms have a gain and, for LayerNorm, a bias (Ba et al. 2016;
@@ -59,6 +60,8 @@ def two_ways(config: ModelConfig) -> tuple[Pair, ...]:
         "norm": (lambda y: layer_norm(y, (D,), gain, bias), lambda y: rms_norm(y, (D,), gain)),
         "qkv": (three, lambda y: linear(y, fused).split([len(weight) for weight in weights], 1)),
     }
+    if all(config.channels(layer) is not None for layer in range(config.n_layer)):
+        del ways["qkv"]
     return tuple(Pair(key, *_alternating(first, second, x)) for key, (first, second) in ways.items())
 
 

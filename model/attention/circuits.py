@@ -7,11 +7,12 @@ W_V, all [E, D], and writes with W_O [D, E]:
     W_QK = W_Q^T W_K     [D, D]   score = x_query^T W_QK x_key
 
 The token-independent part of the preceding norm is folded into W_Q, W_K, W_V: the gain and, for LayerNorm, the
-subtraction of the mean. The gains of a q/k norm are folded into W_Q and W_K. Nothing is folded in post-norm models,
-whose heads read the stream itself.
+subtraction of the mean. That of a norm of the attention's output is folded into W_O, and that of a norm of the
+embeddings into W_E. The gains of a q/k norm are folded into W_Q and W_K. Nothing is folded into W_Q, W_K and W_V in
+models whose heads read the stream itself.
 
-Token-dependent parts (the divisors of norms), biases, the MLPs and post-norms between two heads, and the rotation of
-RoPE are ignored: with RoPE, W_QK is that of a key at distance 0.
+Token-dependent parts (the divisors of norms), biases, clamps and caps, the MLPs and post-norms between two heads, the
+rotation of RoPE and ALiBi are ignored: with these, W_QK is that of a key at distance 0.
 """
 
 import functools
@@ -22,9 +23,9 @@ import torch
 from torch import Tensor
 
 from model.arguments import check_head
-from model.gpt.mixers.needs import need_scores
+from model.gpt.mixers.needs import need_alone, need_directions, need_scores
 from model.gpt.norm import Norm
-from model.gpt.transformer import Transformer
+from model.gpt.transformer import Transformer, output_matrix
 from model.public import public
 
 KINDS = ("q", "k", "v")
@@ -66,6 +67,8 @@ def copying(model: Transformer) -> np.ndarray:
     al. 2021, "Summarizing OV/QK matrices". It assumes token embeddings as input; where MLPs and earlier heads have
     transformed them, a copying head may have a low score.
     """
+    need_directions(model.config)
+    need_alone(model.config)
     both = _embed_unembed(model)
     scores = np.full((model.config.n_layer, model.config.n_head), np.nan, np.float32)
     for layer in filter(model.config.is_attention, range(model.config.n_layer)):
@@ -90,6 +93,7 @@ def composition(model: Transformer, layer: int, head: int) -> Composition:
     """
     config = model.config
     need_scores(config, layer)
+    need_alone(config)
     check_head(head, config.n_head)
     reads, feeds = (
         {kind: np.full((config.n_layer, config.n_head), np.nan, np.float32) for kind in KINDS} for _ in range(2)
@@ -155,9 +159,12 @@ def _heads(model: Transformer, layer: int) -> _Heads:
         _folded(linear.weight.double(), norm).unflatten(0, (-1, E)) for linear in (attn.q, attn.k, attn.v)
     )  # [H, E, D], [G, E, D], [G, E, D]
     if attn.q_norm is not None:
-        q, k = q * attn.q_norm.weight[:, None], k * attn.k_norm.weight[:, None]
+        if attn.q_norm.kind == "layernorm":  # subtracts the mean of a head
+            q, k = q - q.mean(1, keepdim=True), k - k.mean(1, keepdim=True)
+        q = q * attn.q_norm.weight.view(-1, E)[..., None]  # [1 or H, E, 1]
+        k = k * attn.k_norm.weight.view(-1, E)[..., None]
     k, v = k.repeat_interleave(repeats, 0), v.repeat_interleave(repeats, 0)
-    o = attn.o.weight.double().unflatten(1, (-1, E)).transpose(0, 1)  # [H, D, E]
+    o = _after(output_matrix(model, layer).double(), block.after1).unflatten(1, (-1, E)).transpose(0, 1)  # [H, D, E]
     return _Heads(q, k, v, o)
 
 
@@ -169,6 +176,14 @@ def _folded(weight: Tensor, norm: Norm | None) -> Tensor:
     return weight - weight.mean(-1, keepdim=True) if norm.kind == "layernorm" else weight
 
 
+def _after(weight: Tensor, norm: Norm | None) -> Tensor:
+    """Fold the norm of a weight's output into it: LayerNorm centers the columns; all multiply by the gain. [D, n]"""
+    if norm is None:
+        return weight
+    weight = weight - weight.mean(0) if norm.kind == "layernorm" else weight
+    return weight * norm.weight.double()[:, None]
+
+
 def _embed_unembed(model: Transformer) -> Tensor:
     """Compute W_E W_U, a sum over the vocabulary. A common factor of the embeddings is omitted, since scores do not
     depend on it. float64 [D, D]
@@ -176,5 +191,5 @@ def _embed_unembed(model: Transformer) -> Tensor:
     D = model.config.d_model
     both = torch.zeros(D, D, dtype=torch.float64)
     for embed, unembed in zip(model.embed.weight.split(_ROWS), model.unembed.weight.split(_ROWS), strict=True):
-        both.addmm_(embed.double().T, _folded(unembed.double(), model.final_norm))
+        both.addmm_(_after(embed.double().T, model.embed_norm), _folded(unembed.double(), model.final_norm))
     return both

@@ -11,6 +11,8 @@ from torch import Tensor
 from model.arguments import check_layer
 from model.attention.measures import attend_rows, query_chunks
 from model.gpt.layers import NORMS, future, rotate, sinusoidal_positions, split_heads
+from model.gpt.mixers.needs import need_alone
+from model.gpt.mixers.scoring import alibi_slopes
 from model.gpt.norm import Norm
 from model.tracing.trace import Trace
 
@@ -171,24 +173,31 @@ def position_score(trace: Trace, layer: int, head: int, *, first: bool = False) 
 
     It is the mean of q_i . R(d) k_j over all pairs of the prompt's queries and keys before rotation, each pair rotated
     as if at distance d. Since a score is linear in q and in k, this mean is the score of the mean query and the mean
-    key. RoPE (Su et al. 2021, eq. 16); without positions, R(d) = 1 and the curve is flat. None for positions that are
-    added to the stream, and if there are no keys. `first` includes token 0 among keys and queries.
+    key. RoPE (Su et al. 2021, eq. 16); without positions, R(d) = 1 and the curve is flat; ALiBi subtracts d times the
+    head's slope. None for positions that are added to the stream, with a cap, under which the mean score is not that of
+    the means, with positions rounded before the penalty, and if there are no keys. `first` includes token 0 among keys
+    and queries.
     """
     config, T = trace.config, len(trace.tokens)
+    need_alone(config)
     start = 0 if first else 1
-    if config.positions not in ("rope", "none") or start >= T:
+    if config.positions not in ("rope", "none", "alibi") or config.score_cap is not None or start >= T:
+        return None
+    if config.alibi_rounded:
         return None
     qkv = trace.qkv(layer, head)
     q, k = torch.tensor(qkv.q), torch.tensor(qkv.k)  # [T, E]
-    rope = trace.model.prepare(0, T).rope
-    if rope is not None:
-        cos, sin = rope
-        q, k = rotate(q, cos, -sin), rotate(k, cos, -sin)
-    q, k = q[start:].mean(0), k[start:].mean(0)
+    attn = trace.model.blocks[layer].attn
+    rope = attn.turn.table(trace.model.prepare(0, T))
     if rope is None:
-        return np.full(T, float(q @ k) / math.sqrt(config.d_head), dtype=np.float32)
-    turned = rotate(q.expand(T, -1), *rope)  # the key is at 0, the query at d
-    return (turned @ k / math.sqrt(config.d_head)).numpy()
+        score = float(q[start:].mean(0) @ k[start:].mean(0)) / math.sqrt(config.d_head)
+        curve, slopes = np.full(T, score, dtype=np.float32), alibi_slopes(config.n_head)
+        return curve if config.positions != "alibi" else curve - float(slopes[head]) * np.arange(T, dtype=np.float32)
+    cos, sin = rope
+    square = cos.square() + sin.square()  # not 1 where a scaling has an amplitude
+    q, k = (rotate(x, cos / square, -sin / square, config.rope_pairs)[start:].mean(0) for x in (q, k))
+    turned = attn.turn.rotated(q.expand(T, -1), rope)  # the key is at 0, the query at d
+    return (turned @ attn.turn.rotated(k[None], (cos[:1], sin[:1]))[0] / math.sqrt(config.d_head)).numpy()
 
 
 @torch.inference_mode()
@@ -197,11 +206,15 @@ def first_layer_parts(trace: Trace, head: int) -> Parts | None:
 
     Exact for positions that are added to the embedding, in a run without edits: the norm's divisor is the model's own
     value for each token, everything else up to q and k is linear, and the three components sum to the scores. As in
-    Elhage et al. 2021, "A mathematical framework for Transformer circuits". None for other models and edited runs.
+    Elhage et al. 2021, "A mathematical framework for Transformer circuits". None for other models, also for those with
+    a norm of the embeddings, a clamp, a cap, or a norm over the queries of all heads, and for edited runs.
     After the first layer, all vectors mix content and positions, and there is no such decomposition.
     """
     config, model = trace.config, trace.model
     if config.positions not in ("learned", "sinusoidal") or trace.tap is not None or config.mixer_of(0) != "softmax":
+        return None
+    together = config.qk_norm and config.qk_norm_over != "head"
+    if config.embed_norm or config.qkv_limit is not None or config.score_cap is not None or together:
         return None
     T, block = len(trace.tokens), model.blocks[0]
     position = (
@@ -218,10 +231,11 @@ def first_layer_parts(trace: Trace, head: int) -> Parts | None:
             parts[1] + constant.view(-1, config.d_head)[n]
         )  # a bias does not depend on the token, so it counts as position
         if norm is not None:
-            scale = NORMS[norm.kind](parts[0] + parts[1], norm.eps)[1]
-            parts = [part / scale * norm.weight for part in parts]
+            content, place, bias = _linear_parts(norm, (parts[0], parts[1]), parts[0] + parts[1])
+            parts = [content, place + bias]
         sides.append(parts)
     (qc, qp), (kc, kp) = sides
+    qc, qp = qc * config.query_factor, qp * config.query_factor
     terms = (qc @ kc.T, qc @ kp.T + qp @ kc.T, qp @ kp.T)
     hidden = future(T, T)
     return Parts(*((term / math.sqrt(config.d_head)).masked_fill(hidden, torch.nan).numpy() for term in terms))

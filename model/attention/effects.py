@@ -2,26 +2,26 @@
 stream, is replaced.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from model.arguments import check_position, check_token, shown
+from model.arguments import check_position, shown
+from model.attention.targets import TARGETS as TARGETS
+from model.attention.targets import Aim, Target, aim_of, measure, original
+from model.attention.targets import metric as metric
 from model.errors import InputError, say
-from model.gpt.config import ModelConfig
+from model.gpt.mixers.needs import need_alone
 from model.gpt.tap import Tap
 from model.progress import Progress, silent
 from model.public import public, unchecked, whole
 from model.tracing.trace import Trace
 
 _TOKENS = 1024  # tokens per batch: more are hardly faster per token, and progress should be reported often
-_LOGIT_BYTES = 256 << 20  # maximum bytes of logits in memory at once while all positions are scored
 
 ABLATIONS = ("zero", "mean")
 PATCH_SITES = ("resid_pre", "attn_out", "mlp_out")
@@ -33,113 +33,6 @@ class Predicting(Protocol):
 
     def logits_at(self, position: int) -> np.ndarray:
         """Return the logits after a position. [V]"""
-
-
-@dataclass(frozen=True)
-class Target:
-    """The target metric. The fields that each kind uses are listed in TARGETS; the others remain None."""
-
-    kind: Literal["logit", "difference", "probability", "kl", "loss"]  # a key of TARGETS
-    position: int = -1  # position whose next-token prediction is used; negative counts from the end
-    token: int | None = None
-    distractor: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class _Aim:
-    """A validated target, together with the trace in which it is measured."""
-
-    trace: Trace
-    target: Target
-    position: int  # nonnegative
-    ids: Tensor  # [T]
-    reference: Tensor  # logits of the reference run at the position, [V] float64
-    reach: int  # number of tokens that can affect the metric, those up to the position
-
-
-@dataclass(frozen=True)
-class TargetKind:
-    """A kind of target: `function` maps outputs of the last block [B, reach, D] to metrics [B] in float64."""
-
-    label: str
-    doc: str
-    unit: str
-    needs: tuple[str, ...]  # required fields of Target
-    function: Callable[[Tensor, _Aim], Tensor]
-
-
-def _at(x: Tensor, aim: _Aim) -> Tensor:
-    """Compute the logits at the target's position. [B, reach, D] -> [B, V] float64"""
-    return aim.trace.model.logits(x[:, aim.position, None])[:, 0].double()
-
-
-def _logit(x: Tensor, aim: _Aim) -> Tensor:
-    return _at(x, aim)[:, aim.target.token]
-
-
-def _difference(x: Tensor, aim: _Aim) -> Tensor:
-    logits = _at(x, aim)
-    return logits[:, aim.target.token] - logits[:, aim.target.distractor]
-
-
-def _probability(x: Tensor, aim: _Aim) -> Tensor:
-    return _at(x, aim).softmax(-1)[:, aim.target.token]
-
-
-def _kl(x: Tensor, aim: _Aim) -> Tensor:
-    before, after = aim.reference.log_softmax(-1), _at(x, aim).log_softmax(-1)
-    return (before.exp() * (before - after)).sum(-1).clamp(min=0)  # negative only by rounding
-
-
-def _loss(x: Tensor, aim: _Aim) -> Tensor:
-    B, T, D = x.shape
-    targets = aim.ids[1:].repeat(B)  # [B (T - 1)]
-    rows = max(1, _LOGIT_BYTES // (4 * aim.trace.config.vocab_size))
-    parts = zip(x[:, :-1].reshape(-1, D).split(rows), targets.split(rows), strict=True)
-    losses = [F.cross_entropy(aim.trace.model.logits(part[None])[0], ids, reduction="none") for part, ids in parts]
-    return torch.cat(losses).view(B, T - 1).double().mean(-1)
-
-
-TARGETS: dict[str, TargetKind] = {
-    "logit": TargetKind("Logit", "Logit of a token.", "logits", ("token",), _logit),
-    "difference": TargetKind(
-        "Logit difference",
-        "Logit of a token minus that of another.",
-        "logits",
-        ("token", "distractor"),
-        _difference,
-    ),
-    "probability": TargetKind("Probability", "Probability of a token.", "share", ("token",), _probability),
-    "kl": TargetKind(
-        "KL divergence",
-        "KL(p before || p after): how far the prediction moved, whichever way.",
-        "nats",
-        (),
-        _kl,
-    ),
-    "loss": TargetKind("Loss", "Mean loss of predicting each next token of the prompt.", "nats a token", (), _loss),
-}
-
-
-@public()
-@torch.inference_mode()
-def metric(trace: Trace, target: Target, reference: Trace | None = None) -> float:
-    """Compute the target metric in this run. `reference` is the run with which `kl` compares it, by default this run
-    itself.
-
-    Raises InputError for a target that does not fit the trace.
-    """
-    return float(_original(_aim(trace, target, reference or trace)))
-
-
-def _measure(x: Tensor, aim: _Aim) -> Tensor:
-    """Compute the target metric from outputs of the last block. [B, reach, D] -> [B] float64"""
-    return TARGETS[aim.target.kind].function(x, aim)
-
-
-def _original(aim: _Aim) -> Tensor:
-    """Compute the target metric of the trace itself. [] float64"""
-    return _measure(aim.trace.residuals[-1][None, : aim.reach], aim)[0]
 
 
 # --- one replacement at a time ---
@@ -161,13 +54,13 @@ def sweep(trace: Trace, how: Literal["zero", "mean"], target: Target, progress: 
     if how not in ABLATIONS:
         raise InputError("No kind of edit has this name.", shown(how), say("Choose one of: {}.", ", ".join(ABLATIONS)))
     trace.require_key()
-    aim, L, H = _aim(trace, target, trace), trace.config.n_layer, trace.config.n_head
+    aim, L, H = aim_of(trace, target, trace), trace.config.n_layer, trace.config.n_head
     heads = torch.cartesian_prod(torch.arange(L), torch.arange(H))
     if how == "zero":
         values = torch.zeros(L, H, 1, 1)
     else:
         unedited = trace.unedited()
-        values = torch.stack([unedited.sites(layer, ["z"])["z"][0].mean(1, keepdim=True) for layer in range(L)])
+        values = [unedited.sites(layer, ["z"])["z"][0].mean(1, keepdim=True) for layer in range(L)]
     return _replaced_alone(aim, "z", heads, values, lambda done: progress(done, L * H, "Sweeping heads"))
 
 
@@ -183,15 +76,16 @@ def patch(
     """Patch one vector of the clean run at a time into the corrupted run, and return the change of the target metric.
     float32 [L, T]
 
-    Entry (l, t) is for the site's vector at layer l and token t. Where the vectors of both runs are equal, and after
-    the target's position, the change is exactly 0 without a run. Both runs keep their own edits. `progress(vectors
-    done, total vectors, "Patching")` may raise an exception to cancel. Raises InputError for runs of different models
-    or lengths and for the targets `kl` and `loss`. Source: Meng et al. 2022, section 2; Heimersheim & Nanda 2024.
+    Entry (l, t) is for the site's vector at layer l and token t. Where the vectors of both runs are equal, and in a
+    model that reads from left to right after the target's position, the change is exactly 0 without a run. Both runs
+    keep their own edits. `progress(vectors done, total vectors, "Patching")` may raise an exception to cancel. Raises
+    InputError for runs of different models or lengths and for the targets `kl` and `loss`. Source: Meng et al. 2022,
+    section 2; Heimersheim & Nanda 2024.
     """
     _check_site(site)
     _check_pair(clean, corrupted, target)
-    aim = _aim(corrupted, target, corrupted)
-    new, old = _everywhere(clean, site), _everywhere(corrupted, site)  # [L, T, D]
+    aim = aim_of(corrupted, target, corrupted)
+    new, old = everywhere(clean, site), everywhere(corrupted, site)  # [L, T, D]
     places = (new != old).any(-1)[:, : aim.reach].nonzero()
     return _replaced_alone(aim, site, places, new, lambda done: progress(done, len(places), "Patching"))
 
@@ -212,7 +106,7 @@ def patch_heads(
     2024.
     """
     _check_pair(clean, corrupted, target)
-    aim, config = _aim(corrupted, target, corrupted), clean.config
+    aim, config = aim_of(corrupted, target, corrupted), clean.config
     at: int | slice = slice(aim.reach)
     if position is not None:
         check_position(position, len(clean.tokens), from_end=True)
@@ -220,8 +114,25 @@ def patch_heads(
         if at >= aim.reach:
             return np.zeros((config.n_layer, config.n_head), np.float32)
     new, old = (_heads_at(trace, at) for trace in (clean, corrupted))
-    places = (new != old).flatten(2).any(-1).nonzero()
+    places = torch.stack([(a != b).flatten(1).any(-1) for a, b in zip(new, old, strict=True)]).nonzero()
     return _replaced_alone(aim, "z", places, new, lambda done: progress(done, len(places), "Patching"), at)
+
+
+def replaced(
+    trace: Trace, target: Target, site: str, values: Tensor, tell: Callable[[int], None] = lambda done: None
+) -> np.ndarray:
+    """Replace one vector of a site at a time, and return the change of the target metric. float32 [L, n]
+
+    `values` [L, n, ...] has the new vectors by layer and index: for a site [B, H, T, E] the index is the head, and a
+    value is [T, E] or [1, E] for all positions; for a site [B, T, D] it is the position, and a value is [D]. Values for
+    later positions than the target's are ignored. `tell(replacements done)` may raise an exception to cancel.
+    """
+    need_alone(trace.config)
+    aim = aim_of(trace, target, trace)
+    heads = values.ndim == 4
+    n = values.shape[1] if heads else min(values.shape[1], aim.reach)
+    places = torch.cartesian_prod(torch.arange(len(values)), torch.arange(n))
+    return _replaced_alone(aim, site, places, values[:, :, : aim.reach] if heads else values, tell)
 
 
 def replacement_cost(layers: int, per_layer: int, tokens: int) -> tuple[float, float]:
@@ -234,48 +145,62 @@ def replacement_cost(layers: int, per_layer: int, tokens: int) -> tuple[float, f
     return processed / max(tokens, _TOKENS), processed
 
 
-def _heads_at(trace: Trace, at: int | slice) -> Tensor:
-    """Return z of all heads at the given positions. [L, H, n, E], or [L, H, E] for a single position"""
-    return torch.stack([trace.sites(layer, ["z"])["z"][0, :, at] for layer in range(trace.config.n_layer)])
+def _heads_at(trace: Trace, at: int | slice) -> list[Tensor]:
+    """Return z of all heads at the given positions, by layer. [H, n, E], or [H, E] for a single position"""
+    return [trace.sites(layer, ["z"])["z"][0, :, at] for layer in range(trace.config.n_layer)]
 
 
-def _everywhere(trace: Trace, site: str) -> Tensor:
-    """Return the tensor of a site in all layers. [L, T, D]"""
+def everywhere(trace: Trace, site: str) -> Tensor:
+    """Return the tensor of a site in all layers, which must have one size. [L, T, D], or [L, H, T, E] for heads"""
     if site == "resid_pre":
         return trace.residuals[:-1]
     return torch.stack([trace.sites(layer, [site])[site][0] for layer in range(trace.config.n_layer)])
 
 
 def _replaced_alone(
-    aim: _Aim,
+    aim: Aim,
     site: str,
     places: Tensor,
-    values: Tensor,
+    values: Tensor | Sequence[Tensor],
     tell: Callable[[int], None],
     at: int | slice = slice(None),
 ) -> np.ndarray:
-    """Compute the change of the target metric for each single replacement, with 0 elsewhere. values [L, n, ...] ->
-    float32 [L, n]
+    """Compute the change of the target metric for each single replacement, with 0 elsewhere. values [n, ...] by layer
+    -> float32 [L, n]
 
     places [N, 2] are (layer, index) in ascending order; x[:, index, at] of the site is replaced by values[layer,
     index]. Each batch row starts at its own layer, from the trace's stream, so one batch may span several layers.
     `tell(places done)` is called after each layer.
     """
-    effects, before = torch.zeros(values.shape[:2], dtype=torch.float64), _original(aim)
+    effects, before = torch.zeros(len(values), len(values[0]), dtype=torch.float64), original(aim)
     done, blocks = 0, aim.trace.model.blocks
     for chunk in places.split(max(1, _TOKENS // aim.reach)) if len(places) else ():
         layers, index = chunk.T
         x = aim.trace.residuals[:0, : aim.reach]  # no rows yet
+        held: dict[int, tuple[Tensor, Tensor]] = {}  # keys and values of the rows, for layers that use them again
         for layer in range(int(layers[0]), len(blocks)):
             rows = (layers == layer).nonzero()[:, 0]  # rows that start here
             x = torch.cat((x, aim.trace.residuals[layer, None, : aim.reach].expand(len(rows), -1, -1)))
-            tap = _replace(site, rows, index[rows], values[layer, index[rows]], at) if len(rows) else None
-            x = blocks[layer](x, layer, aim.trace.prepare(layer, aim.reach, tap))
+            tap = _replace(site, rows, index[rows], values[layer][index[rows]], at) if len(rows) else None
+            run = aim.trace.prepare(layer, aim.reach, tap)
+            run.beside.kv.update({source: _rows(held.get(source), kv, len(x)) for source, kv in run.beside.kv.items()})
+            x = blocks[layer](x, layer, run)
+            held |= {layer: run.beside.kv[layer]} if layer in run.beside.kv else {}
             tell(done)
-        effects[layers, index] = _measure(x, aim) - before
+        effects[layers, index] = measure(x, aim) - before
         done += len(chunk)
         tell(done)
     return effects.float().numpy()
+
+
+def _rows(held: tuple[Tensor, Tensor] | None, own: tuple[Tensor, Tensor], rows: int) -> tuple[Tensor, Tensor]:
+    """Return the keys and values of an earlier layer for each row: those that it `held` there, or for rows that started
+    later the trace's `own`. [rows, G, T, E] each
+    """
+    first = 0 if held is None else len(held[0])
+    later = [each.expand(rows - first, -1, -1, -1) for each in own]
+    k, v = later if held is None else (torch.cat(pair) for pair in zip(held, later, strict=True))
+    return k, v
 
 
 def _replace(site: str, rows: Tensor, index: Tensor, values: Tensor, at: int | slice) -> Tap:
@@ -304,6 +229,12 @@ def recovered(effects: np.ndarray, clean_metric: float, corrupted_metric: float)
 # --- predictions ---
 
 
+def divergence(before: np.ndarray, after: np.ndarray) -> float:
+    """Compute KL(before || after) of the softmax of two rows of logits [V], in nats."""
+    p, q = (torch.from_numpy(each).double().log_softmax(-1) for each in (before, after))
+    return float((p.exp() * (p - q)).sum().clamp(min=0))  # negative only by rounding
+
+
 @public(most=whole(1), vocab=whole(1))
 @torch.inference_mode()
 def next_tokens(
@@ -330,30 +261,6 @@ def next_rows(before: np.ndarray, after: np.ndarray, most: int = 10) -> pd.DataF
 
 
 # --- validation ---
-
-
-def _aim(trace: Trace, target: Target, reference: Trace) -> _Aim:
-    """Validate a target and resolve it for a trace. Raises InputError if it does not fit."""
-    T = len(trace.tokens)
-    _check_target(target, trace.config, T)
-    position = target.position % T
-    ids = torch.from_numpy(np.ascontiguousarray(trace.tokens.ids, dtype=np.int64))
-    logits = torch.from_numpy(reference.logits_at(target.position)).double()
-    return _Aim(trace, target, position, ids, logits, T if target.kind == "loss" else position + 1)
-
-
-def _check_target(target: Target, config: ModelConfig, T: int) -> None:
-    """Raise InputError unless the kind is known and its position and tokens exist."""
-    if not isinstance(target.kind, str) or target.kind not in TARGETS:
-        raise InputError("No target has this name.", shown(target.kind), say("Choose one of: {}.", ", ".join(TARGETS)))
-    check_position(target.position, T, from_end=True)
-    for name in TARGETS[target.kind].needs:
-        token = getattr(target, name)
-        if token is None:
-            raise InputError("The target lacks a token.", name, "Choose one.")
-        check_token(token, config.vocab_size)
-    if target.kind == "loss" and T < 2:
-        raise InputError("A single token has no loss.", "", "Enter at least two tokens.")
 
 
 def _check_site(site: str) -> None:

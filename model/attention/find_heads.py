@@ -9,22 +9,29 @@ import torch
 from torch import Tensor
 
 from model.arguments import check_positions
-from model.attention.measures import attend_rows, output_weights, query_chunks, value_rows
+from model.attention.measures import attend_rows, gate_rows, output_weights, query_chunks, value_rows
 from model.errors import InputError
 from model.public import listed, public
 from model.tracing.trace import Trace
 
-Reader = Callable[[Tensor], Tensor]  # weights of queries on the keys [H, n, m] -> score of each query [H, n]
+# (weights of queries on the keys [H, n, m], the queries) -> score of each query [H, n]
+Reader = Callable[[Tensor, Sequence[int]], Tensor]
 
 
 def _weight_on_keys(trace: Trace, layer: int, keys: Sequence[int]) -> Reader:
-    return lambda weight: weight.sum(-1)
+    return lambda weight, queries: weight.sum(-1)
 
 
 def _output_length(trace: Trace, layer: int, keys: Sequence[int]) -> Reader:
-    v = value_rows(trace, layer, keys).repeat_interleave(trace.config.group_size, 0)  # [H, m, E]
+    v = value_rows(trace, layer, keys)  # [G, m, E], or [H, m, E'] of a layer without queries and keys
+    v = v.repeat_interleave(trace.config.n_head // len(v), 0)
     o = output_weights(trace, layer)  # [H, E, D]
-    return lambda weight: (weight @ v @ o).norm(dim=-1)
+
+    def read(weight: Tensor, queries: Sequence[int]) -> Tensor:
+        gates = gate_rows(trace, layer, queries)
+        return ((weight @ v if gates is None else (weight @ v) * gates) @ o).norm(dim=-1)
+
+    return read
 
 
 RANKINGS: dict[str, Callable[[Trace, int, Sequence[int]], Reader]] = {
@@ -54,7 +61,7 @@ def rank_heads(
     scores = []
     for layer in range(trace.config.n_layer):
         read = RANKINGS[measure](trace, layer, keys)
-        scores.append(torch.cat([read(_weights(trace, layer, chunk, keys)) for chunk in chunks], -1).mean(-1))
+        scores.append(torch.cat([read(_weights(trace, layer, chunk, keys), chunk) for chunk in chunks], -1).mean(-1))
     return torch.stack(scores).numpy()
 
 

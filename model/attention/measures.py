@@ -15,8 +15,12 @@ from torch import Tensor
 
 from model.arguments import check_head, check_layer, check_positions, shown
 from model.errors import InputError, say
-from model.gpt.layers import attention_pattern, rotate, split_heads
-from model.gpt.mixers.traced import hidden_weights
+from model.gpt.config import ModelConfig
+from model.gpt.layers import split_heads
+from model.gpt.mixers.needs import need_causal
+from model.gpt.mixers.projection import project_rows, unturned
+from model.gpt.mixers.traced import hidden_weights, mixer_input
+from model.gpt.transformer import attention_input, output_matrix
 from model.public import public, unchecked
 from model.tracing.trace import Trace
 
@@ -48,21 +52,16 @@ def attend_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor:
         return torch.stack([hidden_weights(trace, layer, head) for head in range(config.n_head)])[:, rows]
     if trace.tap is not None:
         return trace.sites(layer, ["pattern"])["pattern"][0][:, rows]
-    last = int(rows.max()) + 1  # no query attends to a later key
-    attn, x = trace.model.blocks[layer].attn, _attention_input(trace, layer, slice(last))
-    q, k = (split_heads(linear(part[None]), config.d_head) for linear, part in ((attn.q, x[rows]), (attn.k, x)))
-    if attn.q_norm is not None:
-        q, k = attn.q_norm(q), attn.k_norm(k)
-    rope = trace.model.prepare(0, last).rope
-    if rope is not None:
-        q, k = rotate(q, *(table[rows] for table in rope)), rotate(k, *rope)
-    grouped = q.reshape(config.n_kv_head, -1, config.d_head)  # stack the queries that share a KV head
-    scores = (grouped @ k[0].mT / math.sqrt(config.d_head)).view(config.n_head, len(rows), last)
-    scores.masked_fill_(torch.arange(last) > rows[:, None], -math.inf)
-    if attn.window is not None:
-        scores.masked_fill_(torch.arange(last) <= rows[:, None] - attn.window, -math.inf)
+    last = T if config.two_way else int(rows.max()) + 1  # otherwise no query attends to a later key
+    attn, x = trace.model.blocks[layer].attn, attention_input(trace.model, layer, trace.residuals[layer][:last])
+    q, k = project_rows(attn, x, trace.prepare(layer, last), rows)
+    own = config.at(layer)
+    grouped = q.reshape(own.n_kv_head, -1, own.d_head)  # stack the queries that share a KV head
+    scores = (grouped @ k[0].mT / math.sqrt(own.d_head)).view(config.n_head, len(rows), last)
+    key, scoring = torch.arange(last), attn.scoring
+    scores = scoring.changed(scores, rows, key).masked_fill_(scoring.past(rows, key), -math.inf)
     pattern = torch.zeros(config.n_head, len(rows), T)
-    pattern[:, :, :last] = attention_pattern(scores)
+    pattern[:, :, :last] = scoring.pattern(scores)
     return pattern
 
 
@@ -74,63 +73,87 @@ def query_chunks(trace: Trace, queries: Sequence[int]) -> list[Sequence[int]]:
 
 @torch.inference_mode()
 def value_rows(trace: Trace, layer: int, keys: Sequence[int]) -> Tensor:
-    """Return the values of the given tokens for each KV head. float32 [G, n, E]; for a Mamba layer, its channels by
-    head [H, n, E'].
+    """Return the values of the given tokens for each KV head. float32 [G, n, E]; for a layer without
+    queries and keys, its channels by head [H, n, E'].
 
     Raises InputError for a position out of range.
     """
     check_layer(layer, trace.config.n_layer)
     check_positions(keys, len(trace.tokens))
-    rows = torch.tensor(keys, dtype=torch.long)
-    if trace.tap is not None or trace.config.mixer_of(layer) == "mamba":
+    rows, layer = torch.tensor(keys, dtype=torch.long), trace.config.kv_source(layer)
+    if trace.tap is not None or trace.config.channels(layer) is not None:
         return trace.sites(layer, ["v"])["v"][0][:, rows]
-    x = _attention_input(trace, layer, rows)
-    return split_heads(trace.model.blocks[layer].attn.v(x[None]), trace.config.d_head)[0]
+    attn = trace.model.blocks[layer].attn
+    x = attention_input(trace.model, layer, trace.residuals[layer][rows])
+    return unturned(attn, x[None])[1][0]
+
+
+def gate_rows(trace: Trace, layer: int, queries: Sequence[int]) -> Tensor | None:
+    """Return the factors of the heads' outputs at the given tokens, 0 to 1, by the layer's output gate. [H, n, E]
+
+    None for a layer without such a gate.
+    """
+    if not (trace.config.output_gate and trace.config.is_attention(layer)):
+        return None
+    gate, rows = trace.model.blocks[layer].attn.gate, torch.tensor(queries, dtype=torch.long)
+    if trace.tap is not None:
+        x = mixer_input(trace, layer)[0][:, rows]
+    else:
+        x = attention_input(trace.model, layer, trace.residuals[layer][rows])[None]
+    return split_heads(gate(x).sigmoid(), trace.config.d_head)[0]
 
 
 def output_weights(trace: Trace, layer: int) -> Tensor:
     """Return W_O of each head: z @ W_O is the head's contribution to attn_out, before the bias of o.
     float32 [H, E, D]
     """
-    weight = trace.model.blocks[layer].attn.o.weight.detach()  # [D, H * E]
+    weight = output_matrix(trace.model, layer)  # [D, H * E]
     return weight.unflatten(1, (trace.config.n_head, -1)).permute(1, 2, 0)
-
-
-def _attention_input(trace: Trace, layer: int, rows: Tensor | slice) -> Tensor:
-    """Compute the input of a layer's q, k and v for the given tokens, in a run without edits. [n, D]"""
-    block, x = trace.model.blocks[layer], trace.residuals[layer][rows]
-    return x if block.post_norm else block.norm1(x)
 
 
 # --- measures of one head ---------------------------------------------------------------------------
 
 
-def _past_only(matrix: np.ndarray) -> np.ndarray:
-    """Return a copy with NaN above the diagonal. [T, T] -> float32 [T, T]"""
-    return np.where(np.tri(len(matrix), dtype=bool), matrix, np.float32(np.nan))
+def _visible(trace: Trace, matrix: np.ndarray, layer: int | None = None) -> np.ndarray:
+    """Return a copy with NaN where a token does not see a key. [T, T] -> float32 [T, T]
+
+    These are the cells above the diagonal, unless tokens also attend to later ones, and those outside the window of
+    the layer, except where an edit has put weight.
+    """
+    config, T = trace.config, len(matrix)
+    hidden = np.zeros((T, T), bool) if config.two_way else ~np.tri(T, dtype=bool)
+    if layer is not None and config.mixer_of(layer) == "sliding_window":
+        hidden |= outside_window(config, T) & (matrix == 0)
+    return np.where(hidden, np.float32(np.nan), matrix.astype(np.float32))
+
+
+def outside_window(config: ModelConfig, T: int) -> np.ndarray:
+    """Return a mask that is True where a sliding window hides a key from a query, on either side of it. bool [T, T]"""
+    distance = np.abs(np.arange(T)[:, None] - np.arange(T))
+    return 2 * distance > config.window if config.two_way else distance >= config.window
 
 
 def _weights(trace: Trace, layer: int, head: int) -> np.ndarray:
-    return _past_only(trace.pattern(layer, head))
+    return _visible(trace, trace.pattern(layer, head), layer)
 
 
 def _scores(trace: Trace, layer: int, head: int) -> np.ndarray:
-    return _past_only(trace.scores(layer, head))
+    return _visible(trace, trace.scores(layer, head))
 
 
 def _weight_after_first(pattern: np.ndarray) -> np.ndarray:
     """Compute each row's total weight on the tokens after the first: 1 - A[i, 0] if rows sum to 1. float64 [T]
 
-    The weights are summed, because subtracting from 1 would lose precision. Cells above the diagonal are ignored.
+    The weights are summed, because subtracting from 1 would lose precision. NaN counts as 0.
     """
-    return np.tril(pattern)[:, 1:].sum(1, dtype=np.float64)
+    return np.nan_to_num(pattern)[:, 1:].sum(1, dtype=np.float64)
 
 
 def _without_first(trace: Trace, layer: int, head: int) -> np.ndarray:
     pattern = trace.pattern(layer, head)
     later = _weight_after_first(pattern)
     later[later < REST_FLOOR] = np.nan  # includes row 0, which attends only to token 0
-    shares = _past_only((pattern / later[:, None]).astype(np.float32))
+    shares = _visible(trace, (pattern / later[:, None]).astype(np.float32), layer)
     shares[:, 0] = np.nan
     return shares
 
@@ -147,8 +170,12 @@ def rows_undefined(pattern: np.ndarray) -> int:
 @torch.inference_mode()
 def _value_weighted(trace: Trace, layer: int, head: int) -> np.ndarray:
     pattern, v = trace.pattern(layer, head), torch.from_numpy(trace.qkv(layer, head).v)
-    lengths = (v @ output_weights(trace, layer)[head]).norm(dim=-1)  # |v_j W_O|, [T]
-    return _past_only(np.abs(pattern) * lengths.numpy())  # an edited weight may be negative
+    o, gates = output_weights(trace, layer)[head], gate_rows(trace, layer, range(len(v)))
+    if gates is None:
+        lengths = (v @ o).norm(dim=-1)  # |v_j W_O|, [T]
+    else:
+        lengths = torch.stack([((v * gate) @ o).norm(dim=-1) for gate in gates[head]])  # by query, [T, T]
+    return _visible(trace, np.abs(pattern) * lengths.numpy(), layer)  # an edited weight may be negative
 
 
 # --- measures of all layers up to one ---------------------------------------------------------------
@@ -219,7 +246,7 @@ def flow_of(mixed: Sequence[Tensor]) -> np.ndarray:
 
 def _rollout(trace: Trace, layer: int, head: int) -> np.ndarray:
     check_layer(layer, trace.config.n_layer)
-    return _past_only(rollout_of(mixing(trace, each) for each in range(layer + 1)).numpy())
+    return _visible(trace, rollout_of(mixing(trace, each) for each in range(layer + 1)).numpy())
 
 
 def _flow(trace: Trace, layer: int, head: int) -> np.ndarray:
@@ -228,6 +255,7 @@ def _flow(trace: Trace, layer: int, head: int) -> np.ndarray:
         hint = say("Shorten it to {} tokens or fewer.", FLOW_TOKENS)
         raise InputError("The prompt is too long for attention flow.", f"{T} tokens", hint)
     check_layer(layer, trace.config.n_layer)
+    need_causal(trace.config)
     return flow_of(
         [mixing(trace, each, torch.float64) for each in range(layer + 1)]
     )  # float64, so that no row sum exceeds 1

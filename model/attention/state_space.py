@@ -1,4 +1,4 @@
-"""A Mamba layer on a prompt: the parameters selected by each token, and how long the state retains a token.
+"""A Mamba or Mamba 2 layer on a prompt: the parameters selected by each token, and how long the state retains a token.
 
     h_t = exp(d_t A) h_(t-1) + d_t B_t u_t            so token s contributes exp(A (d_(s+1) + ... + d_t)) d_s B_s u_s to
 h_t
@@ -28,8 +28,8 @@ class StateSpace:
     layer: int
     source: int  # position of the source token
     A: np.ndarray  # negative decay rates, the same for all tokens, [I, N]
-    B: np.ndarray  # input vectors of the tokens, [T, N]
-    C: np.ndarray  # output vectors of the tokens, [T, N]
+    B: np.ndarray  # input vectors of the tokens, [T, N]; in Mamba 2 those of its G groups side by side, [T, G N]
+    C: np.ndarray  # output vectors of the tokens, as B
     delta: np.ndarray  # positive step sizes, [T, I]
     u: np.ndarray  # inputs of the channels, [T, I]
     kept: np.ndarray  # fraction of the source's input to a channel that remains after each token, initially 1; [T, I]
@@ -40,8 +40,8 @@ class StateSpace:
 def need_state_space(config: ModelConfig, layer: int) -> None:
     """Raise InputError unless the layer exists and is a state-space layer."""
     check_layer(layer, config.n_layer)
-    if config.mixer_of(layer) != "mamba":
-        layers = [str(other) for other, name in enumerate(config.mixers) if name == "mamba"]
+    if layer not in config.state_spaces:
+        layers = [str(other) for other in config.state_spaces]
         hint = say("Choose one of the layers: {}.", ", ".join(layers)) if layers else "Choose a model with Mamba."
         raise InputError("This layer is not a state-space layer.", f"layer {layer}: {config.mixer_of(layer)}", hint)
 
@@ -61,9 +61,11 @@ def state_space(trace: Trace, layer: int, source: int = 0) -> StateSpace:
     check_position(source, T)
     s = selection(trace, layer)
     own, held, owns, helds = torch.zeros_like(s.A), torch.zeros_like(s.A), [], []
+    # Mamba 2's groups of channels have a B of their own
+    groups, each = s.B.shape[-1] // s.A.shape[-1], s.A.shape[0] * s.A.shape[-1] // s.B.shape[-1]
     for t in range(T):  # one token at a time, since [T, I, N] of a large model would not fit into memory
         decay = torch.exp(s.delta[0, t, :, None] * s.A)  # [I, N]
-        written = ((s.delta[0, t] * s.u[0, t])[:, None] * s.B[0, t]).abs()
+        written = ((s.delta[0, t] * s.u[0, t])[:, None] * s.B[0, t].view(groups, -1).repeat_interleave(each, 0)).abs()
         own, held = decay * own, decay * held + written
         own = own + written if t == source else own
         owns.append(own.sum(-1))

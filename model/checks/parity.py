@@ -15,10 +15,11 @@ from torch import Tensor
 
 from model.checks.result import Finding, Subject, Worst, counted, unable
 from model.checks.roundoff import bounds
-from model.gpt.config import ModelConfig
+from model.errors import PlaygroundError
+from model.gpt.config import ModelConfig, to_dict
+from model.gpt.transformer import Transformer
 from model.loading.convert import Into
-from model.loading.families import FAMILIES, gpt2, gpt_neox
-from model.loading.families.common import LLAMA3_KEYS
+from model.loading.families import FAMILIES
 from model.progress import Progress
 from model.text.bpe_ranks import ALPHABET
 from model.text.vocabulary import Vocabulary
@@ -26,8 +27,6 @@ from model.text.vocabulary import Vocabulary
 MOST_BYTES = 2 << 30  # maximum bytes of weights; the second model shares most of them and copies the rest
 MOST_TOKENS = 256  # maximum number of tokens, since the patterns of all heads and layers are in memory
 RANDOM_TOKENS = 24
-
-_BIASES = ("q_bias", "k_bias", "v_bias", "o_bias")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,127 +41,94 @@ class Compared:
     random: Finding
 
 
-# --- model family and config --------------------------------------------------------------------------
+# --- model family, config and weights -------------------------------------------------------------------
 
 
 def family_of(config: ModelConfig) -> tuple[str, str]:
     """Return the `model_type` of the equivalent transformers model and "", or "" and the settings that no such model
     type supports.
+
+    A model type is equivalent if a config.json with its keys can express the config, so that reading it gives the same.
     """
-    c = config
-    if c.mixer != "softmax":
-        return "", f"mixer {c.mixer if isinstance(c.mixer, str) else ', '.join(c.mixer)}"
-    if c.norm_placement == "post" or not c.final_norm:
-        return "", f"norm_placement {c.norm_placement}, final_norm {c.final_norm}"
-    if c.n_expert > 1:
-        return "", f"n_expert {c.n_expert}"
-    if c.positions in ("sinusoidal", "none") or c.embed_scale:
-        return "", f"positions {c.positions}, embed_scale {c.embed_scale}"
-    shared = c.n_kv_head != c.n_head or c.d_head * c.n_head != c.d_model
-    biases = {name: getattr(c, name) for name in _BIASES}
-    if c.norm == "layernorm":
-        plain = c.norm_bias and not shared and not c.qk_norm and c.mlp != "swiglu" and c.mlp_bias
-        if plain and c.positions == "learned" and all(biases.values()) and not c.parallel_residual:
-            return "gpt2", ""
-        if plain and c.positions == "rope" and len(set(biases.values())) == 1 and c.rope_scaling is None:
-            return "gpt_neox", ""
-    elif c.mlp == "swiglu" and c.positions == "rope" and c.rotary_fraction == 1 and not c.parallel_residual:
-        if c.qk_norm and len(set(biases.values())) == 1 and not c.mlp_bias:
-            return "qwen3", ""
-        if not c.qk_norm and len(set(biases.values())) == 1:
-            return "llama", ""
-        if not c.qk_norm and not c.mlp_bias and tuple(biases.values()) == (True, True, True, False):
-            return "qwen2", ""
-    names = ("norm", "positions", "mlp", "qk_norm", "parallel_residual", "n_kv_head", *_BIASES, "mlp_bias", "norm_bias")
-    return "", ", ".join(f"{name} {getattr(c, name)}" for name in names)
+    wanted, nearest = _used(config), None
+    for kind, family in FAMILIES.items():
+        if family.to_hf is None:
+            continue
+        try:
+            found = _used(family.to_config(family.to_hf(config)))
+        except PlaygroundError:  # it has no word for one of the values
+            continue
+        other = [name for name in wanted if wanted[name] != found.get(name)]
+        if not other:
+            return kind, ""
+        nearest = other if nearest is None or len(other) < len(nearest) else nearest
+    return "", ", ".join(f"{name} {wanted[name]}" for name in nearest or wanted)
+
+
+def _used(config: ModelConfig) -> dict:
+    """Return the fields of a config, except those that do not affect its forward pass."""
+    c, values = config, to_dict(config)
+    windows, rotates, experts = "sliding_window" in c.mixers, c.positions == "rope", c.n_expert > 1
+    second = "mamba2" in c.mixers or c.ssm_beside
+    used = {
+        ("capacity_factor",): False,
+        ("segment_end",): False,  # comes from the tokenizer, and only assigns tokens to segments
+        ("d_state",): "mamba" in c.mixers or second,
+        ("d_conv",): second or not {"mamba", "gated_delta", "short_conv"}.isdisjoint(c.mixers),
+        ("expand", "dt_rank"): "mamba" in c.mixers,
+        ("ssm_heads", "d_ssm_head", "ssm_groups", "ssm_norm"): second,
+        ("n_delta_head", "n_delta_key", "d_delta_key", "d_delta_value"): "gated_delta" in c.mixers,
+        ("short_conv_bias",): "short_conv" in c.mixers,
+        ("ssm_bias", "ssm_conv_bias", "dt_min", "dt_max"): second,
+        ("window",): windows,
+        ("rope_theta", "rope_pairs", "unrotated", "rotary_fraction", "rope_scaling"): rotates,
+        ("rope_theta_local",): rotates and windows,
+        ("alibi_rounded",): c.positions == "alibi",
+        ("norm_bias",): c.norm == "layernorm" and c.norm_weight,
+        ("qk_norm_over", "qk_norm_kind"): c.qk_norm,
+        ("experts_per_token", "d_expert", "dense", "divide_weights"): experts,
+        ("router_bias", "expert_bias", "d_shared"): experts,
+        ("router_jitter",): experts and c.router_scores == "sparsemixer",
+        ("router_scores", "router_offset", "expert_multiplier", "expert_scales", "expert_norms", "divide_eps"): experts,
+        ("shared_gate",): experts and c.d_shared is not None,
+        ("d_mlp",): not all(c.has_experts(layer) for layer in range(c.n_layer)),
+    }
+    unused = {name for names, use in used.items() if not use for name in names}
+    return {name: value for name, value in values.items() if name not in unused}
 
 
 def hf_config(config: ModelConfig, kind: str) -> dict:
     """Return the keyword arguments of the transformers config for a model type, the inverse of `to_config`."""
-    c, module = config, {"gpt2": gpt2, "gpt_neox": gpt_neox}.get(kind)
-    common = {
-        "vocab_size": c.vocab_size,
-        "tie_word_embeddings": c.tie_embeddings,
-        "bos_token_id": None,
-        "eos_token_id": None,
-        "pad_token_id": None,
-    }
-    act = next(theirs for theirs, ours in module.ACTIVATIONS.items() if ours == c.mlp) if module else "silu"
-    if kind == "gpt2":
-        return common | {
-            "n_positions": c.n_ctx,
-            "n_embd": c.d_model,
-            "n_layer": c.n_layer,
-            "n_head": c.n_head,
-            "n_inner": c.d_mlp,
-            "activation_function": act,
-            "layer_norm_epsilon": c.norm_eps,
-        }
-    rope = {"rope_type": "default", "rope_theta": c.rope_theta}
-    if c.rope_scaling is not None:
-        s = c.rope_scaling
-        values = (s.factor, s.low_freq_factor, s.high_freq_factor, s.original_n_ctx)
-        rope |= {"rope_type": "llama3", **dict(zip(LLAMA3_KEYS, values, strict=True))}
-    sizes = common | {
-        "hidden_size": c.d_model,
-        "intermediate_size": c.d_mlp,
-        "num_hidden_layers": c.n_layer,
-        "hidden_act": act,
-        "num_attention_heads": c.n_head,
-        "max_position_embeddings": c.n_ctx,
-        "rope_parameters": rope,
-    }
-    if kind == "gpt_neox":
-        return sizes | {
-            "layer_norm_eps": c.norm_eps,
-            "use_parallel_residual": c.parallel_residual,
-            "attention_bias": c.q_bias,
-            "rope_parameters": rope | {"partial_rotary_factor": c.rotary_fraction},
-        }
-    sizes |= {"num_key_value_heads": c.n_kv_head, "head_dim": c.d_head, "rms_norm_eps": c.norm_eps}
-    if kind == "llama":
-        return sizes | {"attention_bias": c.q_bias, "mlp_bias": c.mlp_bias}
-    return sizes | ({"attention_bias": c.q_bias} if kind == "qwen3" else {})
+    return FAMILIES[kind].to_hf(config)
 
 
-# --- weights ------------------------------------------------------------------------------------------
-
-
-def _stacked(parts: list[Tensor], config: ModelConfig) -> Tensor:
-    """Concatenate the weights of q, k and v as in GPT-2: [in, 3 out], or their biases: [3 out]."""
-    return torch.cat(parts).t() if parts[0].ndim == 2 else torch.cat(parts)
-
-
-def _by_head(parts: list[Tensor], config: ModelConfig) -> Tensor:
-    """Combine q, k and v, interleaved by head as in GPT-NeoX. [H * 3 * E, ...]"""
-    return torch.stack([part.unflatten(0, (config.n_head, -1)) for part in parts], 1).flatten(0, 2)
-
-
-# Conversion when reading -> its inverse.
-BACK: dict[Callable, Callable[[list[Tensor], ModelConfig], Tensor]] = {
-    gpt2.transpose: lambda parts, config: parts[0].t(),
-    gpt2.split_qkv: _stacked,
-    gpt_neox.split_qkv: _by_head,
-}
+# How names of a head begin, which have no prefix.
+_HEADS = ("lm_head.", "embed_out.", "cls.", "vocab_", "head.dense.", "head.norm.", "decoder.weight", "decoder.bias")
 
 
 def hf_state(state: Mapping[str, Tensor], config: ModelConfig, kind: str) -> dict[str, Tensor]:
     """Return the weights under transformers' names and in its layout; of two names for one weight, under the first.
     Weights that need no conversion share memory with the originals.
     """
-    layout, tensors, named = FAMILIES[kind].layout, {}, set()
+    family, tensors, named = FAMILIES[kind], {}, set()
+    layout = family.layout if family.to_hf is None else family.layout_for(family.to_hf(config))
     for theirs, rule in layout.names.items():
-        if rule is None or rule in named:
-            continue
-        named.add(rule)
         ours = rule.names if isinstance(rule, Into) else (rule,)
+        if rule is None:
+            continue
         for layer in range(config.n_layer if "{i}" in theirs else 1):
             names = [name.replace("{i}", str(layer)) for name in ours]
+            if named.intersection(names) or not _has(config, layer, theirs):
+                continue
             if all(name in state for name in names) and not (config.tie_embeddings and names == ["unembed.weight"]):
+                named.update(names)
                 parts = [state[name].detach() for name in names]
-                prefix = "" if theirs in ("lm_head.weight", "embed_out.weight") else layout.prefix
+                prefix = "" if theirs.startswith(_HEADS) else layout.prefix
                 name = prefix + theirs.replace("{i}", str(layer))
-                tensors[name] = BACK[rule.change](parts, config).contiguous() if isinstance(rule, Into) else parts[0]
+                if "{e}" in name:  # of each head; experts are stacked in memory, under a name that comes first
+                    tensors |= {name.replace("{e}", str(e)): row for e, row in enumerate(parts[0].split(config.d_head))}
+                    continue
+                tensors[name] = rule.back(parts, config).contiguous() if isinstance(rule, Into) else parts[0]
     return tensors
 
 
@@ -173,13 +139,17 @@ def hf_state(state: Mapping[str, Tensor], config: ModelConfig, kind: str) -> dic
 def compare(subject: Subject, progress: Progress) -> Compared | Finding:
     """Compare logits, patterns and hidden states of the unedited run with those of the equivalent transformers model.
 
-    Returns a Finding with the reason if no comparison is possible. Uses the first MOST_TOKENS tokens of the prompt;
+    Returns a Finding with the reason if no comparison is possible. Uses the first MOST_TOKENS tokens of the prompt, if
     later tokens do not affect their results.
     """
     plain, config = subject.unedited, subject.unedited.config
+    if config.headless:
+        return unable("no_head")
     kind, other = family_of(config)
     if not kind:
         return unable("no_counterpart", other)
+    if config.alibi_rounded:
+        return unable("alibi_twice")
     size = sum(parameter.nbytes for parameter in plain.model.parameters())
     if size > MOST_BYTES:
         return unable("too_large", f"{size / 2**30:.1f} GiB")
@@ -188,11 +158,12 @@ def compare(subject: Subject, progress: Progress) -> Compared | Finding:
     except ImportError:
         return unable("no_transformers")
     progress(1, 3, "Comparing with transformers")
-    ids = subject.ids[:, :MOST_TOKENS]
-    theirs = built(ids, output_attentions=True, output_hidden_states=True, use_cache=False)
+    ids = subject.ids if config.two_way else subject.ids[:, :MOST_TOKENS]
+    theirs = built(ids, output_attentions=True, output_hidden_states=True, **_inputs(plain.model, ids))
     progress(2, 3, "Comparing with transformers")
     logits, patterns, hidden = (Worst(unit, "moved") for unit in ("logit", "weight", "stream"))
     T, last, bound = ids.shape[1], len(plain.model.blocks), subject.plain().bound
+    attentive = [layer for layer in range(last) if config.is_attention(layer)]
     for layer in range(last):
         hidden.rows(
             plain.residuals[layer][:T],
@@ -202,11 +173,14 @@ def compare(subject: Subject, progress: Progress) -> Compared | Finding:
         )
     # The last of transformers' hidden states is the one after the final norm.
     normed = plain.model.normed(plain.residuals[-1][None, :T])[0]
-    hidden.rows(normed, theirs.hidden_states[-1][0], layer=last, allowed=bound("final_out")[:T])
+    ends = plain.model.final_norm is None  # at the last block
+    allowed = bounds(plain.model, ids, None, ["resid_post"])["resid_post", last - 1][0] if ends else bound("final_out")
+    hidden.rows(normed, theirs.hidden_states[-1][0], layer=last, allowed=allowed[:T])
 
     def look(site: str, layer: int, tensor: Tensor) -> Tensor:
         if site == "pattern":
-            patterns.rows(tensor[0], theirs.attentions[layer][0], None, layer, allowed=bound(site, layer)[:, :T])
+            wanted = theirs.attentions[attentive.index(layer)][0]  # of the layers that have attention
+            patterns.rows(tensor[0], wanted, None, layer, allowed=bound(site, layer)[:, :T])
         return tensor
 
     plain.model.trunk(ids, tap=look)
@@ -214,11 +188,17 @@ def compare(subject: Subject, progress: Progress) -> Compared | Finding:
     generator = torch.Generator().manual_seed(subject.seed)
     random_ids = torch.randint(0, config.vocab_size, (2, min(RANDOM_TOKENS, config.n_ctx)), generator=generator)
     random, allowed = Worst("logit", "moved"), bounds(plain.model, random_ids)["logits", last].flatten()
-    random.rows(
-        plain.model(random_ids).flatten(0, 1), built(random_ids, use_cache=False).logits.flatten(0, 1), allowed=allowed
-    )
-    on_random = replace(random.finding(), position=None)  # random tokens have no position in the prompt
-    return Compared(logits.finding(), patterns.finding(), hidden.finding(), on_random)
+    on_random = built(random_ids, **_inputs(plain.model, random_ids)).logits
+    random.rows(plain.model(random_ids).flatten(0, 1), on_random.flatten(0, 1), allowed=allowed)
+    unplaced = replace(random.finding(), position=None)  # random tokens have no position in the prompt
+    return Compared(logits.finding(), patterns.finding(), hidden.finding(), unplaced)
+
+
+def _inputs(model: Transformer, ids: Tensor) -> dict:
+    """Return the arguments of the transformers model beside the ids: the segments of an encoder's tokens."""
+    if not model.config.two_way:
+        return {"use_cache": False}
+    return {} if model.segment_embed is None else {"token_type_ids": model.segments(ids)}
 
 
 def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
@@ -227,15 +207,10 @@ def _built(model: torch.nn.Module, kind: str) -> torch.nn.Module:
     """
     import transformers
 
-    classes = {
-        "gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel),
-        "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
-        "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
-        "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
-        "gpt_neox": (transformers.GPTNeoXConfig, transformers.GPTNeoXForCausalLM),
-    }
-    config_class, model_class = classes[kind]
-    config, state = config_class(**hf_config(model.config, kind)), hf_state(model.state_dict(), model.config, kind)
+    config = transformers.AutoConfig.for_model(kind, **hf_config(model.config, kind))
+    encoder, decoder = transformers.MODEL_FOR_MASKED_LM_MAPPING, transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+    model_class = (encoder if model.config.two_way else decoder)[type(config)]
+    state = hf_state(model.state_dict(), model.config, kind)
     with _quiet():
         built, loading = model_class.from_pretrained(
             None,
@@ -284,21 +259,28 @@ def tokenizer(subject: Subject, progress: Progress) -> Finding:
         return unable("no_prompt")
     vocabulary = subject.lm.tokenizer.vocabulary
     try:
-        theirs = _encoder(vocabulary)
+        theirs = _encoder(vocabulary, subject.run.config.two_way)
     except ImportError:
         return unable("no_transformers")
-    ours = subject.unedited.tokens.ids.tolist()[1 if subject.lm.tokenizer.add_bos else 0 :]
+    ours = subject.unedited.tokens.ids.tolist()[len(subject.lm.tokenizer.begin_ids) :]
+    ours = ours[: len(ours) - len(vocabulary.finish)]
     expected = theirs.encode(subject.prompt, add_special_tokens=False)
     wrong = [at for at, (a, b) in enumerate(zip(ours, expected, strict=False)) if a != b]
     count = len(wrong) + abs(len(ours) - len(expected))
     return counted(count, max(len(ours), len(expected)), "tokens", wrong[0] if wrong else None)
 
 
-def _encoder(vocabulary: Vocabulary):
-    """Build the equivalent transformers tokenizer. Raises ImportError if transformers is not installed."""
+def _encoder(vocabulary: Vocabulary, special: bool):
+    """Build the equivalent transformers tokenizer, which recognizes special tokens in a text if `special`. Raises
+    ImportError if transformers is not installed.
+    """
     import transformers
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
+    if vocabulary.library:  # the tokenizer that transformers itself reads
+        reference = Tokenizer.from_str(vocabulary.library)
+        reference.encode_special_tokens = not special
+        return transformers.PreTrainedTokenizerFast(tokenizer_object=reference)
     signs = {byte: sign for sign, byte in ALPHABET.items()}
     names = {rank: "".join(signs[byte] for byte in raw) for raw, rank in vocabulary.ranks.items()}
     ids = {names[rank]: number for rank, number in enumerate(vocabulary.rank_ids) if number >= 0}
@@ -338,3 +320,10 @@ def _halves(token: str, rank: int, names: Mapping[int, str], vocabulary: Vocabul
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
     signs = {byte: sign for sign, byte in ALPHABET.items()}
     return tuple("".join(signs[byte] for byte in part) for part in parts)
+
+
+def _has(config: ModelConfig, layer: int, theirs: str) -> bool:
+    """Return whether the layer has the published weight; where layers differ, its name says which mixer it is of."""
+    if config.channels(layer) is None:
+        return ".linear_attn." not in theirs and ".conv." not in theirs
+    return ".self_attn." not in theirs

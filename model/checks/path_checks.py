@@ -10,7 +10,7 @@ from model.checks.result import Finding, Subject, Worst, unable
 from model.gpt.cache import KVCache
 from model.gpt.decode_step import step_of
 from model.gpt.decode_ways import MOST_ROWS, taken
-from model.gpt.edits import Edit
+from model.gpt.edits import Edit, starting_at
 from model.gpt.tap import compose, identity
 from model.gpt.transformer import Transformer
 from model.kernels import ready
@@ -90,7 +90,7 @@ def _in_chunks(subject: Subject, last: Sequence[int], progress: Progress, how: s
     for done, size in enumerate((T - sum(last), *last)):
         chunk = ids[:, start : start + size]
         if run.tap is not None:
-            parts.append(run.model(chunk, cache=cache, tap=run.tap)[0])
+            parts.append(run.model(chunk, cache=cache, tap=starting_at(run.tap, start))[0])
         else:
             parts.append(taken(run.model, chunk, cache, how if done else "torch")[0])
         start += size
@@ -155,7 +155,7 @@ def doubled(model: Transformer) -> Transformer:
         twin = Transformer(model.config)
     twin.load_state_dict({name: tensor.double() for name, tensor in model.state_dict().items()}, assign=True)
     twin.tie()
-    return twin.eval()
+    return twin.double().eval()  # gains that are not parameters, too
 
 
 def _logits(subject: Subject, logits: Tensor, upto: int | None = None) -> Finding:

@@ -17,7 +17,7 @@ import torch
 from model.checks import block_checks, parity
 from model.checks import path_checks as paths
 from model.checks import run_checks as check_runs
-from model.checks.result import AtBlock, Finding, Look, Subject, Worst, walk
+from model.checks.result import AtBlock, Finding, Look, Subject, Worst, unable, walk
 from model.progress import Progress, silent
 from model.public import public
 
@@ -174,7 +174,8 @@ def run_checks(
     for key, check in CHECKS.items():
         if key in keys and check.look:
             began = time.perf_counter()
-            finding = _guarded(key, lambda look=check.look: look(subject, report.within), report)
+            unfit = _unfit(key, subject)
+            finding = unfit or _guarded(key, lambda look=check.look: look(subject, report.within), report)
             findings[key] = dataclasses.replace(finding, seconds=time.perf_counter() - began)
             report.done(report.cost([key]))
     return {key: findings[key] for key in CHECKS if key in findings}
@@ -210,6 +211,26 @@ class _Progress:
             raise
 
 
+# What does not hold if tokens also attend to later ones, and what reads a token's direction in the stream.
+_LEFT_TO_RIGHT = ("no_future", "parts", "sources", "later_tokens", "chunked", "cached", "gradient")
+_BY_HEADS = ("parts", "sources")  # checks of the sum of the heads' outputs
+_WITHOUT_HEAD = ("tokens", "embedding", "weights")  # checks of the whole run that read no logits
+
+
+def _unfit(key: str, subject: Subject) -> Finding | None:
+    """Return the finding of a check that is not defined for the model, or None."""
+    config = subject.run.config
+    if config.two_way and key in _LEFT_TO_RIGHT:
+        return unable("two_way")
+    if config.ssm_beside and key in _BY_HEADS:
+        return unable("beside")
+    if not config.alone and key in (*_BY_HEADS, "gradient"):
+        return unable("own_layers")
+    if config.headless and CHECKS[key].look and key not in _WITHOUT_HEAD and not key.startswith("parity"):
+        return unable("no_head")
+    return None
+
+
 def _guarded(key: str, work, report: _Progress) -> Finding:
     """Run a check and return its finding, or a "broken" finding with the exception."""
     try:
@@ -227,7 +248,7 @@ def _run_block_checks(subject: Subject, keys: Sequence[str], report: _Progress) 
     """
     selected = {key: CHECKS[key] for key in keys}
     worst = {key: subject.worst(each.unit, each.rule, _terms(subject, each.terms)) for key, each in selected.items()}
-    seconds, broken = dict.fromkeys(keys, 0.0), {}
+    seconds, broken = dict.fromkeys(keys, 0.0), {key: unfit for key in keys if (unfit := _unfit(key, subject))}
     if not keys:
         return {}
     began, cost = time.perf_counter(), report.cost(keys)

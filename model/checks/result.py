@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.api import LanguageModel
 from model.checks.roundoff import UNIT, bounds, enough, multiplied, summed, watched
 from model.gpt.edits import EDITS
+from model.gpt.norm import Norm
 from model.gpt.tap import Tap, block_sites
 from model.gpt.transformer import Transformer
 from model.loading.halves import in_float32, unit
@@ -62,6 +63,11 @@ REASONS = (
     "no_transformers",
     "no_counterpart",
     "too_large",
+    "two_way",
+    "no_head",
+    "alibi_twice",
+    "beside",
+    "own_layers",
 )
 
 
@@ -150,7 +156,7 @@ class Subject:
             return self.exact.blocks[layer](run.residuals[layer].expand(n, -1, -1), layer, explicit)
 
         def measure() -> dict:
-            sites = {"pattern", "z", "attn_out", "mlp_out", "resid_post"}
+            sites = {"pattern", "z", "attn_out", "after1_out", "mlp_out", "after2_out", "entry_out", "resid_post"}
             return watched(forward, run.config, sites, enough(T), product_unit=self.product_unit)
 
         return self.once(f"moved {layer}", measure)[site, layer][0]
@@ -180,7 +186,10 @@ def walk(subject: Subject) -> Iterator[tuple[int, Sites]]:
     run, config = subject.run, subject.run.config
     for layer in range(config.n_layer):
         names = block_sites(config, layer)  # sorted, since a check reports the first of equal ratios
-        yield layer, {name: tensor[0] for name, tensor in run.sites(layer, names).items()}
+        at, source = run.sites(layer, names), config.kv_source(layer)
+        if source != layer:  # keys and values are those of an earlier layer
+            at |= run.sites(source, [name for name in block_sites(config, source) if name in ("k", "k_rot", "v")])
+        yield layer, {name: tensor[0] for name, tensor in at.items()}
     if run.model.final_norm is not None:
         sites: Sites = {}
 
@@ -272,6 +281,12 @@ class Worst:
     def finding(self, nothing: str = "all_edited") -> Finding:
         """Return the result. If nothing was compared, the check is "unable" with the reason `nothing`."""
         return self.largest if self.largest.compared else unable(nothing)
+
+
+def gain(norm: Norm) -> Tensor:
+    """Return the gain of a norm in float64: ones, whatever the module holds, unless it has weights. [D]"""
+    weight = norm.weight.detach().double()
+    return weight if isinstance(norm.weight, nn.Parameter) else torch.ones_like(weight)
 
 
 def counted(wrong: int, compared: int, unit: str, position: int | None = None) -> Finding:

@@ -30,6 +30,10 @@ Site = tuple[str, int]  # (name, layer)
 _TERMS: dict[str, str | int] = {
     "embed": 1,
     "pos_embed": 1,
+    "segment_embed": 1,
+    "embed_norm_in": 2,
+    "embed_norm_scale": "D",
+    "embed_norm_out": 4,
     "resid_pre": 1,
     "norm1_in": 1,
     "norm1_scale": "D",
@@ -43,7 +47,11 @@ _TERMS: dict[str, str | int] = {
     "pattern": "S",
     "mixed": "T",
     "z": "T",
+    "ssm_out": "I",
     "attn_out": "HE",
+    "after1_in": 1,
+    "after1_scale": "D",
+    "after1_out": 4,
     "resid_mid": 1,
     "norm2_in": 1,
     "norm2_scale": "D",
@@ -53,6 +61,10 @@ _TERMS: dict[str, str | int] = {
     "mlp_up": "D",
     "mlp_post": 4,
     "mlp_out": "M",
+    "after2_in": 1,
+    "after2_scale": "D",
+    "after2_out": 4,
+    "entry_out": "D",
     "resid_post": 1,
     "final_in": 1,
     "final_scale": "D",
@@ -61,13 +73,17 @@ _TERMS: dict[str, str | int] = {
 }
 # Inputs and results of products with weights, rounded to the type of the products.
 _READ = ("norm1_out", "norm2_out", "final_out", "z", "mlp_post", "mixed")
-_GIVEN = ("q", "k", "v", "attn_out", "router", "mlp_pre", "mlp_up", "mlp_out", "logits")
+_GIVEN = ("q", "k", "v", "ssm_out", "attn_out", "router", "mlp_pre", "mlp_up", "mlp_out", "entry_out", "logits")
 
 
 def terms(site: str, x: Tensor, config: ModelConfig) -> int:
     """Return the number of roundings behind one number of a site; `x` is the site's tensor."""
     read_by_o = max(config.n_head * config.z_width(layer) for layer in range(config.n_layer))
-    sizes = {"D": config.d_model, "E": config.d_head, "HE": read_by_o, "M": config.d_mlp}
+    widest = max(
+        config.d_mlp, config.d_mlp_shared or 0, config.d_expert if config.n_expert > 1 else 0, config.d_shared or 0
+    )
+    head = max(config.d_head, config.d_head_local or 0)
+    sizes = {"D": config.d_model, "E": head, "HE": read_by_o, "M": widest, "I": config.d_ssm + x.shape[-2]}
     return (sizes | {"S": x.shape[-1], "T": x.shape[-2]}).get(_TERMS[site], _TERMS[site])
 
 
@@ -96,10 +112,10 @@ def moved(site: str, x: Tensor, config: ModelConfig, generator: torch.Generator,
 
 
 def _rounded(config: ModelConfig) -> tuple[str, ...]:
-    """Return the sites that are rounded to the type of the products; in post-norm blocks the stream itself is such an
-    input.
+    """Return the sites that are rounded to the type of the products; without a norm before the sublayers, the stream
+    itself is such an input.
     """
-    return (*_READ, *_GIVEN, *(("resid_pre", "resid_mid") if config.norm_placement == "post" else ()))
+    return (*_READ, *_GIVEN, *(("resid_pre", "resid_mid") if config.norm_placement in ("post", "output") else ()))
 
 
 def row_sizes(site: str, x: Tensor) -> Tensor:

@@ -1,30 +1,38 @@
 """Checks of whole runs, mostly in float64: text, prediction, the sums and draws shown by views, and gradients."""
 
+import math
 import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from model.checks.path_checks import twin_of
-from model.checks.result import Finding, Subject, Worst, counted, unable
+from model.checks.result import Finding, Subject, Worst, counted, gain, unable
 from model.checks.roundoff import RESULTS, moved, summed, watched
 from model.checks.roundoff import STEP as MOVE
 from model.generation.next_token import logits_after
 from model.generation.strategies import DecodingPlan, Sampler, Setup, Strategy, rows_of
+from model.gpt.layers import MLPS
+from model.gpt.norm import Norm
 from model.gpt.tap import compose
+from model.gpt.transformer import output_matrix
 from model.predictions.attribution import attribute, by_source, components
-from model.predictions.gradients import gradients
+from model.predictions.gradients import embedded_site, gradients
 from model.progress import Progress
 from model.sampling import pipeline
+from model.text.tokenizer import Tokenizer
 from model.tracing.logit_lens import read_layers
 from model.tracing.ranking import top_ids
 
 MOST_PLACES, FEW = 16, 4  # maximum number of positions with float64 logits, or with a logit lens
 DRAWS = 64
 GRADIENT_TOKENS = 12
-MOVED = 4  # number of finite differences with every number perturbed
+# Number of finite differences with every number perturbed. Each is one draw: that 4 normal ones all lie within half of
+# their standard deviation has probability 0.02, and that 16 do, 2e-7.
+MOVED = 16
 STEP = 1e-7  # in float64: large compared with its rounding error, small enough that hardly any ReLU switches
 
 
@@ -38,7 +46,10 @@ def tokens(subject: Subject, progress: Progress) -> Finding:
     if subject.prompt is None:
         return unable("no_prompt")
     tokenizer, encoded = subject.lm.tokenizer, subject.run.tokens
-    skip = 1 if tokenizer.add_bos else 0
+    if tokenizer.library is not None:
+        special = subject.run.config.two_way  # as in LanguageModel.encode
+        return _spans(tokenizer, subject.prompt, encoded.ids.tolist(), special)
+    skip = len(tokenizer.begin_ids)
     text = unicodedata.normalize("NFC", subject.prompt) if tokenizer.vocabulary.nfc else subject.prompt
     expected = np.frombuffer(text.encode(), np.uint8)
     start = int(encoded.spans[skip, 0]) if len(encoded) > skip else 0
@@ -51,25 +62,43 @@ def tokens(subject: Subject, progress: Progress) -> Finding:
     return counted(wrong, len(expected), "bytes")
 
 
+def _spans(tokenizer: Tokenizer, text: str, ids: list[int], special: bool) -> Finding:
+    """Check that the spans of the prompt's tokens, concatenated, are the prompt's bytes, and that their ids are run.
+
+    A tokenizer of the `tokenizers` library may change the text, so the bytes of its tokens need not be those of the
+    prompt.
+    """
+    expected, tokens = text.encode(), tokenizer.encode(text, special=special)
+    parts = b"".join(expected[a:b] for a, b in tokens.spans.tolist())
+    wrong = sum(a != b for a, b in zip(parts, expected, strict=False)) + abs(len(parts) - len(expected))
+    same = ids == [*tokenizer.begin_ids, *tokens.ids.tolist(), *tokenizer.vocabulary.finish]
+    return counted(wrong + (not same), len(expected), "bytes")
+
+
 # --- the first stream, the last one, logits ---------------------------------------------------------
 
 
 def embedding(subject: Subject, progress: Progress) -> Finding:
     """Check that the first stream is the token's row of W_E, scaled if the config requires it, plus the position
-    embedding.
+    embedding and that of its text, normalized if the config requires it.
     """
     model, config, ids = subject.run.model, subject.run.config, subject.ids[0]
     x = model.embed.weight.detach()[ids].double()
-    x = x * config.d_model**0.5 if config.embed_scale else x
+    x = x * config.embed_multiplier * (config.d_model**0.5 if config.embed_scale else 1)
     if model.pos_embed is not None:
         x = x + model.pos_embed.weight.detach()[: len(ids)].double()
     elif config.positions == "sinusoidal":
         at, i = torch.arange(len(ids))[:, None].double(), torch.arange(config.d_model) // 2 * 2
         angle = at / 10_000.0 ** (i.double() / config.d_model)
         x = x + torch.where(torch.arange(config.d_model) % 2 == 0, angle.sin(), angle.cos())
+    if model.segment_embed is not None:
+        x = x + model.segment_embed.weight.detach()[model.segments(subject.ids)[0]].double()
     worst, size = Worst("stream", "sum", 2), x.abs().amax(-1)
     if config.positions == "sinusoidal":  # a sine inherits the error of its angle, which grows with the position
         size = size + torch.arange(len(ids))
+    if model.embed_norm is not None:
+        x = _normed(model.embed_norm, x)
+        worst, size = Worst("stream", "sum", config.d_model), x.abs().amax(-1) + gain(model.embed_norm).abs().max()
     worst.rows(subject.run.residuals[0], x, size)
     return worst.finding()
 
@@ -96,18 +125,33 @@ def lens(subject: Subject, progress: Progress) -> Finding:
 
 
 def unembedding(subject: Subject, progress: Progress) -> Finding:
-    """Check that the logits are W_U times the normalized last stream, computed in float64 at up to 16 positions."""
+    """Check that the logits are W_U times the normalized last stream, with the head's dense layer, bias, multiplier
+    and cap if it has them, computed in float64 at up to 16 positions.
+    """
     run, model, at = subject.run, subject.run.model, _places(subject)
-    x, norm = run.residuals[-1][at].double(), model.final_norm
-    if norm is not None:
-        centered = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
-        x = centered / (centered.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight.detach().double()
-        x = x if norm.bias is None else x + norm.bias.detach().double()
+    x = run.residuals[-1][at].double()
+    x = x if model.final_norm is None else _normed(model.final_norm, x)
+    if model.head_dense is not None:
+        dense = model.head_dense
+        x = F.linear(x, dense.weight.detach().double(), None if dense.bias is None else dense.bias.detach().double())
+        x = _normed(model.head_norm, MLPS[run.config.mlp](x))
     weight, worst = model.unembed.weight.detach(), subject.worst("logit", "product", run.config.d_model)
     logits = torch.cat([x @ rows.double().T for rows in weight.split(8192)], -1)
     # Terms of opposite sign cancel; the rounding error is relative to |x| |w|, with the row w of W_U of largest norm.
-    worst.rows(subject.logits_at(at), logits, x.norm(dim=-1) * float(weight.norm(dim=-1).max()))
+    size = x.norm(dim=-1) * float(weight.norm(dim=-1).max())
+    if (bias := model.unembed.bias) is not None:
+        logits, size = logits + bias.detach().double(), size + bias.detach().abs().max()
+    by, cap = run.config.logit_multiplier, run.config.logit_cap
+    logits = logits * by if cap is None else cap * torch.tanh(logits * by / cap)
+    worst.rows(subject.logits_at(at), logits, size * by)
     return _at_position(worst.finding(), at)
+
+
+def _normed(norm: Norm, x: Tensor) -> Tensor:
+    """Apply a norm by its formula. [..., D] float64 -> [..., D]"""
+    centered = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
+    x = centered / (centered.square().mean(-1, keepdim=True) + norm.eps).sqrt() * gain(norm)
+    return x if norm.bias is None else x + norm.bias.detach().double()
 
 
 def probabilities(subject: Subject, progress: Progress) -> Finding:
@@ -151,13 +195,17 @@ def _at_position(finding: Finding, at: Sequence[int]) -> Finding:
 
 
 def parts(subject: Subject, progress: Progress) -> Finding:
-    """Check that the contributions to a logit sum to the logit, for the five most likely next tokens."""
-    outputs, worst = _part_outputs(subject), Worst("logit", "moved")
+    """Check that the contributions to a logit sum to the logit, through the cap if the model has one, for the five most
+    likely next tokens.
+    """
+    outputs, worst, cap = _part_outputs(subject), Worst("logit", "moved"), subject.run.config.logit_cap
+    own = subject.logits_at([outputs.position])[0]
     allowed = subject.bound("logits")[outputs.position]
     for token in top_ids(outputs.logits, 5).tolist():
         attribution = attribute(outputs, subject.run.model, token)
         parts = attribution.parts()["value"].abs()
-        each = (attribution.total, attribution.logit, parts.sum(), allowed + summed(len(parts)) * parts.sum())
+        total = attribution.total if cap is None else cap * math.tanh(attribution.total / cap)
+        each = (total, own[token], parts.sum(), allowed + summed(len(parts)) * parts.sum())
         total, logit, size, bound = (torch.tensor([float(value)]).double() for value in each)
         worst.values(total, logit, size, allowed=bound)
     return worst.finding().placed(outputs.position)
@@ -175,7 +223,7 @@ def sources(subject: Subject, progress: Progress) -> Finding:
         if len(heads) and run.config.is_attention(layer):  # other mixers gate z, so it is not a sum over tokens
             head = int(heads[np.abs(attribution.heads[layer][heads]).argmax()])
             each = by_source(run, layer, head, outputs.position, attribution.directions[layer])
-            E, weight = run.config.d_head, run.model.blocks[layer].attn.o.weight.detach().double()
+            E, weight = run.config.d_head, output_matrix(run.model, layer).double()
             along = weight[:, head * E : (head + 1) * E].T @ torch.from_numpy(attribution.directions[layer])  # [E]
             # z is computed twice, and the errors of its E numbers are independent
             bound = subject.block_bound("z", layer)[head, outputs.position] * along.norm()
@@ -246,8 +294,10 @@ def gradient(subject: Subject, progress: Progress) -> Finding:
     steps = STEP * torch.cat((torch.eye(t).double(), directions))
     sizes = torch.stack((1 + steps, 1 - steps), 1).flatten(0, 1)[:, :, None]  # pairs of +h and -h [2 (t + MOVED), t, 1]
 
+    place = embedded_site(run.config)
+
     def stretched(site: str, layer: int, x: Tensor) -> Tensor:
-        return x * sizes if site == "embed" else x
+        return x * sizes if site == place else x
 
     def shaken(site: str, layer: int, x: Tensor) -> Tensor:
         """Perturb the last MOVED pairs, both rows of a pair equally."""

@@ -207,6 +207,6 @@ def layer_qkv(trace: Trace, layer: int) -> tuple[Tensor, Tensor, Tensor]:
     Raises InputError for a layer that is out of range or has no queries and keys.
     """
     need_qkv(trace.config, layer)
-    names = ("q_rot", "k_rot", "v") if trace.config.positions == "rope" else ("q", "k", "v")
+    names = ("q_rot", "k_rot", "v") if trace.config.rotates(layer) else ("q", "k", "v")
     sites = trace.sites(layer, names)
     return tuple(sites[name] for name in names)

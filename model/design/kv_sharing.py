@@ -24,7 +24,7 @@ from model.gpt.layers import attention_pattern, attention_scores
 from model.gpt.linear import Linear
 from model.gpt.mixers.needs import need_attention
 from model.gpt.passes import attend_fused
-from model.gpt.transformer import Transformer
+from model.gpt.transformer import Transformer, attention_input, share_ends, share_norms
 from model.progress import Progress, silent
 from model.public import MOST_SEED, nonempty, one_of, public, whole
 
@@ -123,16 +123,20 @@ def pooled(model: Transformer, groups: int, merge: str = "mean", seed: int = 0) 
     """
     need_attention(model.config)
     _check_groups(model.config, groups)
+    if model.config.qk_norm and model.config.qk_norm_over != "head" and groups != model.config.n_kv_head:
+        raise InputError(
+            "Keys cannot be merged if one norm covers all of them.",
+            f"qk_norm_over {model.config.qk_norm_over}",
+            "Use another model.",
+        )
     with torch.device("meta"):
         merged = Transformer(dataclasses.replace(model.config, n_kv_head=groups))
     merged.eval().requires_grad_(False)
-    merged.embed, merged.pos_embed, merged.final_norm = model.embed, model.pos_embed, model.final_norm
-    merged.unembed = model.unembed
+    share_ends(merged, model)
     generator = torch.Generator().manual_seed(seed)
     for ours, theirs in zip(merged.blocks, model.blocks, strict=True):
-        ours.norm1, ours.norm2, ours.mlp = theirs.norm1, theirs.norm2, theirs.mlp
-        ours.attn.q, ours.attn.o = theirs.attn.q, theirs.attn.o
-        ours.attn.q_norm, ours.attn.k_norm = theirs.attn.q_norm, theirs.attn.k_norm
+        share_norms(ours, theirs)
+        ours.mlp, ours.attn.q, ours.attn.o = theirs.mlp, theirs.attn.q, theirs.attn.o
         join = functools.partial(_merge_projection, groups=groups, merge=merge, generator=generator)
         ours.attn.k, ours.attn.v = join(theirs.attn.k, model.config), join(theirs.attn.v, model.config)
     return merged
@@ -279,9 +283,8 @@ def pattern_at(model: Transformer, stored: Stops, layer: int, head: int, seed: i
         patterns.append(attention_pattern(attention_scores(q[:, head : head + 1], k[:, kv : kv + 1]))[0, 0])
         return attend_fused(layer, q, k, v)
 
-    block = merged.blocks[layer]
-    inner = x if block.post_norm else block.norm1(x)
-    block.attn(inner, layer, dataclasses.replace(run, attend=attend))
+    inner = attention_input(merged, layer, x)
+    merged.blocks[layer].attn(inner, layer, dataclasses.replace(run, attend=attend))
     pattern = patterns[0].numpy()
     return np.where(np.tri(len(pattern), dtype=bool), pattern, np.float32(np.nan))
 

@@ -24,7 +24,7 @@ from model.training.data import task_dataset
 from model.training.loop import Recipe, start, steps
 from model.training.tasks import TaskSizes, task
 
-MIXERS = ("softmax", "sliding_window", "linear", "retention", "delta", "mamba")
+MIXERS = ("softmax", "sliding_window", "linear", "retention", "delta", "mamba", "mamba2")
 TASKS = (
     "induction",
     "recall",

@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.errors import InputError, say
-from model.gpt.config import ModelConfig, RopeScaling
-from model.gpt.layers import rope_frequencies, sinusoidal_positions
+from model.gpt.config import ModelConfig
+from model.gpt.layers import rope_frequencies, rope_table, sinusoidal_positions
 from model.gpt.passes import Pass, attend_fused
+from model.gpt.rope_scaling import RopeScaling
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import nonempty, public, whole
@@ -82,7 +83,7 @@ def schemes_of(config: ModelConfig, length: int, factor: float, family: str = "s
     first = [Scheme("pieces")] if beyond else []
     if config.positions != "learned" or not beyond:
         first.append(Scheme("as_is"))
-    if config.positions == "none":
+    if config.positions in ("none", "alibi"):
         return tuple(first)
     if config.positions != "rope":
         around = [Scheme("repeat"), Scheme("clamp")] if beyond else []  # no effect within the trained length
@@ -106,7 +107,7 @@ def placed(model: Transformer, scheme: Scheme, T: int) -> Placed:
         raise ValueError(f"there are no positions for the scheme {scheme.key!r}")
     if config.positions == "rope":
         return Placed(rope=None if scheme.key == "zero" else rope_of(config, scheme, T))
-    if config.positions == "none":
+    if config.positions in ("none", "alibi"):  # ALiBi acts in the scores
         return Placed()
     if scheme.key == "zero":
         return Placed(torch.zeros(T, config.d_model))
@@ -157,7 +158,10 @@ def _sines(at: Tensor, width: int) -> Tensor:
 
 def rope_of(config: ModelConfig, scheme: Scheme, T: int) -> tuple[Tensor, Tensor]:
     """Return the cosines and sines of positions 0 .. T - 1. Each [T, d_rotary / 2]."""
+    if scheme.key == "as_is" or scheme.factor == 1:
+        return rope_table(config, 0, T)
     frequency, size = frequencies(config, scheme)
+    size *= 1.0 if config.rope_scaling is None else config.rope_scaling.amplitude
     angle = torch.arange(T, dtype=torch.float32)[:, None] * frequency
     return angle.cos() * size, angle.sin() * size
 
@@ -317,7 +321,9 @@ def _losses(model: Transformer, windows: Tensor, scheme: Scheme, tick: Callable[
         return at.table if site == "pos_embed" else tensor
 
     x = model.embed_tokens(ids, 0, Pass(None, attend_fused, None, place))
-    run = Pass(at.rope, attend_fused)
+    # Layers with a base of their own for a sliding window see no position beyond it: it is not stretched.
+    own = model.config.rope_theta_local is not None and at.rope is not None
+    run = Pass(at.rope, attend_fused, rope_local=rope_table(model.config, 0, T, local=True) if own else None)
     for layer, block in enumerate(model.blocks):
         x = block(x, layer, run)
         tick((layer + 1) / (len(model.blocks) + 1))

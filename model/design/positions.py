@@ -1,7 +1,7 @@
 """Position encodings: vectors added to embeddings, or angles that rotate queries and keys.
 
-The four schemes of `ModelConfig.positions`: a learned table, sinusoids (Vaswani et al. 2017, section 3.5), RoPE (Su et
-al. 2021, section 3.2), or none.
+The schemes of `ModelConfig.positions`: a learned table, sinusoids (Vaswani et al. 2017, section 3.5), RoPE (Su et al.
+2021, section 3.2), a penalty on scores by distance (ALiBi, Press et al. 2021), or none. The last two have no vectors.
 """
 
 import dataclasses
@@ -17,12 +17,13 @@ from model.arguments import check_head, check_positions
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.layers import rope_frequencies, rotate
-from model.gpt.mixers.needs import need_qkv
+from model.gpt.mixers.needs import need_alone, need_qkv
 from model.gpt.transformer import Transformer
 from model.public import nonempty, public, unchecked
 from model.tracing.trace import Trace
 
 SCHEMES = ("learned", "sinusoidal", "rope", "none")
+WITHOUT_VECTORS = ("alibi", "none")
 THETA = 10_000.0  # RoPE base for a model without RoPE, Su et al. 2021, section 3.2.2
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}  # unit roundoff: half the distance from 1 to the next number
@@ -49,6 +50,34 @@ def as_rope(config: ModelConfig) -> ModelConfig:
     return dataclasses.replace(config, positions="rope", rope_theta=THETA, rotary_fraction=share, rope_scaling=None)
 
 
+def rope_at(config: ModelConfig, layer: int, length: int) -> ModelConfig:
+    """Return a config with the rotation of one layer in a text of `length` tokens, for all layers and lengths.
+
+    Its base and divisors are those of the layer: its own base in a layer with a sliding window (Gemma 3), and those for
+    this length where the scaling depends on it. Its pairs are halves, see `in_halves`. A layer or model without
+    rotation gets the model's base, or that of `as_rope`.
+    """
+    c = as_rope(config)
+    scaling = c.rope_scaling
+    given: dict = {"rope_pairs": "halves", "rope_theta_local": None, "rope_scaling": scaling}
+    if c.rope_theta_local is not None and c.mixer_of(layer) == "sliding_window":
+        given |= {"rope_theta": c.rope_theta_local, "rope_scaling": None}
+    elif scaling is not None and scaling.kind in ("dynamic", "longrope"):
+        plain = rope_frequencies(dataclasses.replace(c, rope_scaling=None)).double()
+        factors = tuple((plain / rope_frequencies(c, length).double()).tolist())
+        both = {"kind": "longrope", "short_factors": factors, "long_factors": factors}
+        given["rope_scaling"] = dataclasses.replace(scaling, **both)
+    return dataclasses.replace(c, **given)
+
+
+def in_halves(x: np.ndarray, config: ModelConfig) -> np.ndarray:
+    """Reorder a query or key so that pair i is (i, i + d_rotary / 2), whatever the model's pairs are. [..., E]"""
+    if config.positions != "rope" or config.rope_pairs == "halves":
+        return x
+    turned = x[..., : config.d_rotary]
+    return np.concatenate((turned[..., 0::2], turned[..., 1::2], x[..., config.d_rotary :]), -1)
+
+
 def sinusoidal_frequencies(d_model: int) -> np.ndarray:
     """Return the radians per position of each pair of dimensions, 10,000^(-2i / D). float64 [ceil(D / 2)]
 
@@ -57,13 +86,13 @@ def sinusoidal_frequencies(d_model: int) -> np.ndarray:
     return 10_000.0 ** (-np.arange(0, d_model, 2) / d_model)
 
 
-def frequencies(config: ModelConfig, scheme: str) -> np.ndarray:
+def frequencies(config: ModelConfig, scheme: str, length: int = 1) -> np.ndarray:
     """Return the radians per position of each pair of dimensions, for the model's RoPE or for sinusoids. float64 [n]
 
-    Raises ValueError for a scheme without rotation.
+    Some scalings of RoPE depend on the `length` of the text in tokens. Raises ValueError for a scheme without rotation.
     """
     if scheme == "rope":
-        return rope_frequencies(as_rope(config)).double().numpy()
+        return rope_frequencies(as_rope(config), length).double().numpy()
     if scheme == "sinusoidal":
         return sinusoidal_frequencies(config.d_model)
     raise ValueError(f"the scheme must be rope or sinusoidal, got {scheme!r}")
@@ -81,15 +110,15 @@ def vectors(model: Transformer, scheme: str, positions: Sequence[int]) -> np.nda
     """Return the position vectors of a scheme at the given positions. float32 [P, D]
 
     "learned": rows of the model's own table. "sinusoidal": sines in even dimensions, cosines in odd ones, D = d_model.
-    "rope": the cosines of all pairs, then the sines, D = d_rotary. "none": zeros. Raises InputError if the model has no
-    table, or if a position is outside it.
+    "rope": the cosines of all pairs, then the sines, D = d_rotary, in a text that ends at the last position. "alibi",
+    "none": zeros. Raises InputError if the model has no table, or if a position is outside it.
     """
     at, config = np.asarray(positions, dtype=np.int64), model.config
-    if scheme == "none":
+    if scheme in WITHOUT_VECTORS:
         return np.zeros((len(at), config.d_model), dtype=np.float32)
     if scheme == "learned":
         return _learned(model, at)
-    angle = at[:, None] * frequencies(config, scheme)  # [P, n]
+    angle = at[:, None] * frequencies(config, scheme, int(at.max(initial=0)) + 1)  # [P, n]
     if scheme == "rope":
         return np.concatenate((np.cos(angle), np.sin(angle)), 1).astype(np.float32)
     table = np.empty((len(at), config.d_model), dtype=np.float32)
@@ -202,8 +231,9 @@ class HeadQK:
 
     q: np.ndarray
     k: np.ndarray
-    q_used: np.ndarray  # rotated if the model has RoPE, else equal to q
+    q_used: np.ndarray  # rotated if the layer has RoPE, else equal to q
     k_used: np.ndarray
+    layer: int
 
     @property
     def nbytes(self) -> int:
@@ -213,14 +243,17 @@ class HeadQK:
 
 @dataclass(frozen=True, eq=False)
 class QKPair:
-    """One query and one key before rotation, their positions, and the RoPE config to rotate them."""
+    """One query and one key before rotation, their positions, and the RoPE config to rotate them.
+
+    Their pairs are halves, and their rotated dimensions are multiplied by the amplitude of the scaling.
+    """
 
     q: np.ndarray  # float32 [E]
     k: np.ndarray  # float32 [E]
     query: int
     key: int
-    config: ModelConfig  # config with the RoPE parameters
-    own: bool  # whether the model itself has RoPE
+    config: ModelConfig  # config with the RoPE parameters of the layer, see `rope_at`
+    own: bool  # whether the layer itself has RoPE
     score: float  # q.k / sqrt(d_head) in the model itself
 
     @property
@@ -232,13 +265,13 @@ class QKPair:
 @public()
 def head_qk(trace: Trace, layer: int, head: int) -> HeadQK:
     """Return q and k of one head of the run, with edits; the KV head is head // (H / G). Only one block is computed."""
-    rope = trace.config.positions == "rope"
-    names = ("q", "k", "q_rot", "k_rot") if rope else ("q", "k", "q", "k")
     check_head(head, trace.config.n_head)
     need_qkv(trace.config, layer)
+    need_alone(trace.config)
+    names = ("q", "k", "q_rot", "k_rot") if trace.config.rotates(layer) else ("q", "k", "q", "k")
     at, kv = trace.sites(layer, dict.fromkeys(names)), head // trace.config.group_size
     parts = (at[name][0, head if name[0] == "q" else kv].numpy().copy() for name in names)
-    return HeadQK(*parts)
+    return HeadQK(*parts, layer)
 
 
 @public(query=unchecked, key=unchecked)
@@ -246,8 +279,12 @@ def pair_of(config: ModelConfig, head: HeadQK, query: int, key: int) -> QKPair:
     """Return the query and the key at two positions of a prompt, with their score."""
     check_positions([query, key], len(head.q_used))
     score = float(head.q_used[query] @ head.k_used[key]) / math.sqrt(config.d_head)
-    rope, own = as_rope(config), config.positions == "rope"
-    return QKPair(head.q[query], head.k[key], query, key, rope, own, score)
+    rope, own = rope_at(config, head.layer, len(head.q)), config.rotates(head.layer)
+    q, k = (in_halves(x, config) for x in (head.q[query], head.k[key]))
+    if own and rope.rope_scaling is not None and rope.rope_scaling.amplitude != 1:
+        by = np.where(np.arange(len(q)) < rope.d_rotary, np.float32(rope.rope_scaling.amplitude), np.float32(1))
+        q, k = q * by, k * by
+    return QKPair(q, k, query, key, rope, own, score)
 
 
 def polar(x: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:

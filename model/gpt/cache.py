@@ -20,6 +20,7 @@ class KVCache:
     Decoding with a cache, in chunks of any size, gives the logits of a single uncached forward pass. Layers of full
     attention keep all keys and values. The others (ModelConfig.stateful) keep a state, which is replaced and never
     modified: the mixer's own state, or the keys and values that are still in the window.
+    A Mamba 2 beside attention keeps its state beside the keys and values.
     """
 
     k: Tensor  # [L', B, G, S, E], for the L' layers of full attention
@@ -36,9 +37,9 @@ class KVCache:
         """Return an empty cache for `max_len` positions of `batch` sequences:
         2 L' B G S E x 4 bytes plus the states.
         """
-        layers = [layer for layer in range(config.n_layer) if layer not in config.stateful]
+        layers = config.kept
         shape = (len(layers), batch, config.n_kv_head, max_len, config.d_head)
-        slots = {layer: place for place, layer in enumerate(layers)} if config.stateful else None
+        slots = {layer: place for place, layer in enumerate(layers)} if not config.rewinds else None
         return KVCache(torch.empty(shape), torch.empty(shape), 0, slots, whole=whole)
 
     @property

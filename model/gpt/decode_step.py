@@ -34,6 +34,22 @@ PLAIN = ("torch", "alone", "threads")
 WAYS = (*PLAIN, "codes alone", "codes threads")
 _WRITE = ("o", "up", "down")  # the matrices used in one call of compiled.write
 _NONE = np.empty(0, np.float32)
+_MLPS = [*MLPS][:4]  # those of compiled.write, in its order
+_SUPPORTED = {  # fields of ModelConfig with the only value that the loops compute
+    "n_expert": 1,
+    "shared_norm": False,
+    "qk_norm_over": "head",
+    "qk_norm_kind": "rmsnorm",
+    "qkv_limit": None,
+    "query_factor": 1.0,
+    "rope_pairs": "halves",
+    "unrotated": (),
+    "without_mlp": (),
+    "residual_multiplier": 1.0,
+    "head_bias": False,
+    "logit_multiplier": 1.0,
+    "logit_cap": None,
+}
 
 # Weight [out, in] in float32 or int8, scale and bias, each [out] or empty; or codes and scales in strips, and bias.
 Matrix = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -262,10 +278,16 @@ def parts_of(model: nn.Module) -> dict[str, tuple[str, ...]]:
     return parts
 
 
+def has_step(config: ModelConfig) -> bool:
+    """Return whether the compiled loops compute models of this config."""
+    plain = config.plain_attention and all(getattr(config, name) == value for name, value in _SUPPORTED.items())
+    return plain and config.norm_placement in ("pre", "post") and config.mlp in _MLPS
+
+
 def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
     """Return a model's arrays, with the matrices returned by `matrix`; None if the model has no compiled step."""
     config, head = model.config, matrix("head", model.unembed)
-    if config.n_expert > 1 or {*config.mixers} != {"softmax"} or head is None:
+    if head is None or not has_step(config):
         return None
     layers = []
     for i, block in enumerate(model.blocks):
@@ -281,7 +303,7 @@ def _numbers_of(model: nn.Module, matrix: Named) -> _Numbers | None:
             matrices |= {name: _matrix(named[name]) for name in _WRITE}
         gains = [_NONE if each is None else each.weight.detach().numpy() for each in (attn.q_norm, attn.k_norm)]
         norm1, norm2 = _norm(block.norm1), _norm(block.norm2)
-        mlp_of = (*matrices["up"], [*MLPS].index(config.mlp), *matrices["down"])
+        mlp_of = (*matrices["up"], _MLPS.index(config.mlp), *matrices["down"])
         layers.append(
             _Layer(
                 (not block.post_norm, *norm1, *matrices["qkv"]),

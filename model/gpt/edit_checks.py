@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from model.arguments import check_token, shown
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig
-from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, MAX_VALUE, Edit
+from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, MAX_VALUE, STREAM_SITES, Edit
 from model.gpt.experts import require_dense
-from model.gpt.mixers.needs import need_scores
+from model.gpt.mixers.needs import need_directions, need_scores
+from model.gpt.placed_vectors import ranges, vector_of
+
+MOST_NAME = 60  # characters of the name of a vector
 
 
 def edit_of(value: object, config: ModelConfig, T: int) -> Edit:
@@ -36,8 +39,11 @@ def check_edits(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
     for edit in edits:
         _check_fields(edit)
         _check_values(edit, config, T)
+        if EDITS[edit.kind].takes == "vector":
+            _check_vector(edit, config, T)
         _check_mixer(edit, config)
-    _check_rows(edits, config)
+        _check_two_way(edit, config)
+    _check_rows(edits, config, T)
 
 
 def _check_fields(edit: Edit) -> None:
@@ -71,7 +77,7 @@ def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
             raise InputError(
                 "This position does not exist.", shown(position), say("Positions run from 0 to {}.", T - 1)
             )
-    if edit.query is not None and edit.key > edit.query:
+    if edit.query is not None and edit.key > edit.query and not config.two_way:
         what = "A query token cannot attend to a later token."
         raise InputError(what, f"query {edit.query}, key {edit.key}", "Choose a key at or before the query.")
     if edit.neuron is not None:
@@ -96,6 +102,34 @@ def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
         )
 
 
+def _check_vector(edit: Edit, config: ModelConfig, T: int) -> None:
+    """Raise InputError unless the vector has the width of the stream, and its site, positions and name can be used."""
+    if not isinstance(edit.site, str) or edit.site not in STREAM_SITES:
+        hint = say("Choose one of: {}.", ", ".join(STREAM_SITES))
+        raise InputError("The stream has no such site.", shown(edit.site), hint)
+    if edit.site == "resid_pre" and edit.layer == 0:
+        what = "Before the first layer, the stream is the embedding, which is not edited."
+        raise InputError(what, edit.site, "Choose resid_mid or resid_post, or a later layer.")
+    check_width(edit.vector, config.d_model)
+    for low, high in () if edit.positions is None else ranges(edit.positions):
+        last = low - 1 if high is None else high - 1  # from T on: only tokens that are generated
+        if last >= T:
+            raise InputError("This position does not exist.", shown(last), say("Positions run from 0 to {}.", T - 1))
+    if edit.name is not None and not (isinstance(edit.name, str) and 0 < len(edit.name) <= MOST_NAME):
+        got = shown(edit.name)
+        raise InputError("The name of a vector cannot be used.", got, say("Give 1 to {} characters.", MOST_NAME))
+
+
+def check_width(text: str, width: int) -> None:
+    """Raise InputError unless a vector's text can be read and has the width of the stream."""
+    if not isinstance(text, str):
+        hint = "It is base64 of float32 numbers: write it with vector_text."
+        raise InputError("The vector of an edit cannot be read.", shown(text), hint)
+    if (n := len(vector_of(text))) != width:
+        hint = say("This model's stream has {} numbers a token.", width)
+        raise InputError("The vector has another length than the stream.", f"{n} numbers", hint)
+
+
 def _check_mixer(edit: Edit, config: ModelConfig) -> None:
     """Raise InputError for an edit of scores or patterns in a layer without them."""
     if EDITS[edit.kind].site in ("scores", "pattern"):
@@ -103,7 +137,23 @@ def _check_mixer(edit: Edit, config: ModelConfig) -> None:
             need_scores(config, layer)
 
 
-def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
+def fits(kind: str, config: ModelConfig) -> bool:
+    """Return whether a kind of edit is defined for the model, whatever its layer."""
+    if EDITS[kind].takes == "direction":
+        return not config.head_dense and not config.headless
+    return not (config.two_way and kind == "uniform")
+
+
+def _check_two_way(edit: Edit, config: ModelConfig) -> None:
+    """Raise InputError for an edit that is defined only for models that predict the next token from the stream."""
+    if config.two_way and edit.kind == "uniform":
+        what = "Uniform weights cover the tokens up to the query, but this model also attends to later tokens."
+        raise InputError(what, edit.kind, "Choose another edit.")
+    if EDITS[edit.kind].takes == "direction":
+        need_directions(config)
+
+
+def _check_rows(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
     """Raise InputError for a row with all keys blocked, whose softmax would be undefined."""
     blocked: dict[tuple[int, int, int], set[int]] = {}  # (layer, head, query): keys
     for edit in edits:
@@ -113,10 +163,19 @@ def _check_rows(edits: Sequence[Edit], config: ModelConfig) -> None:
             for head in range(config.n_head) if edit.head is None else (edit.head,):
                 keys = blocked.setdefault((layer, head, edit.query), set())
                 keys.add(edit.key)
-                first = max(edit.query - config.window + 1, 0) if config.mixer_of(layer) == "sliding_window" else 0
-                if keys.issuperset(range(first, edit.query + 1)):  # all keys visible to the query
+                if keys.issuperset(_visible(edit.query, config, layer, T)):
                     what = "A token would have no key left to attend to."
                     raise InputError(what, f"query {edit.query}", "Leave it at least one key.")
+
+
+def _visible(query: int, config: ModelConfig, layer: int, T: int) -> range:
+    """Return the positions of the keys that a query sees."""
+    last = T - 1 if config.two_way else query
+    if config.mixer_of(layer) != "sliding_window":
+        return range(last + 1)
+    if config.two_way:
+        return range(max(query - config.window // 2, 0), min(query + config.window // 2, last) + 1)
+    return range(max(query - config.window + 1, 0), last + 1)
 
 
 def _within(value: object, count: int) -> bool:

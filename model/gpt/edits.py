@@ -1,23 +1,25 @@
 """Edits of a forward pass: small values that a RunKey can hold, and the tap that applies them.
 
 Edits of one site apply in the given order. Whatever the order of the edits, sites follow the order of the computation:
-scores, pattern, z, mlp_post, mlp_out, resid_post.
+scores, pattern, z, resid_mid, mlp_post, mlp_out, resid_post.
 
-Ablation of heads: Michel et al. 2019, section 3. Mean ablation: Wang et al. 2022, section 2. Adding a direction: Turner
-et al. 2023, "Activation Addition". Projecting out a direction: Arditi et al. 2024, section 2.4.
+Ablation of heads: Michel et al. 2019, section 3. Mean ablation: Wang et al. 2022, section 2. Adding a direction or a
+vector: Turner et al. 2023, "Activation Addition". Projecting out a direction: Arditi et al. 2024, section 2.4.
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, Protocol, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from model.gpt.layers import future
+from model.gpt.placed_vectors import ranges, vector_of
 from model.gpt.tap import Tap
 
 MAX_FACTOR = 100.0  # maximum absolute factor
@@ -43,9 +45,18 @@ class Edit:
     neuron: int | None = None
     value: float | None = None  # new activation
     token: int | None = None  # token id
+    site: str | None = None  # where a vector is added: one of STREAM_SITES
+    vector: str | None = None  # its numbers, [D], as written by model.gpt.placed_vectors.vector_text
+    positions: str | None = None  # tokens to which it is added, such as "0,3-5" or "4-"; None: every token
+    name: str | None = None  # what the reader calls the vector
 
 
-FIELDS = ("layer", "head", "factor", "query", "key", "neuron", "value", "token")
+FIELDS = (
+    *("layer", "head", "factor", "query", "key", "neuron", "value", "token"),
+    *("site", "vector", "positions", "name"),
+)
+# Before a block, after its attention and after the block; in parallel blocks, the MLP does not read the second.
+STREAM_SITES = ("resid_pre", "resid_mid", "resid_post")
 
 
 @dataclass(frozen=True)
@@ -56,9 +67,10 @@ class EditKind:
 
     needs: tuple[str, ...]  # required fields
     optional: tuple[str, ...]  # optional fields
-    site: str  # a site of model.gpt.tap.SITES
+    site: str  # a site of model.gpt.tap.SITES; the default one, where the edit names its own
     function: Callable[[Tensor, Edit, Tensor | None], None]
-    takes: Literal["mean", "direction"] | None = None  # the vector is one of Means or of Directions
+    # the vector is one of Means, one of Directions, or that of the edit
+    takes: Literal["mean", "direction", "vector"] | None = None
     of: Literal["heads", "mlp", "neuron", "direction"] = "heads"  # edited component
 
 
@@ -130,6 +142,10 @@ def _add_direction(stream: Tensor, edit: Edit, direction: Tensor) -> None:
     stream += edit.factor * direction.to(stream.dtype)
 
 
+def _add_vector(stream: Tensor, edit: Edit, vector: Tensor) -> None:
+    stream += edit.factor * vector.to(stream)
+
+
 def _queries(T: int, S: int) -> Tensor:
     """Return the positions of the queries, the last T of S. [T]"""
     return torch.arange(S - T, S)
@@ -153,7 +169,17 @@ EDITS: dict[str, EditKind] = {
     "neuron_value": EditKind(("layer", "neuron", "value"), (), "mlp_post", _neuron_value, of="neuron"),
     "project_out": EditKind(("layer", "token"), (), "resid_post", _project_out, "direction", "direction"),
     "add_direction": EditKind(("layer", "token", "factor"), (), "resid_post", _add_direction, "direction", "direction"),
+    "add_vector": EditKind(
+        ("layer", "site", "factor", "vector"), ("positions", "name"), "resid_post", _add_vector, "vector", "direction"
+    ),
 }
+
+
+class _EditTap(Protocol):
+    """A tap that also takes the position of the first row it is given."""
+
+    def __call__(self, site: str, layer: int, x: Tensor, start: int = 0) -> Tensor:
+        """Return the edited tensor."""
 
 
 def tap_of(edits: Sequence[Edit], means: Means, directions: Directions = NO_DIRECTIONS) -> Tap:
@@ -161,30 +187,63 @@ def tap_of(edits: Sequence[Edit], means: Means, directions: Directions = NO_DIRE
 
     `means[layer, head]` is required for each edit by a mean, and `directions[token]` for each edit by a direction;
     raises ValueError for a missing one. With z set to 0, the logits are those of a model whose o projection has zeros
-    in that head's columns; with mlp_out set to 0, those of a model whose down projection and its bias are zero.
+    in that head's columns; with mlp_out set to 0, those of a model whose down projection and its bias are zero. The
+    rows of its input start at position 0; `starting_at` gives the tap for rows of a later part of a text.
     """
     edits = tuple(edits)
     if lacking := [place for place in mean_places(edits) if place not in means]:
         raise ValueError(f"no mean of (layer, head) {lacking}; given: {sorted(means, key=str)}")
     if unknown := [token for token in direction_tokens(edits) if token not in directions]:
         raise ValueError(f"no direction of the tokens {unknown}; given: {sorted(directions)}")
+    placed = [(edit, _place(edit), _vector(edit, means, directions)) for edit in acting(edits)]
 
-    def vector(edit: Edit) -> Tensor | None:
-        takes = EDITS[edit.kind].takes
-        if takes is None:
-            return None
-        return means[edit.layer, edit.head] if takes == "mean" else directions[edit.token]
-
-    def tap(site: str, layer: int, x: Tensor) -> Tensor:
-        active = [edit for edit in edits if EDITS[edit.kind].site == site and edit.layer in (None, layer)]
+    def tap(site: str, layer: int, x: Tensor, start: int = 0) -> Tensor:
+        active = [(edit, vector) for edit, (at, of), vector in placed if at == site and of in (None, layer)]
         if not active:
             return x
         x = x.clone()
-        for edit in active:
-            EDITS[edit.kind].function(x, edit, vector(edit))
+        for edit, vector in active:
+            for part in _rows(x, edit, start):
+                EDITS[edit.kind].function(part, edit, vector)
         return x
 
     return tap
+
+
+def acting(edits: Sequence[Edit]) -> list[Edit]:
+    """Return the edits without vectors times 0, so that a run with only those is bitwise the unedited one."""
+    return [edit for edit in edits if EDITS[edit.kind].takes != "vector" or edit.factor != 0]
+
+
+def starting_at(tap: Tap, start: int) -> Tap:
+    """Return a tap of `tap_of` for tensors whose first row is the token at position `start` of the text."""
+    return functools.partial(cast(_EditTap, tap), start=start) if start else tap
+
+
+def _vector(edit: Edit, means: Means, directions: Directions) -> Tensor | None:
+    """Return the vector that an edit takes, if its kind takes one."""
+    takes = EDITS[edit.kind].takes
+    if takes == "vector":
+        return torch.from_numpy(vector_of(edit.vector))
+    return None if takes is None else means[edit.layer, edit.head] if takes == "mean" else directions[edit.token]
+
+
+def _place(edit: Edit) -> tuple[str, int | None]:
+    """Return the site and the layer at which an edit acts.
+
+    The stream before a block is the stream after the one before it, and is edited there.
+    """
+    if edit.site is None:
+        return EDITS[edit.kind].site, edit.layer
+    return ("resid_post", edit.layer - 1) if edit.site == "resid_pre" else (edit.site, edit.layer)
+
+
+def _rows(x: Tensor, edit: Edit, start: int) -> list[Tensor]:
+    """Return views of the rows of x [B, T, D] that an edit changes; x itself if it changes all."""
+    if edit.positions is None:
+        return [x]
+    spans = [(max(low - start, 0), None if high is None else high - start) for low, high in ranges(edit.positions)]
+    return [x[:, low:high] for low, high in spans if high is None or high > low]
 
 
 def mean_places(edits: Sequence[Edit]) -> list[tuple[int, int | None]]:
@@ -208,4 +267,5 @@ def directions_of(edits: Sequence[Edit], unembed: Tensor) -> Directions:
 
 def sites_edited(edits: Sequence[Edit], layer: int) -> frozenset[str]:
     """Return the sites of a layer that the edits change."""
-    return frozenset(EDITS[edit.kind].site for edit in edits if edit.layer in (None, layer))
+    places = [_place(edit) for edit in acting(edits)]
+    return frozenset(site for site, of in places if of in (None, layer))

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.gpt.config import ModelConfig, RopeScaling
+from model.gpt.config import ModelConfig
+from model.gpt.rope_scaling import scaled
 
 # --- norms -----------------------------------------------------------------------------------------
 
@@ -52,43 +53,60 @@ def sinusoidal_positions(start: int, length: int, d_model: int) -> Tensor:
     return table
 
 
-def rope_frequencies(config: ModelConfig) -> Tensor:
+def rope_frequencies(config: ModelConfig, length: int = 1, *, local: bool = False) -> Tensor:
     """Return the angle in radians by which one position rotates each pair of dimensions. [d_rotary / 2]
 
-    Su et al. 2021, section 3.2.2.
+    Some scalings depend on the `length` of the text in tokens. With `local`, those of layers with a sliding window, if
+    the config has a base of their own. Su et al. 2021, section 3.2.2.
     """
-    exponent = torch.arange(0, config.d_rotary, 2, dtype=torch.float32) / config.d_rotary
-    frequency = 1.0 / (config.rope_theta**exponent)
-    return frequency if config.rope_scaling is None else _llama3_scaled(frequency, config.rope_scaling)
+    width = config.d_rotary
+    if local and config.rope_theta_local is not None:
+        theta, scaling = config.rope_theta_local, None
+        width = int((config.d_head_local or config.d_head) * config.rotary_fraction)
+    else:
+        theta, scaling = config.rope_theta, config.rope_scaling
+    if scaling is not None:
+        return scaled(theta, width, scaling, length)
+    exponent = torch.arange(0, width, 2, dtype=torch.float32) / width
+    return 1.0 / (theta**exponent)
 
 
-def _llama3_scaled(frequency: Tensor, scaling: RopeScaling) -> Tensor:
-    """Apply Llama 3 scaling: long wavelengths are stretched by `factor`, short ones are unchanged, and those between
-    are interpolated.
+def rope_table(
+    config: ModelConfig, start: int, length: int, *, text: int | None = None, local: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the cosines and sines for positions start .. start + length - 1, in a text of `text` tokens, by default
+    those up to the last position. Each [T, d_rotary / 2].
     """
-    turns = scaling.original_n_ctx * frequency / (2 * math.pi)  # number of turns over the original context
-    share = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
-    share = share.clamp(0.0, 1.0)
-    return share * frequency + (1 - share) * frequency / scaling.factor
+    frequencies = rope_frequencies(config, text or start + length, local=local)
+    angle = torch.arange(start, start + length, dtype=torch.float32)[:, None] * frequencies
+    cos, sin = angle.cos(), angle.sin()
+    if config.rope_scaling is None or config.rope_scaling.amplitude == 1 or (local and config.rope_theta_local):
+        return cos, sin
+    return cos * config.rope_scaling.amplitude, sin * config.rope_scaling.amplitude
 
 
-def rope_table(config: ModelConfig, start: int, length: int) -> tuple[Tensor, Tensor]:
-    """Return the cosines and sines for positions start .. start + length - 1. Each [T, d_rotary / 2]."""
-    angle = torch.arange(start, start + length, dtype=torch.float32)[:, None] * rope_frequencies(config)
-    return angle.cos(), angle.sin()
+def rotate(x: Tensor, cos: Tensor, sin: Tensor, pairs: str = "halves") -> Tensor:
+    """Rotate each pair of dimensions by its angle; dimensions from d_rotary are unchanged. [..., T, E]
 
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate each pair (i, i + d_rotary / 2) by its angle; dimensions from d_rotary are unchanged. [..., T, E]
-
-    This is the half-split layout of GPT-NeoX and Llama checkpoints on the Hub. The dot product of a rotated q and a
-    rotated k depends on their positions only through the difference.
+    The pairs are (i, i + d_rotary / 2) as in GPT-NeoX and Llama checkpoints on the Hub, or, if `adjacent`, (2 i, 2 i +
+    1) as in GPT-J. The dot product of a rotated q and a rotated k depends on their positions only through the
+    difference.
     """
+    if pairs == "adjacent":
+        return rotate_adjacent(x, cos, sin)
     half = cos.shape[-1]
     first, second, unrotated = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
     turned = torch.cat((first, second), -1) * torch.cat((cos, cos), -1)
     turned = turned.addcmul_(torch.cat((second, first), -1), torch.cat((-sin, sin), -1))
     return torch.cat((turned, unrotated), -1) if unrotated.shape[-1] else turned
+
+
+def rotate_adjacent(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotate each pair (2 i, 2 i + 1) by its angle; dimensions from d_rotary are unchanged. [..., T, E]"""
+    width = 2 * cos.shape[-1]
+    first, second = x[..., 0:width:2], x[..., 1:width:2]
+    turned = torch.stack((first * cos - second * sin, second * cos + first * sin), -1).flatten(-2)
+    return torch.cat((turned, x[..., width:]), -1) if width < x.shape[-1] else turned
 
 
 # --- attention -------------------------------------------------------------------------------------
@@ -104,8 +122,8 @@ def merge_heads(z: Tensor) -> Tensor:
     return z.transpose(1, 2).flatten(2)
 
 
-def attention_scores(q: Tensor, k: Tensor) -> Tensor:
-    """Compute q.k / sqrt(d_head), -inf for future keys. q [B, H, T, E], k [B, G, S, E] -> [B, H, T, S]
+def attention_scores(q: Tensor, k: Tensor, *, two_way: bool = False) -> Tensor:
+    """Compute q.k / sqrt(d_head), -inf for future keys unless `two_way`. q [B, H, T, E], k [B, G, S, E] -> [B, H, T, S]
 
     All S keys are visible to the last query; with a cache, T < S. Query head h uses KV head h // (H / G).
     """
@@ -113,7 +131,7 @@ def attention_scores(q: Tensor, k: Tensor) -> Tensor:
     G, S = k.shape[1], k.shape[2]
     grouped = q.reshape(B, G, (H // G) * T, E)  # concatenated queries of the heads that share a KV head
     scores = (grouped @ k.transpose(-1, -2) / math.sqrt(E)).view(B, H, T, S)
-    return scores.masked_fill_(future(T, S), -math.inf) if T > 1 else scores
+    return scores if two_way or T == 1 else scores.masked_fill_(future(T, S), -math.inf)
 
 
 def future(T: int, S: int) -> Tensor:
@@ -157,5 +175,46 @@ def gelu_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
-# For `swiglu` the function applies to the gate branch: silu(gate) * up. Shazeer 2020.
-MLPS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "swiglu": F.silu}
+def relu2(x: Tensor) -> Tensor:
+    """Compute the square of max(x, 0). So et al. 2021, "Primer", 3."""
+    return F.relu(x).square()
+
+
+def swish_1702(x: Tensor) -> Tensor:
+    """Compute x sigmoid(1.702 x), an approximation of GELU. Hendrycks & Gimpel 2016."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+def xielu(
+    x: Tensor,
+    positive: float | Tensor = 0.8,
+    negative: float | Tensor = 0.8,
+    slope: float | Tensor = 0.5,
+    edge: float | Tensor = -1e-6,
+) -> Tensor:
+    """Compute p x^2 + b x above 0 and n (e^min(x, edge) - 1 - x) + b x below, b being the slope; by default with the
+    numbers with which models begin. Huang & Schlag 2024, "Deriving Activation Functions Using Integration".
+    """
+    below = torch.expm1(torch.minimum(x, torch.as_tensor(edge, dtype=x.dtype, device=x.device))) - x
+    return torch.where(x > 0, positive * x * x, below * negative) + slope * x
+
+
+# For a gated MLP the function applies to the gate branch: silu(gate) * up. Shazeer 2020.
+MLPS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+    "swiglu": F.silu,
+    "relu2": relu2,
+    "silu": F.silu,
+    "geglu": gelu,
+    "geglu_tanh": gelu_tanh,
+    "swiglu_clamped": swish_1702,
+    "xielu": xielu,
+}
+CLAMP = 7.0  # swiglu_clamped: the gate is at most this, and the linear branch lies between -this and this
+
+
+def capped(x: Tensor, cap: float | None) -> Tensor:
+    """Compute cap tanh(x / cap), which lies between -cap and cap; without a cap, x. Gemma 2 report 2024, section 2."""
+    return x if cap is None else cap * torch.tanh(x / cap)

@@ -32,6 +32,11 @@ class HookedConfig:
     vocab_size: int
     group_size: int = 1  # number of query heads that share one KV head
 
+    @property
+    def two_way(self) -> bool:
+        """False: the attention of a hooked model is causal (model.hooked.trace refuses any other)."""
+        return False
+
     def is_attention(self, layer: int) -> bool:
         """Return True: every layer of a hooked model gives attention weights."""
         return True

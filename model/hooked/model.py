@@ -59,7 +59,8 @@ class Hooked:
             out = self._called(ids[None].to(self.device))
         attention = self._attention(out, len(ids))
         hidden, logits = getattr(out, "hidden_states", None), getattr(out, "logits", None)
-        if hidden is None or logits is None or len(hidden) != self.config.n_layer + 1:
+        whole = hidden is not None and len(hidden) == self.config.n_layer + 1
+        if not whole or logits is None or hidden[-1].shape != hidden[0].shape:
             raise UnsupportedModel("The model gives no hidden states or no logits.", self.name, _CAUSAL)
         last = before[-1] if before else hidden[-1]
         states = torch.stack([_plain(each[0]) for each in (*hidden[:-1], last)])
@@ -139,7 +140,7 @@ class Hooked:
 
 
 _CAUSAL = "Load it with AutoModelForCausalLM."
-_SINKS = "A model with attention sinks, such as gpt-oss, leaves the sink's weight out; its maps would mislead."
+_SINKS = "A model with attention sinks leaves the sink's weight out; its maps would mislead."
 _EAGER = 'Load it with attn_implementation="eager".'
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -15,7 +16,7 @@ from model.gpt.transformer import Transformer
 from model.loading import gguf_models
 from model.loading.convert import convert, skeleton
 from model.loading.families import MODEL_TYPE, Family, family_of
-from model.loading.gguf_file import Value, read_gguf
+from model.loading.gguf_file import Value
 from model.loading.safetensors_files import SINGLE, open_folder, read_json
 from model.progress import Progress
 
@@ -45,17 +46,17 @@ def read_config(path: Path) -> tuple[Family, ModelConfig]:
         raise CheckpointError("The folder has no config.json.", path.name, "Give the folder of a checkpoint.")
     values = read_json(path / CONFIG, MAX_CONFIG_BYTES, constants=True)
     family = family_of(values)
-    return family, family.to_config(values)
+    config = family.to_config(values)
+    return replace(family, layout=family.layout_for(values)), config
 
 
 def load_gguf(path: Path, progress: Progress | None = None) -> tuple[ModelConfig, dict[str, Tensor], dict[str, Value]]:
-    """Load the config, dequantized float32 weights and metadata (including the tokenizer) of a GGUF file.
+    """Load the config, dequantized float32 weights and metadata (including the tokenizer) of a GGUF file, or
+    of all parts of a split one.
 
     Raises CheckpointError for a broken file, and UnsupportedModel for an unsupported architecture or quantization.
     """
-    file = read_gguf(Path(path))
-    _, architecture = gguf_models.architecture_of(file)
-    config = gguf_models.to_config(file)
+    file, architecture, config = gguf_models.open_model(Path(path))
     return config, convert(file.tensors, file.read, architecture.layout, config, progress), file.metadata
 
 

@@ -116,8 +116,8 @@ def _layers(model: Transformer, kind: str, dtype: torch.dtype) -> dict[str, str]
 
 
 def _of(path: str, chosen: Mapping[str, str]) -> str:
-    """Return the device of a module, given its path."""
-    return next(device for part, device in chosen.items() if path.startswith(part))
+    """Return the device of a module, given its path; the CPU for what is before the layers."""
+    return next((device for part, device in chosen.items() if path.startswith(part)), "cpu")
 
 
 @contextlib.contextmanager

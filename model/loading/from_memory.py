@@ -1,8 +1,8 @@
 """A model of another library in memory as ours: its own parameters under our names, without a second copy.
 
-The model is only read through `config` and `named_parameters`, which the models of transformers have; nothing of
-transformers is imported. A layer that stores its matrix as ours does, or transposed, shares its memory. Only GPT-NeoX's
-queries, keys and values, which are interleaved by head, and 16-bit biases and norms are copied.
+The model is read through `config`, its parameters and the buffers that its files hold; nothing of transformers is
+imported. A layer that stores its matrix as ours does, or transposed, shares its memory. Queries, keys
+and values that lie in another order, such as interleaved by head in GPT-NeoX, and 16-bit biases and norms are copied.
 """
 
 import json
@@ -25,7 +25,10 @@ def config_values(model: Any) -> dict:
     """Return the values that the model's config.json would hold."""
     text = getattr(model.config, "to_json_string", None)
     values = json.loads(text()) if callable(text) else dict(model.config.to_dict())
-    return {name: value for name, value in values.items() if not name.startswith("_")}
+    return {name: value for name, value in values.items() if not name.startswith("_") or name in _READ}
+
+
+_READ = ("_remove_final_layer_norm",)  # of OPT; other names with an underscore are notes
 
 
 def shared(model: Any) -> tuple[Transformer, str]:
@@ -37,13 +40,12 @@ def shared(model: Any) -> tuple[Transformer, str]:
     values = config_values(model)
     family = family_of(values)
     config = family.to_config(values)
-    # by name, as views that no gradient reaches; a tied head is listed once
-    state: dict[str, Tensor] = {name: each.detach() for name, each in model.named_parameters()}
+    state = weights_of(model)
     places = sorted({tensor.device.type for tensor in state.values()})
     if places != ["cpu"]:
         move = "Move it with model.cpu() to see the views that need its weights."
         raise UnsupportedModel("The model's weights are on another device.", ", ".join(places), move)
-    ours = build(config, convert(state, state.__getitem__, family.layout, config, copied=False))
+    ours = build(config, convert(state, state.__getitem__, family.layout_for(values), config, copied=False))
     dtype = next((name for name, each in DTYPES.items() if are_of(ours, each)), None)
     if dtype is None:
         kinds = ", ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in state.values()}))
@@ -52,6 +54,15 @@ def shared(model: Any) -> tuple[Transformer, str]:
     if dtype != "float32":
         ours, _ = devices.streamed(ours, "cpu", DTYPES[dtype])
     return ours.requires_grad_(False), dtype
+
+
+def weights_of(model: Any) -> dict[str, Tensor]:
+    """Return the weights by name, as views that no gradient reaches; a tied head is listed once. Numbers of a file may
+    be buffers, such as the offsets of a router and the scales of layers.
+    """
+    state = {name: each.detach() for name, each in model.named_parameters()}
+    in_files = model.state_dict().keys()
+    return state | {name: each.detach() for name, each in model.named_buffers() if name in in_files}
 
 
 def stamp(model: Any) -> tuple:

@@ -10,12 +10,13 @@ from gguf import GGMLQuantizationType as Kind
 
 from model.errors import CheckpointError, UnsupportedModel
 from model.gpt.config import ModelConfig
-from model.gpt.decode_step import parts_of, weights_of
+from model.gpt.decode_step import has_step, parts_of, weights_of
 from model.gpt.transformer import Transformer
 from model.kernels.coded import Coded, Codes, Strips, below, digest, have_room, in_strips
 from model.loading import gguf_models
 from model.loading.convert import Change, expected_shapes, plan
-from model.loading.gguf_file import GgufFile, read_gguf
+from model.loading.families.hub.baichuan import unit_rows
+from model.loading.gguf_file import GgufFile, states_of
 
 Named = Callable[[str], Coded | None]
 Parts = tuple[np.ndarray, np.ndarray, np.ndarray]  # integers [N, size], scales [N, 1] and offsets [N, 1] of N blocks
@@ -27,8 +28,10 @@ def codes_of(path: Path, model: Transformer) -> Codes | None:
     The codes are read on request, if there is enough memory. A request raises CheckpointError if the file has changed
     since.
     """
+    if not has_step(model.config):
+        return None
     try:
-        codes, state = _codes_in(path), path.stat()
+        codes, state = _codes_in(path), states_of(path)
     except (OSError, CheckpointError, UnsupportedModel):
         return None
     weights, matrices = weights_of(model), parts_of(model)
@@ -39,8 +42,7 @@ def codes_of(path: Path, model: Transformer) -> Codes | None:
         if not have_room(size):
             return {}
         joined = {name: _strips(codes, layers) for name, layers in matrices.items()}
-        now = path.stat()
-        if (now.st_size, now.st_mtime_ns) != (state.st_size, state.st_mtime_ns):
+        if states_of(path) != state:
             raise CheckpointError("The file has changed since it was loaded.", path.name, "Load the model again.")
         return {name: each for name, each in joined.items() if each is not None}
 
@@ -60,17 +62,17 @@ def _codes_in(path: Path) -> Named:
     """Return a function that maps this project's name of a matrix to its codes in a file. Raises the errors of
     `load_gguf`.
     """
-    file = read_gguf(path)
-    layout = gguf_models.architecture_of(file)[1].layout
-    config = gguf_models.to_config(file)
-    names = plan(file.tensors, layout, config, expected_shapes(config))
-    source = {name: (theirs, at, change) for theirs, (ours, change) in names.items() for at, name in enumerate(ours)}
+    file, architecture, config = gguf_models.open_model(path)
+    steps = plan(file.tensors, architecture.layout, config, expected_shapes(config))
+    source = {name: (each, at, step.change) for each, step in steps.items() for at, name in enumerate(step.names)}
     if config.tie_embeddings:
         source["unembed.weight"] = source["embed.weight"]
     file = replace(file, metadata={})  # frees the memory of the vocabulary
 
     def codes(name: str) -> Coded | None:
         theirs, at, change = source[name]
+        if change is unit_rows:  # the only conversion of a model with codes that changes numbers
+            return None
         coded = _read(file, theirs)
         return coded if coded is None or change is None else _changed(coded, change, config, at)
 

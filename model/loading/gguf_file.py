@@ -6,9 +6,10 @@ tensors. Specification: ggml/docs/gguf.md in the ggml project.
 
 import math
 import mmap
+import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -51,6 +52,8 @@ class GgufTensor:
     type: GGMLQuantizationType
     offset: int  # bytes from the start of the file
     n_bytes: int
+    path: Path | None = None  # the file, if a model is split into several
+    parts: tuple["GgufTensor", ...] = ()  # tensors of the same shape that this one stacks
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,20 +79,80 @@ class GgufFile:
         Raises CheckpointError if the file has been truncated since it was parsed.
         """
         info = self.tensors[name]
+        mapped = [self._mapped(name, part) for part in info.parts or (info,)]
+        return mapped[0] if len(mapped) == 1 else np.concatenate(mapped)
+
+    def _mapped(self, name: str, info: GgufTensor) -> np.ndarray:
+        path = info.path or self.path
         try:
             # Copy-on-write instead of read-only, since torch warns about arrays that are not writable.
-            return np.memmap(self.path, np.uint8, "c", info.offset, (info.n_bytes,))
+            return np.memmap(path, np.uint8, "c", info.offset, (info.n_bytes,))
         except (OSError, ValueError) as error:
-            raise _broken(self.path, f"tensor {name} cannot be read: {error}") from error
+            raise _broken(path, f"tensor {name} cannot be read: {error}") from error
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Parse the metadata and the tensor table without reading tensors.
+    """Parse the metadata and the tensor table, of all files if a model is split, without reading tensors.
 
     Raises CheckpointError for a file that is missing, truncated or inconsistent, and UnsupportedModel for an
     unsupported version or byte order.
     """
-    path = Path(path)
+    file = _read_one(Path(path))
+    count = file.metadata.get(SPLIT_COUNT, 0)
+    return file if count in (0, 1) else _joined(file, count)
+
+
+# --- split files -----------------------------------------------------------------------------------
+
+SPLIT_COUNT, SPLIT_NUMBER, SPLIT_TENSORS = "split.count", "split.no", "split.tensors.count"
+_PART = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.IGNORECASE)
+
+
+def files_of(path: Path) -> tuple[Path, ...]:
+    """Return all files of the model that `path` belongs to by its name, in order: NAME-00001-of-00003.gguf and so on.
+
+    A file of another name is the only one.
+    """
+    match = _PART.fullmatch(path.name)
+    if match is None or not 1 <= int(match[2]) <= int(match[3]):
+        return (path,)
+    suffix = path.name[-len(".gguf") :]
+    return tuple(path.with_name(f"{match[1]}-{n:05}-of-{match[3]}{suffix}") for n in range(1, int(match[3]) + 1))
+
+
+def states_of(path: Path) -> list[list[int]]:
+    """Return size and modification time of each file. If all are unchanged, none has been written to."""
+    return [[(status := each.stat()).st_size, status.st_mtime_ns] for each in files_of(path) if each.is_file()]
+
+
+def _joined(file: GgufFile, count: Value) -> GgufFile:
+    """Return the metadata of the first part with the tensors of all. Raises CheckpointError for a missing part."""
+    paths = files_of(file.path)
+    if len(paths) != count:
+        hint = "Give the files the names NAME-00001-of-00002.gguf and so on."
+        raise CheckpointError("The name of a split file does not say which part it is.", file.path.name, hint)
+    if missing := [path.name for path in paths if not path.is_file()]:
+        got = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise CheckpointError("A part of the split file is missing.", got, "Put all parts into the same folder.")
+    tensors: dict[str, GgufTensor] = {}
+    parts = [file if path == file.path else _read_one(path) for path in paths]
+    for number, part in enumerate(parts):
+        found = part.metadata.get(SPLIT_COUNT), part.metadata.get(SPLIT_NUMBER)
+        if found != (count, number):
+            raise _broken(part.path, f"split.count and split.no are {found}, expected {(count, number)}")
+        if twice := tensors.keys() & part.tensors.keys():
+            raise _broken(part.path, f"the tensor {min(twice)} is in two parts")
+        tensors |= {name: replace(info, path=part.path) for name, info in part.tensors.items()}
+    wanted = parts[0].metadata.get(SPLIT_TENSORS, len(tensors))
+    if wanted != len(tensors):
+        raise _broken(parts[0].path, f"split.tensors.count is {wanted}, the parts have {len(tensors)}")
+    return GgufFile(parts[0].path, parts[0].metadata, tensors)
+
+
+# --- one file --------------------------------------------------------------------------------------
+
+
+def _read_one(path: Path) -> GgufFile:
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _parse(path, data)

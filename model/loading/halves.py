@@ -2,7 +2,7 @@
 
 Each matrix is stored in bfloat16 or float16. A product rounds its input to that type, accumulates in float32 and rounds
 its result to the type. All else is float32: residual additions, norms, rotations, scores, softmax and weighted sums of
-values, and the matrices of experts. `torch.autocast` makes nearly the same choice.
+values, and the products of experts. `torch.autocast` makes nearly the same choice.
 
 A matrix may be on another device (model.loading.devices): the product is computed there, all else on the CPU.
 """
@@ -14,10 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from model.errors import CheckpointError
+from model.gpt.experts import Stack
 from model.gpt.linear import Linear
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
-from model.loading.stored import StoredEmbedding, StoredLinear, leave_stored
+from model.loading.stored import StoredEmbedding, StoredLinear, StoredStack, leave_stored
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}  # types of the products
 UNIT = 2.0**-24  # unit roundoff u of float32: half the spacing at 1, the largest relative error of one rounding
@@ -52,6 +53,10 @@ class HalfEmbedding(StoredEmbedding):
     """An embedding table in a 16-bit type in memory; requested rows are converted to float32."""
 
 
+class HalfStack(StoredStack):
+    """The matrices of experts in a 16-bit type in memory; those of an expert that is used are converted to float32."""
+
+
 @torch.no_grad()
 def halved(model: Transformer, dtype: torch.dtype, place: Callable[[str], str] = lambda path: "cpu") -> Transformer:
     """Return the model with its linear layers' matrices and its embedding tables in a 16-bit type.
@@ -61,14 +66,14 @@ def halved(model: Transformer, dtype: torch.dtype, place: Callable[[str], str] =
     """
     kept: dict[tuple[int, str], nn.Parameter] = {}  # a tied head stays tied if it is on the same device
     for path, module in model.named_modules():
-        if isinstance(module, Linear | nn.Embedding):
+        if isinstance(module, Linear | nn.Embedding | Stack):
             weight, device = module.weight, place(path) if isinstance(module, Linear) else "cpu"
             if (id(weight), device) not in kept:
                 rounded = _rounded(weight, dtype, path).to(device)
                 kept[id(weight), device] = nn.Parameter(rounded, requires_grad=False)
             module.weight = kept[id(weight), device]
     model.join()
-    return leave_stored(model, HalfLinear, HalfEmbedding)
+    return leave_stored(model, HalfLinear, HalfEmbedding, HalfStack)
 
 
 def _rounded(weight: Tensor, dtype: torch.dtype, path: str) -> Tensor:

@@ -3,8 +3,8 @@
 An entry holds the float32 weights in memory order, their codes in the order in which decode steps read them, and the
 vocabulary. Dequantization and the ranking of a vocabulary take seconds and are deterministic. The next load maps the
 weights into memory (safetensors), and each is read from disk when a forward pass first needs it. An entry belongs to
-one file and to one version of the code that reads it. It is used as long as both files are unchanged, and rebuilt
-otherwise. If the disk is full or not writable, loading is only slower.
+one file, or all parts of a split one, and to one version of the code that reads it. It is used as long as both files
+are unchanged, and rebuilt otherwise. If the disk is full or not writable, loading is only slower.
 """
 
 import contextlib
@@ -31,6 +31,7 @@ from model.gpt.transformer import Transformer
 from model.kernels.coded import Codes
 from model.loading.checkpoint import build
 from model.loading.gguf_codes import codes_of
+from model.loading.gguf_file import files_of, states_of
 from model.private_folder import distrust, make_private
 from model.text.tokenizer import Tokenizer, from_vocabulary
 from model.text.vocabulary import AddedToken, Vocabulary
@@ -90,10 +91,10 @@ def _read(source: Path) -> Opened:
     seal = json.loads(_seal_of(path).read_text(encoding="utf-8"))
     if seal["kept"] != _state(path):
         raise ValueError("it was changed")
-    if seal["source"] != _state(source):  # it may only have been touched, so its content is compared
+    if seal["source"] != states_of(source):  # it may only have been touched, so its content is compared
         if seal["sha256"] != _sha256(source):
             raise ValueError("it belongs to another file")
-        _write_seal(path, seal | {"source": _state(source)})
+        _write_seal(path, seal | {"source": states_of(source)})
     with safe_open(path, framework="pt") as file:
         metadata = {name: json.loads(text) for name, text in file.metadata().items() if name != "format"}
         stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
@@ -118,7 +119,7 @@ def _vocabulary(entry: dict) -> Vocabulary:
     raw = tuple(None if text is None else text.encode("latin-1") for text in entry.pop("raw"))
     ranks = {text.encode("latin-1"): rank for rank, text in enumerate(entry.pop("ranks"))}
     added = tuple(AddedToken(**each) for each in entry.pop("added"))
-    several = {key: tuple(entry[key]) for key in ("rank_ids", "end_ids", "rows_that_end")}
+    several = {key: tuple(entry[key]) for key in ("rank_ids", "end_ids", "rows_that_end", "begin", "finish")}
     return Vocabulary(**entry | several | {"raw": raw, "ranks": ranks, "added": added})
 
 
@@ -138,7 +139,7 @@ def _write(source: Path, model: Transformer, tokenizer: Tokenizer, codes: Codes 
     make_private(path.parent)
     if shutil.disk_usage(path.parent).free < ROOM * size:
         return
-    before, names = _state(source), {at: f"weights.{n:05}" for n, at in enumerate(storages)}
+    before, names = states_of(source), {at: f"weights.{n:05}" for n, at in enumerate(storages)}
     index = {
         name: (names[tensor.untyped_storage().data_ptr()], tensor.storage_offset(), list(tensor.shape))
         for name, tensor in state.items()
@@ -162,7 +163,7 @@ def _write(source: Path, model: Transformer, tokenizer: Tokenizer, codes: Codes 
     try:
         save_file(stored, part, {"format": "pt"} | {key: json.dumps(value) for key, value in about.items()})
         seal = {"sha256": _sha256(source), "source": before}
-        if _state(source) != before:
+        if states_of(source) != before:
             return
         _remove_others(path)
         part.replace(path)
@@ -214,11 +215,13 @@ def _state(path: Path) -> list[int]:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _sha256(path: Path) -> str:
+def _sha256(source: Path) -> str:
+    """Return the hash of a file, or of all parts of a split one."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_SPAN):
-            digest.update(block)
+    for path in files_of(source):
+        with path.open("rb") as file:
+            while block := file.read(_SPAN):
+                digest.update(block)
     return digest.hexdigest()
 
 

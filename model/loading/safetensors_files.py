@@ -1,6 +1,7 @@
 """Reader of a folder with safetensors: one model.safetensors, or shards listed in model.safetensors.index.json."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from model.errors import CheckpointError, UnsupportedModel, say
 from model.strict_json import parse
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+LFS = b"version https://git-lfs"  # the beginning of Git LFS's pointer files
 MAX_JSON_BYTES = 64 << 20  # maximum size, that of an index of a million tensors
 # A plain file name in the same folder, without a separator, drive or leading dot.
 SHARD_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.safetensors")
@@ -61,6 +63,12 @@ def open_folder(path: Path) -> TensorFolder:
         return TensorFolder(path, _indexed(path))
     if (path / SINGLE).is_file():
         return TensorFolder(path, dict.fromkeys(_names(path, SINGLE), SINGLE))
+    if path.is_dir() and (shards := sorted(file.name for file in path.glob("*.safetensors"))):
+        raise CheckpointError(
+            "The folder has files of weights without their index.",
+            ", ".join(shards[:3]),
+            say("Fetch {}, which says what each file holds.", INDEX),
+        )
     pickled = sorted(file.name for file in path.glob("*.bin")) if path.is_dir() else []
     hint = "Pickled weights are never opened; convert them to safetensors." if pickled else say("It needs {}.", SINGLE)
     raise CheckpointError("The folder has no safetensors weights.", ", ".join(pickled) or path.name, hint)
@@ -93,7 +101,17 @@ def _names(path: Path, file: str) -> list[str]:
         with safe_open(path / file, framework="pt") as tensors:
             return list(tensors.keys())
     except (OSError, SafetensorError) as error:
+        if _is_pointer(path / file):
+            hint = "Run git lfs pull in the folder, or download the file itself."
+            raise CheckpointError("A weights file is only a pointer of Git LFS.", file, hint) from error
         raise _broken(file, error) from error
+
+
+def _is_pointer(path: Path) -> bool:
+    """Return whether a file is what Git leaves in place of a large file that was not fetched."""
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(len(LFS)) == LFS
+    return False
 
 
 def _indexed(path: Path) -> dict[str, str]:

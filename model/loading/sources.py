@@ -7,6 +7,7 @@ from typing import Literal
 
 from model.downloads import SMOLLM2, cache_dir, hub_folder, is_cached, smollm2_path
 from model.errors import CheckpointError, InputError, plain, say
+from model.loading.gguf_file import files_of
 from model.progress import Progress
 
 __all__ = ["BUILT_IN", "BuiltIn", "Resolved", "available", "cache_dir", "hub_folder", "resolve", "smollm2_path"]
@@ -107,11 +108,13 @@ def resolve(
 
 def _local(model_id: str) -> Resolved | None:
     """Return an existing folder or .gguf file. Its id is the resolved path, so that two names of one file are one
-    model.
+    model; for a part of a split file, the first part is returned.
     """
     try:
         path = Path(model_id).expanduser().resolve()
         kind = "folder" if path.is_dir() else "gguf" if path.is_file() and path.suffix.lower() == ".gguf" else None
+        if kind == "gguf" and (first := files_of(path)[0]).is_file():
+            path = first
     except (OSError, ValueError, RuntimeError):  # e.g. too long, with a NUL byte or an unknown home directory
         return None
     return Resolved(kind, path, str(path), plain(path.name)) if kind else None

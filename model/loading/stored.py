@@ -5,13 +5,14 @@ multiplies, and discards it. 16-bit numbers are exact in float32, so the results
 memory, up to the rounding of sums. A product in the matrix's own type needs no copy; see model.loading.halves for its
 rounding. If another device computes the product, the rows are first copied there. The files must not be written to
 while the model is in use. GPT-NeoX's fused queries, keys and values are interleaved by head, so they are reordered in
-memory, in the file's type.
+memory, in the file's type, and so are experts, to be stacked.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from model.gpt.experts import Stack
 from model.gpt.linear import Linear, held_by
 from model.gpt.transformer import Transformer
 from model.kernels.half_products import chosen
@@ -81,12 +82,37 @@ class StoredEmbedding(nn.Embedding):
         return F.embedding(ids, self._parameters["weight"]).float()
 
 
-STORED = (StoredLinear, StoredEmbedding)
+class StoredStack(Stack):
+    """A linear layer of all experts whose matrices keep the type of their file; those of an expert that is used are
+    converted to float32.
+
+    Files have a tensor for every expert, so the stacked one is a copy of them.
+    """
+
+    def __init__(self, weight: nn.Parameter, bias: Tensor | None) -> None:
+        nn.Module.__init__(self)
+        self._parameters["weight"] = weight
+        self.bias = None if bias is None else nn.Parameter(bias.float(), requires_grad=False)
+
+    @property
+    def weight(self) -> Tensor:
+        """The matrices in float32, converted on each access. [N, out, in]"""
+        return self._parameters["weight"].float()
+
+    def one(self, expert: int, x: Tensor) -> Tensor:
+        """Apply one expert's linear layer. [n, in] -> [n, out]"""
+        return F.linear(x, self._parameters["weight"][expert].float(), None if self.bias is None else self.bias[expert])
+
+
+STORED = (StoredLinear, StoredEmbedding, StoredStack)
 
 
 @torch.no_grad()
 def leave_stored(
-    model: Transformer, linear: type[StoredLinear] = StoredLinear, table: type[StoredEmbedding] = StoredEmbedding
+    model: Transformer,
+    linear: type[StoredLinear] = StoredLinear,
+    table: type[StoredEmbedding] = StoredEmbedding,
+    stack: type[StoredStack] = StoredStack,
 ) -> Transformer:
     """Replace the linear layers and embeddings of a model by modules of the given classes that leave the weights in
     their files.
@@ -99,6 +125,8 @@ def leave_stored(
                 setattr(module, name, linear(child.weight, child.bias))
             elif type(child) is nn.Embedding:
                 setattr(module, name, table(child.weight))
+            elif type(child) is Stack:
+                setattr(module, name, stack(child.weight, child.bias))
         if getattr(module, "joint", ()):
             module.joint = tuple(linear(joint.weight, joint.bias) for joint in module.joint)
             module.joint[0].held = held_by((*module.joint, *module.parts()))

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from model.loading.gguf_file import read_gguf
 from model.loading.sources import WEIGHTS, available, smollm2_path
 from model.public import one_of, public
+from model.records import Tokens
 from model.text.public_vocabularies import PUBLIC, public_vocabulary
+from model.text.surrogates import joined
 from model.text.tokenizer import Tokenizer, from_folder, from_gguf
 
 BYTES, CHARACTERS = "bytes", "characters"  # names of the two tokenizations without a vocabulary
@@ -34,18 +36,32 @@ class Counted:
 
 
 @public()
-def cut(name: str, tokenizer: Tokenizer | None, text: str) -> Cut:
+def cut(name: str, tokenizer: Tokenizer | None, text: str, *, special: bool = False) -> Cut:
     """Tokenize a text. Without a tokenizer, split it into UTF-8 bytes or characters, depending on `name`.
 
-    No BOS is added. Raises InputError for a text that the tokenizer rejects.
+    No BOS is added. If `special`, special tokens in the text are recognized ([MASK] in an encoder's prompt). Raises
+    InputError for a text that the tokenizer rejects.
     """
     if tokenizer is not None:
-        tokens = tokenizer.encode(text)
-        return Cut(name, tokenizer.vocab_size, tokens.raw, tuple(tokens.ids.tolist()))
+        tokens = tokenizer.encode(text, special=special)
+        raw = _with_spaces_of(text, tokens) if is_word_piece(tokenizer) else tokens.raw
+        return Cut(name, tokenizer.vocab_size, raw, tuple(tokens.ids.tolist()))
     if name == BYTES:
         raw = text.encode()
         return Cut(name, 256, tuple(bytes([byte]) for byte in raw), tuple(raw))
     return Cut(name, 0x110000 - 0x800, tuple(c.encode() for c in text), tuple(map(ord, text)))
+
+
+def is_word_piece(tokenizer: Tokenizer) -> bool:
+    """Return whether a tokenizer looks for the longest tokens of a word (WordPiece)."""
+    return tokenizer.library is not None and tokenizer.library.content["model"]["type"] == "WordPiece"
+
+
+def _with_spaces_of(text: str, tokens: Tokens) -> tuple[bytes, ...]:
+    """Return the bytes of WordPiece tokens with a space first only where the text has one: not after a bracket."""
+    data = joined(text).encode()
+    spaced = (data[start:end][:1].isspace() for start, end in tokens.spans.tolist())
+    return tuple(raw if space else raw.removeprefix(b" ") for raw, space in zip(tokens.raw, spaced, strict=True))
 
 
 @public()

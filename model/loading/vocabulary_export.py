@@ -8,6 +8,7 @@ from model.errors import UnsupportedModel
 from model.loading.gguf_file import read_gguf
 from model.loading.sources import Resolved
 from model.text.gguf_vocabulary import read_gguf as vocabulary_of
+from model.text.library.folders import folder_content
 from model.text.vocabulary import SMOLLM_PATTERN, Vocabulary
 from model.text.vocabulary_settings import (
     DEFAULT,
@@ -21,7 +22,7 @@ from model.text.vocabulary_settings import (
 
 NAMES = (
     *("tokenizer.json", TOKENIZER_CONFIG, TOKENS_MAP, GENERATION_CONFIG),
-    *(TEMPLATE, f"{MORE_TEMPLATES}/*.jinja", "vocab.json", "merges.txt"),
+    *(TEMPLATE, f"{MORE_TEMPLATES}/*.jinja", "vocab.json", "merges.txt", "added_tokens.json"),
 )
 
 
@@ -36,7 +37,10 @@ def vocabulary_files(source: Resolved) -> dict[str, str]:
     folder = Path(source.path)
     paths = [path for name in NAMES for path in sorted(folder.glob(name)) if path.is_file()]
     files = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
-    return _ends(read_settings(folder).end_ids) | files
+    settings = read_settings(folder)
+    if not files.keys() & {"tokenizer.json", "vocab.json"} and (content := folder_content(folder, settings)):
+        files["tokenizer.json"] = json.dumps(content, ensure_ascii=False)
+    return _ends(settings.end_ids) | files
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
@@ -59,6 +63,8 @@ def from_metadata(metadata: dict) -> dict[str, str]:
     equivalent.
     """
     vocabulary = vocabulary_of(metadata)
+    if vocabulary.library:
+        return {"tokenizer.json": vocabulary.library} | _settings_files(vocabulary)
     tokens = list(metadata["tokenizer.ggml.tokens"])
     special = {token.text for token in vocabulary.added}
     content = {
@@ -78,15 +84,17 @@ def from_metadata(metadata: dict) -> dict[str, str]:
             "merges": list(metadata["tokenizer.ggml.merges"]),
         },
     }
+    return {"tokenizer.json": json.dumps(content, ensure_ascii=False)} | _settings_files(vocabulary)
+
+
+def _settings_files(vocabulary: Vocabulary) -> dict[str, str]:
+    """Return tokenizer_config.json and, for end tokens, generation_config.json."""
     config = dict(vocabulary.named)
     templates = dict(vocabulary.other_templates)
     templates |= {DEFAULT: vocabulary.chat_template} if vocabulary.chat_template else {}
     if templates:
         config["chat_template"] = vocabulary.chat_template if [*templates] == [DEFAULT] else templates
-    return {
-        "tokenizer.json": json.dumps(content, ensure_ascii=False),
-        TOKENIZER_CONFIG: json.dumps(config, ensure_ascii=False, indent=2),
-    } | _ends(vocabulary.end_ids)
+    return {TOKENIZER_CONFIG: json.dumps(config, ensure_ascii=False, indent=2)} | _ends(vocabulary.end_ids)
 
 
 def _begin(vocabulary: Vocabulary, tokens: list[str]) -> dict:

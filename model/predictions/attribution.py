@@ -6,7 +6,8 @@ frozen at its value in the run, a norm is linear, and the direction u can be car
 component. Sources: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits", from the section "Zero-
 layer transformers" on; nostalgebraist 2020.
 
-Only direct effects count: what a component changes through later layers is attributed to those layers.
+Only direct effects count: what a component changes through later layers is attributed to those layers. A model that
+caps its logits is decomposed before the cap, which is not linear and has no parts.
 """
 
 from collections.abc import Iterator
@@ -19,22 +20,23 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.arguments import check_head, check_layer, check_token
-from model.attention.measures import attend_rows, value_rows
+from model.attention.measures import attend_rows, gate_rows, value_rows
 from model.errors import InputError
 from model.gpt.edits import EDITS, sites_edited
-from model.gpt.experts import require_dense
-from model.gpt.mixers.needs import need_scores
+from model.gpt.mixers.needs import need_alone, need_causal, need_directions, need_heads_alone, need_scores
+from model.gpt.mlp import MLP
 from model.gpt.norm import Norm
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
-from model.gpt.transformer import Transformer
+from model.gpt.transformer import Block, Transformer, output_matrix
 from model.public import array, public, unchecked, whole
 from model.tracing.one_token import single_token_pass
 from model.tracing.trace import Trace
 
-_SITES = ("z", "mlp_post", "norm1_scale", "norm2_scale")
+_NORMS = ("norm1", "after1", "norm2", "after2")  # of a block, where it has them
+_SITES = ("z", "mlp_post", "mlp_out", *(f"{name}_scale" for name in _NORMS))
 # sites at which edits of MLPs and of the stream are visible
-_EDITED = ("resid_mid", "mlp_out", "norm2_out", "resid_post")
+_EDITED = ("resid_pre", "attn_out", "after1_out", "norm1_out", "resid_mid", "norm2_out", "after2_out", "resid_post")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +48,11 @@ class Components:
     pos_embed: Tensor | None  # [D]; None for RoPE and for models without position encoding
     z: tuple[Tensor, ...]  # every head's output before o: one tensor [H, E] per layer (ModelConfig.z_width)
     mlp: Tensor  # every MLP's output, [L, D]; includes the bias only in the layers of `whole`
-    scales: dict[tuple[str, int], float]  # divisor of each norm: ("norm1", layer), ("norm2", layer), ("final", L)
-    logits: Tensor  # the model's own, [V]
-    whole: tuple[int, ...] = ()  # layers with an edited MLP output, where output and bias are one component
+    # divisor of each norm: ("norm1", layer), ("after1", layer), ..., ("final", L), ("embed_norm", -1)
+    scales: dict[tuple[str, int], float]
+    logits: Tensor  # the model's own, before any cap, [V]
+    # layers with an edited MLP output, with experts or without an MLP, where output and biases are one component
+    whole: tuple[int, ...] = ()
     # layer -> what edits added to the stream that leaves it, [D]
     added: dict[int, Tensor] = field(default_factory=dict)
 
@@ -61,15 +65,15 @@ class Components:
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """Direct contributions to one logit, or to the difference of two. In logits, float64; a field is None if the model
-    has no such component.
+    """Direct contributions to one logit, or to the difference of two. In logits, before any cap, float64; a field is
+    None if the model has no such component.
     """
 
     position: int
     token: int
     distractor: int | None
     heads: np.ndarray  # [L, H]
-    mlps: np.ndarray  # without their biases, [L]
+    mlps: np.ndarray  # without their biases, [L]; those of experts are included
     o_bias: np.ndarray | None  # [L]
     mlp_bias: np.ndarray | None  # [L]
     norm1_bias: np.ndarray | None  # [L]; None for pre-norm, where these biases act only through heads and MLPs
@@ -77,25 +81,32 @@ class Attribution:
     final_bias: float | None
     embed: float
     pos_embed: float | None
-    logit: float  # the model's own
+    logit: float  # the model's own, before any cap
     directions: np.ndarray  # direction whose dot product is taken with each layer's attention output, [L, D]
     # contribution of what edits added to the stream that leaves each layer, [L]; None without such edits
     edits: np.ndarray | None = None
+    after1_bias: np.ndarray | None = None  # biases of the norms after the attention, [L]
+    after2_bias: np.ndarray | None = None  # and after the MLP, [L]
+    embed_norm_bias: float | None = None
+    head_bias: float | None = None
 
     def parts(self) -> pd.DataFrame:
         """Return one row for each contribution, in the order of the computation, with columns kind, layer, head and
         value.
 
-        Layer is -1 for embeddings and `n_layer` for the final norm's bias; head is -1 for everything but heads.
+        Layer is -1 for embeddings and their norm, and `n_layer` for the biases of the final norm and of the output
+        head; head is -1 for everything but heads.
         """
         L, H = self.heads.shape
         rows = [("embedding", -1, -1, self.embed), ("position", -1, -1, self.pos_embed)]
-        after = (("mlp", self.mlps), ("mlp_bias", self.mlp_bias), ("norm2_bias", self.norm2_bias), ("edit", self.edits))
+        rows.append(("embed_norm_bias", -1, -1, self.embed_norm_bias))
+        after = {"o_bias": self.o_bias, "after1_bias": self.after1_bias, "norm1_bias": self.norm1_bias}
+        after |= {"mlp": self.mlps, "mlp_bias": self.mlp_bias, "after2_bias": self.after2_bias}
+        after |= {"norm2_bias": self.norm2_bias, "edit": self.edits}
         for layer in range(L):
             rows += [("head", layer, head, self.heads[layer, head]) for head in range(H)]
-            for kind, values in (("o_bias", self.o_bias), ("norm1_bias", self.norm1_bias), *after):
-                rows.append((kind, layer, -1, None if values is None else values[layer]))
-        rows.append(("final_bias", L, -1, self.final_bias))
+            rows += [(kind, layer, -1, None if each is None else each[layer]) for kind, each in after.items()]
+        rows += [("final_bias", L, -1, self.final_bias), ("head_bias", L, -1, self.head_bias)]
         present = [row for row in rows if row[3] is not None]
         return pd.DataFrame(present, columns=["kind", "layer", "head", "value"])
 
@@ -129,16 +140,21 @@ class Promoted:
 def components(run: Trace, position: int = -1) -> Components:
     """Return the outputs of all components at a position; negative positions count from the end.
 
-    In layers without edits, only keys and values are computed for earlier tokens. Raises InputError if the position is
-    out of range or the model has experts. Raises ValueError if the run has a tap that is not made of edits, because it
-    may add something that belongs to no component.
+    In layers without edits, only keys and values are computed for earlier tokens. The experts of a layer are one
+    component, with their biases. Raises InputError if the position is out of range. Raises ValueError if the run has a
+    tap that is not made of edits, because it may add something that belongs to no component.
     """
     run.require_key()
-    require_dense(run.config)
+    need_causal(run.config)
+    need_alone(run.config)
+    need_directions(run.config)
+    need_heads_alone(run.config)
     logits = torch.from_numpy(run.logits_at(position))
     at, model, L = position % len(run.tokens), run.model, run.config.n_layer
+    if run.config.logit_cap is not None:
+        logits = model.uncapped(model.normed(run.residuals[-1][at][None]))[0]
     store: dict[tuple[str, int], Tensor] = {}
-    tap = record({"embed", "pos_embed", "final_scale"}, store)
+    tap = record({"embed", "pos_embed", "embed_norm_scale", "final_scale"}, store)
     ids = torch.from_numpy(np.ascontiguousarray(run.tokens.ids[None, at : at + 1], dtype=np.int64))
     model.embed_tokens(ids, at, Pass(None, attend_fused, None, tap))
     if model.final_norm is not None:
@@ -148,15 +164,18 @@ def components(run: Trace, position: int = -1) -> Components:
         changed = sites_edited(run.key.edits, layer)
         sites = _edited(run, layer, at) if changed else _one_token(run, layer, at)
         z.append(sites["z"])
-        if "mlp_out" in changed:
+        if "mlp_out" in changed or not isinstance(block.mlp, MLP):
             unsplit.append(layer)
-        mlp.append(sites["mlp_out"] if "mlp_out" in changed else F.linear(sites["mlp_post"], block.mlp.down.weight))
-        if "resid_post" in changed:
-            before = sites["norm2_out"] if block.post_norm else sites["resid_mid"] + sites["mlp_out"]
-            added[layer] = sites["resid_post"] - before
-        scales |= {(name, layer): float(sites[f"{name}_scale"]) for name in ("norm1", "norm2")}
+            mlp.append(sites["mlp_out"])
+        else:
+            mlp.append(F.linear(sites["mlp_post"], block.mlp.down.weight) * block.mlp.factor)
+        if not changed.isdisjoint(("resid_mid", "resid_post")):
+            added[layer] = _added(block, sites)
+        scales |= {(name, layer): float(sites[f"{name}_scale"]) for name in _NORMS if f"{name}_scale" in sites}
     if model.final_norm is not None:
         scales["final", L] = float(store["final_scale", L])
+    if model.embed_norm is not None:
+        scales["embed_norm", -1] = float(store["embed_norm_scale", -1])
     pos_embed = store.get(("pos_embed", -1))
     return Components(
         at,
@@ -187,6 +206,21 @@ def _edited(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
     return _last(store)
 
 
+def _added(block: Block, sites: dict[str, Tensor]) -> Tensor:
+    """Compute what edits added to the stream of a block, as it leaves it: what entered after the attention passes
+    through the second norm if that lies on the stream. [D]
+    """
+    if block.post_norm:
+        middle = sites["resid_mid"] - sites["norm1_out"]
+        return sites["resid_post"] - sites["norm2_out"] + through(block.norm2, float(sites["norm2_scale"]), middle)
+    read, wrote = (
+        sites[out if norm is None else f"{name}_out"]
+        for out, norm, name in (("attn_out", block.after1, "after1"), ("mlp_out", block.after2, "after2"))
+    )
+    after = sites["resid_post"] - (sites["resid_mid"] + wrote)
+    return after + (sites["resid_mid"] - (sites["resid_pre"] + read))
+
+
 def _last(store: dict[tuple[str, int], Tensor]) -> dict[str, Tensor]:
     """Select each site at the last token: z [H, E], mlp_post [M], scales [1], others [D]."""
     return {name: (tensor[0, :, -1] if name == "z" else tensor[0, -1]) for (name, _), tensor in store.items()}
@@ -209,6 +243,9 @@ def _back(norm: Norm, scale: float, u: Tensor) -> Tensor:
 
 def on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iterator[tuple[str, int, Norm]]:
     """Yield the norms between a sublayer's output and the logits, in the order of the computation."""
+    name = "after1" if after_attention else "after2"
+    if (own := getattr(model.blocks[layer], name)) is not None:
+        yield name, layer, own
     if model.blocks[layer].post_norm:
         for at in range(layer, len(model.blocks)):
             if at > layer or after_attention:
@@ -227,58 +264,81 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
     """Compute the direct contributions to a token's logit, or to its difference from a distractor's, with frozen
     norms.
 
-    A contribution is the component's output times the direction u = W_U[token] - W_U[distractor], carried back through
-    the norms between the component and the logits. A pre-norm model has one such norm. A post-norm model has one after
-    every sublayer, and the bias of each is a component too. The contributions add up to the logit, up to the rounding
-    error of float32; dot products are in float64. Raises InputError if a token is out of range.
+    A contribution is the component's output times the direction u = W_U[token] - W_U[distractor], times the model's
+    logit multiplier, carried back through the norms between the component and the logits. A pre-norm model has one
+    such norm. A post-norm model has one after every sublayer, and the bias of each is a component too, as are the
+    biases of norms of a sublayer's output, of the embeddings' norm and of the output head. The contributions add up to
+    the logit before any cap, up to the rounding error of float32; dot products are in float64. Raises InputError if a
+    token is out of range.
     """
     check_token(token, model.config.vocab_size)
     _check_tokens(model.config.vocab_size, token, distractor)
-    c, L, blocks, post = model.config, model.config.n_layer, model.blocks, model.config.norm_placement == "post"
-    weight = model.unembed.weight.detach()
-    u = weight[token].double() - (0 if distractor is None else weight[distractor].double())
+    c, L = model.config, model.config.n_layer
+    u = _difference(model.unembed.weight, token, distractor) * c.logit_multiplier
+    head_bias = None
+    if model.unembed.bias is not None:
+        head_bias = float(_difference(model.unembed.bias, token, distractor)) * c.logit_multiplier
     heads = torch.empty(L, c.n_head, dtype=torch.float64)
     directions = torch.empty(L, c.d_model, dtype=torch.float64)
-    mlps, o_bias, mlp_bias, norm1_bias, norm2_bias, edits = (torch.zeros(L, dtype=torch.float64) for _ in range(6))
-    final_bias = None
+    names = ("mlp", "o", "mlp_bias", "norm1", "norm2", "after1", "after2", "edits")
+    each = {name: torch.zeros(L, dtype=torch.float64) for name in names}
+    final_bias = embed_norm_bias = None
     if model.final_norm is not None:
         final_bias = _dot(model.final_norm.bias, u)
         u = _back(model.final_norm, outputs.scales["final", L], u)
     for layer in reversed(range(L)):
-        block = blocks[layer]
-        edits[layer] = _dot(outputs.added.get(layer), u) or 0
-        if post:
-            norm2_bias[layer] = _dot(block.norm2.bias, u) or 0
-            u = _back(block.norm2, outputs.scales["norm2", layer], u)
-        mlps[layer] = outputs.mlp[layer].double() @ u
-        mlp_bias[layer] = 0 if layer in outputs.whole else _dot(block.mlp.down.bias, u) or 0
-        if post:
-            norm1_bias[layer] = _dot(block.norm1.bias, u) or 0
-            u = _back(block.norm1, outputs.scales["norm1", layer], u)
-        directions[layer] = u
-        heads[layer] = (outputs.z[layer].double() * (u @ block.attn.o.weight.detach().double()).view(c.n_head, -1)).sum(
-            1
-        )
-        o_bias[layer] = _dot(block.attn.o.bias, u) or 0
-    norms = post and c.norm == "layernorm" and c.norm_bias
-    logit = float(outputs.logits[token]) - (0 if distractor is None else float(outputs.logits[distractor]))
+        block = model.blocks[layer]
+        each["edits"][layer] = _dot(outputs.added.get(layer), u) or 0
+        if block.post_norm:
+            u = _past(block.norm2, "norm2", layer, u, outputs, each)
+        toward = u if block.after2 is None else _past(block.after2, "after2", layer, u, outputs, each)
+        each["mlp"][layer] = outputs.mlp[layer].double() @ toward
+        if layer not in outputs.whole:
+            each["mlp_bias"][layer] = (_dot(block.mlp.down.bias, toward) or 0) * block.mlp.factor
+        if block.post_norm:
+            u = _past(block.norm1, "norm1", layer, u, outputs, each)
+        toward = u if block.after1 is None else _past(block.after1, "after1", layer, u, outputs, each)
+        directions[layer] = toward
+        along = (toward @ output_matrix(model, layer).double()).view(c.n_head, -1)
+        heads[layer] = (outputs.z[layer].double() * along).sum(1)
+        each["o"][layer] = (_dot(block.attn.o.bias, toward) or 0) * block.attn.factor
+    if model.embed_norm is not None:
+        embed_norm_bias = _dot(model.embed_norm.bias, u)
+        u = _back(model.embed_norm, outputs.scales["embed_norm", -1], u)
+    biased = c.norm == "layernorm" and c.norm_bias
+    post, after = biased and c.norm_placement == "post", biased and model.blocks[0].after1 is not None
     return Attribution(
         outputs.position,
         token,
         distractor,
         heads.numpy(),
-        mlps.numpy(),
-        o_bias.numpy() if c.o_bias else None,
-        mlp_bias.numpy() if c.mlp_bias else None,
-        norm1_bias.numpy() if norms else None,
-        norm2_bias.numpy() if norms else None,
+        each["mlp"].numpy(),
+        each["o"].numpy() if c.o_bias else None,
+        each["mlp_bias"].numpy() if c.mlp_bias and any(isinstance(b.mlp, MLP) for b in model.blocks) else None,
+        each["norm1"].numpy() if post else None,
+        each["norm2"].numpy() if post else None,
         final_bias,
         _dot(outputs.embed, u),
         _dot(outputs.pos_embed, u),
-        logit,
+        float(outputs.logits[token]) - (0 if distractor is None else float(outputs.logits[distractor])),
         directions.numpy(),
-        edits.numpy() if outputs.added else None,
+        each["edits"].numpy() if outputs.added else None,
+        each["after1"].numpy() if after else None,
+        each["after2"].numpy() if after else None,
+        embed_norm_bias,
+        head_bias,
     )
+
+
+def _difference(weight: Tensor, token: int, distractor: int | None) -> Tensor:
+    """Return the token's row, less the distractor's if there is one. [V, ...] -> float64 [...]"""
+    return weight[token].detach().double() - (0 if distractor is None else weight[distractor].detach().double())
+
+
+def _past(norm: Norm, name: str, layer: int, u: Tensor, outputs: Components, biases: dict[str, Tensor]) -> Tensor:
+    """Carry u back through a norm of a layer, and enter its bias's contribution in `biases`. [D] -> [D]"""
+    biases[name][layer] = _dot(norm.bias, u) or 0
+    return _back(norm, outputs.scales[name, layer], u)
 
 
 def _dot(vector: Tensor | None, u: Tensor) -> float | None:
@@ -292,8 +352,9 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
     """Split a head's contribution by source token: A[position, s] (v_s W_O).u for every source token s. float64 [T]
 
     `u` [D] is `attribute(...).directions[layer]`. The result adds up to `attribute(...).heads[layer, head]` and is 0
-    after the position. Edits of scores and patterns are respected. Raises InputError if the head's output is edited or
-    the head has no attention pattern, because its output is then not a sum over tokens.
+    after the position, and before a sliding window. A sink has no value, so it contributes nothing. Edits of scores and
+    patterns are respected. Raises InputError if the head's output is edited or the head has no attention pattern,
+    because its output is then not a sum over tokens.
     """
     need_scores(run.config, layer)
     run.require_key()
@@ -306,8 +367,11 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
     pattern = attend_rows(run, layer, [position])[head, 0].double()  # [T]
     v = value_rows(run, layer, range(len(run.tokens)))[head // run.config.group_size].double()  # [T, E]
     E = run.config.d_head
-    columns = run.model.blocks[layer].attn.o.weight.detach()[:, head * E : (head + 1) * E]  # [D, E]
-    return (pattern * (v @ (torch.from_numpy(u) @ columns.double()))).numpy()
+    columns = output_matrix(run.model, layer)[:, head * E : (head + 1) * E]  # [D, E]
+    along, gates = torch.from_numpy(u) @ columns.double(), gate_rows(run, layer, [position])
+    if gates is not None:  # the same for all source tokens
+        along = along * gates[head, 0]
+    return (pattern * (v @ along)).numpy()
 
 
 @public(top=whole(1), vocab=whole(1))
@@ -328,10 +392,12 @@ def promoted(
         x = outputs.mlp[layer]
     else:
         E = model.config.z_width(layer)
-        x = F.linear(outputs.z[layer][head], model.blocks[layer].attn.o.weight[:, head * E : (head + 1) * E])
+        x = F.linear(outputs.z[layer][head], output_matrix(model, layer)[:, head * E : (head + 1) * E])
     for name, at, norm in on_the_way(model, layer, after_attention=head is not None):
         x = through(norm, outputs.scales[name, at], x)
-    values = model.unembed(x)[:vocab]  # [V]
+    values = model.unembed(x)  # [V]
+    values = (values if model.unembed.bias is None else values - model.unembed.bias) * model.config.logit_multiplier
+    values = values[:vocab]
     high, low = values.topk(min(top, len(values))), values.topk(min(top, len(values)), largest=False)
     return Promoted(
         high.indices.numpy(), high.values.numpy(), low.indices.numpy(), low.values.numpy(), float(values.mean())

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from model.api import LanguageModel, load_model
 from model.errors import InputError, PlaygroundError, say
+from model.gpt.layers import capped
 from model.gpt.transformer import Transformer
 from model.loading.sources import WEIGHTS
 from model.predictions.tuned_lens import FILE, TunedLens, save_lens
@@ -119,19 +120,23 @@ def _norm(model: Transformer, x: Tensor) -> Tensor:
 def step(model: Transformer, lens: TunedLens, h: Tensor, target: Tensor, tell: bool = True) -> list[float]:
     """Add the gradient of every layer's KL(target || lens) to the lens's tensors; return the KLs in nats if `tell`.
 
-    h [L + 1, N, D], target [N, V] probabilities. The gradient with respect to the logits is softmax - target, so no
-    autograd graph of the logits is stored. The two large products are in bfloat16, whose rounding error is far below
-    the sampling noise.
+    h [L + 1, N, D], target [N, V] probabilities. The gradient with respect to the logits is softmax - target, times the
+    slope of a cap, so no autograd graph of the logits is stored. The two large products are in bfloat16, whose rounding
+    error is far below the sampling noise.
     """
     W = model.unembed.weight.detach().bfloat16()  # [V, D]
+    by, cap = model.config.logit_multiplier, model.config.logit_cap
+    bias = 0 if model.unembed.bias is None else model.unembed.bias.detach()
     divergences = []
     for layer in range(len(lens.bias)):
         y = _norm(model, lens.translate(layer, h[layer]))
         with torch.no_grad():
-            q = (y.bfloat16() @ W.T).float().softmax(-1)
+            logits = capped(((y.bfloat16() @ W.T).float() + bias) * by, cap)
+            q = logits.softmax(-1)
             if tell:
                 divergences.append(float(torch.special.xlogy(target, target / q).sum(-1).mean()))
-            by_y = (q.sub_(target).bfloat16() @ W).float() / len(y)
+            slope = q.sub_(target) if cap is None else q.sub_(target) * (1 - (logits / cap).square())
+            by_y = ((slope * by).bfloat16() @ W).float() / len(y)
         y.backward(by_y)
     return divergences
 
@@ -157,7 +162,7 @@ def fit(lm: LanguageModel, texts: Sequence[str], settings: FitSettings, checkpoi
     for n in range(start, settings.steps):
         h = streams(model, next(source))
         with torch.inference_mode():
-            target = model.unembed(_norm(model, h[-1])).softmax(-1)
+            target = model.head(_norm(model, h[-1])).softmax(-1)
         h, target = h.clone(), target.clone()  # copies outside inference mode
         tell = (n + 1) % 10 == 0
         kl = step(model, lens, h, target, tell)

@@ -82,7 +82,7 @@ def ladder_texts(
     fills = _fills(_recorded(model, torch.tensor([list(text)]))[0], parts, how)
     read = list(prompt)[-MOST_READ:]
     new = min(new, config.n_ctx - len(read) + 1)
-    cache, tap = KVCache.empty(config, len(parts), len(read) + new), _tap(parts, fills)
+    cache, tap = KVCache.empty(config, len(parts), len(read) + new, whole=True), _tap(parts, fills)
     ids, written = torch.tensor([read] * len(parts)), []
     for done in range(new):
         written.append(model(ids, cache=cache, tap=tap)[:, -1, :vocab].argmax(-1))
@@ -112,7 +112,8 @@ def _recorded(model: Transformer, text: Tensor) -> tuple[list[Tensor], list[Tens
     model(text, tap=record({*OUTPUT.values(), *STREAM.values(), "resid_pre"}, found))
     parts = parts_of(model.config)
     outputs = [found[OUTPUT[part.kind], part.layer] for part in parts]
-    before = [found["embed", -1], found["resid_pre", 0]][: sum(part.layer < 0 for part in parts)]
+    first = found["resid_pre", 0]  # after a norm of the embeddings, if there is one
+    before = [found["embed", -1], first] if parts[1].kind == "positions" else [first]
     return outputs, before + [found[STREAM[part.kind], part.layer] for part in parts if part.layer >= 0]
 
 
@@ -125,8 +126,12 @@ def _fills(outputs: Sequence[Tensor], parts: Sequence[Part], how: str) -> list[T
 def _through(model: Transformer, x: Tensor, parts: Sequence[Part], fills: Sequence[Tensor], rung: int) -> Tensor:
     """Pass the residual stream of a rung through the later parts, which add their fills. x [B, T, D]"""
     for part, fill in zip(parts[rung + 1 :], fills[rung + 1 :], strict=True):
-        x = x + fill
-        if model.config.norm_placement == "post" and part.layer >= 0:
-            block = model.blocks[part.layer]
-            x = (block.norm1 if part.kind == "attention" else block.norm2)(x)
+        if part.layer < 0:
+            x = x + fill if model.embed_norm is None else model.embed_norm(x + fill)
+            continue
+        block, attends = model.blocks[part.layer], part.kind == "attention"
+        after = block.after1 if attends else block.after2
+        x = x + (fill if after is None else after(fill))
+        if block.post_norm:
+            x = (block.norm1 if attends else block.norm2)(x)
     return x

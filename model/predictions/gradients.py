@@ -13,8 +13,12 @@ import torch
 from torch import Tensor
 
 from model.arguments import check_position, check_token
+from model.gpt.config import ModelConfig
+from model.gpt.layers import capped
+from model.gpt.mixers.needs import need_alone, need_causal
 from model.gpt.passes import Pass, attend_fused
-from model.gpt.tap import record
+from model.gpt.tap import compose, record
+from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import public, unchecked, whole
 from model.tracing.trace import Trace
@@ -66,8 +70,9 @@ class _Path:
 
     run: Trace
     x: Tensor  # [t, D]
-    base: Tensor  # [D]
-    u: Tensor  # direction of the target after the last norm, [D] float64
+    base: Tensor  # [t, D]
+    token: int
+    distractor: int | None
     tell: Callable[[int], None]  # called with the number of points of the path for which another block is done
 
     def batches(self, shares: Sequence[float]) -> list[Tensor]:
@@ -151,22 +156,23 @@ def gradients(
     of all that were computed. `gap` is the remaining error. Position embeddings are not interpolated, the edits of the
     run stay in force, and no gradient of the weights is computed.
 
-    The baseline is the mean embedding of the vocabulary, not zero. The slope of an RMSNorm at 0 is 1 / sqrt(eps), and
-    the slopes of stacked norms multiply: without position embeddings, slopes near zero exceed 10^7 in a model of 30
-    layers, and no affordable number of steps makes the sum converge.
+    In a model that normalizes its embeddings, x_s is the normalized one: a norm undoes scaling, so gradient x
+    activation before it would be 0. The baseline is the mean embedding of the vocabulary, not zero. The slope of an
+    RMSNorm at 0 is 1 / sqrt(eps), and the slopes of stacked norms multiply: without position embeddings, slopes near
+    zero exceed 10^7 in a model of 30 layers, and no affordable number of steps makes the sum converge.
 
     `progress(done, at most, "Computing gradients")`, called after every block, may raise to cancel. At most one
     block's graph is in memory. Raises InputError if a position or token is out of range, or if `most` is below 4 or
     above MOST_GIVEN. Source: Sundararajan et al. 2017, section 3; gradient x activation: Shrikumar et al. 2016.
     """
     run.require_key()
+    need_causal(run.config)
+    need_alone(run.config)
     at = _checked(run, position, token, distractor)
     first = most // 4
     with torch.inference_mode(False):
         total = len(run.model.blocks) * (2 * (most + 1) + first + 1)
-        path = _Path(
-            run, _embedded(run, at), _baseline(run), _direction(run, token, distractor), _counter(progress, total)
-        )
+        path = _Path(run, _embedded(run, at), _baseline(run, at), token, distractor, _counter(progress, total))
         _, last = _slopes(path, [1.0], path.x)
         root, taken = _Tried(_nothing(), _first_steps(path, first)), first
         value, baseline = root.halves[-1].step.f_b, root.halves[0].step.f_a
@@ -248,18 +254,34 @@ def _slopes(path: _Path, shares: Sequence[float], along: Tensor) -> tuple[list[f
 def _streams(path: _Path, x: Tensor) -> list[Tensor]:
     """Compute the stream entering each block and leaving the last one, from token embeddings [B, t, D]."""
     run = path.run
-    replaced = Pass(None, attend_fused, None, lambda site, layer, old: x if site == "embed" else old)
-    streams = [run.model.embed_tokens(_ids(run, x.shape[1] - 1), 0, replaced)]
+    streams = [_first(path, x)]
     for layer, block in enumerate(run.model.blocks):
         streams.append(block(streams[-1], layer, run.prepare(layer, x.shape[1])))
         path.tell(len(x))
     return streams
 
 
+def _first(path: _Path, x: Tensor) -> Tensor:
+    """Compute the stream entering the first block from token embeddings. [B, t, D] -> [B, t, D]"""
+    place = embedded_site(path.run.config)
+    replaced = Pass(None, attend_fused, None, lambda site, layer, old: x if site == place else old)
+    return path.run.model.embed_tokens(_ids(path.run, x.shape[1] - 1), 0, replaced)
+
+
 def _target(path: _Path, x: Tensor) -> Tensor:
     """Compute the target logit or difference from the last token's stream. [B, D] -> [B] float64"""
-    norm = path.run.model.final_norm
-    return (x if norm is None else norm(x)).double() @ path.u
+    model = path.run.model
+    x = (x if model.final_norm is None else model.final_norm(x)).double()
+    logit = _logit(model, x, path.token)
+    return logit if path.distractor is None else logit - _logit(model, x, path.distractor)
+
+
+def _logit(model: Transformer, x: Tensor, token: int) -> Tensor:
+    """Compute one logit of normalized rows. [B, D] float64 -> [B]"""
+    weight, bias, config = model.unembed.weight.detach(), model.unembed.bias, model.config
+    logit = x @ weight[token].double()
+    logit = logit if bias is None else logit + bias.detach()[token].double()
+    return capped(logit * config.logit_multiplier, config.logit_cap)
 
 
 def _counter(progress: Progress, total: int) -> Callable[[int], None]:
@@ -277,24 +299,34 @@ def _counter(progress: Progress, total: int) -> Callable[[int], None]:
 # --- ends of the path -------------------------------------------------------------------------------
 
 
-def _embedded(run: Trace, at: int) -> Tensor:
-    """Return the token embeddings of the prompt up to a position, scaled where the config requires it. [t, D]"""
+def embedded_site(config: ModelConfig) -> str:
+    """Return the site of the embeddings on which gradients are taken: after their norm, if the model has one, since a
+    norm undoes any scaling.
+    """
+    return "embed_norm_out" if config.embed_norm else "embed"
+
+
+def _embedded(run: Trace, at: int, row: Tensor | None = None) -> Tensor:
+    """Return the token embeddings of the prompt up to a position, scaled and normalized where the config requires it.
+    [t, D]
+
+    `row` [D] replaces the scaled embedding of every token.
+    """
     store: dict[tuple[str, int], Tensor] = {}
+
+    def replace(site: str, layer: int, x: Tensor) -> Tensor:
+        return row.expand_as(x) if site == "embed" and row is not None else x
+
+    place = embedded_site(run.config)
     with torch.no_grad():
-        run.model.embed_tokens(_ids(run, at), 0, Pass(None, attend_fused, None, record({"embed"}, store)))
-    return store["embed", -1][0]
+        tap = compose(replace, record({place}, store))
+        run.model.embed_tokens(_ids(run, at), 0, Pass(None, attend_fused, None, tap))
+    return store[place, -1][0]
 
 
-def _baseline(run: Trace) -> Tensor:
-    """Compute the mean of all rows of the embedding matrix, scaled in the same way. [D]"""
-    mean = run.model.embed.weight.detach().mean(0)
-    return mean * math.sqrt(run.config.d_model) if run.config.embed_scale else mean
-
-
-def _direction(run: Trace, token: int, distractor: int | None) -> Tensor:
-    """Compute the direction of the target after the last norm. [D] float64"""
-    weight = run.model.unembed.weight.detach()
-    return weight[token].double() - (0 if distractor is None else weight[distractor].double())
+def _baseline(run: Trace, at: int) -> Tensor:
+    """Compute the mean of all rows of the embedding matrix, scaled and normalized in the same way. [t, D]"""
+    return _embedded(run, at, run.model.embed.weight.detach().mean(0) * run.config.embed_factor)
 
 
 def _ids(run: Trace, at: int) -> Tensor:

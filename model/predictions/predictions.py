@@ -14,6 +14,7 @@ from torch import Tensor
 
 from model.arguments import check_token
 from model.errors import InputError
+from model.gpt.mixers.needs import need_next
 from model.public import listed, public, whole
 from model.records import Tokens
 from model.tracing.ranking import ranks_of, top_ids
@@ -88,17 +89,18 @@ def predict(run: Trace, top: int = 10) -> Predictions:
     those of the run, its edits included, and sums over V are in float64. Raises ValueError if `top` is below 1.
     Source: Shannon 1948, sections 6 and 7; Levy 2008 for surprisal.
     """
+    need_next(run.config)
     targets = _ids(run)[1:]  # [T - 1]
-    rows = [_reduce(logits, targets[start : start + len(logits)], top) for start, logits in _chunks(run)]
+    rows = [reduced(logits, targets[start : start + len(logits)], top) for start, logits in _chunks(run)]
     fields = {name: torch.cat([row[name] for row in rows]).numpy() for name in rows[0]}
     log_p = fields["next_logit"].astype(np.float64) - fields["normalizer"][: len(targets)]
     share = np.exp(fields["logits"].astype(np.float64) - fields["normalizer"][:, None])
     return Predictions(probabilities=share, next_log_probability=log_p, **fields)
 
 
-def _reduce(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
-    """Reduce rows of logits [c, V] to the fields of Predictions. `targets` holds the next ids, [c], one fewer at the
-    end.
+def reduced(logits: Tensor, targets: Tensor, top: int) -> dict[str, Tensor]:
+    """Reduce rows of logits [c, V] to the fields of Predictions. `targets` holds the ids that stand in the text, [c],
+    one fewer at its end.
     """
     normalizer, entropy = _spread(logits)
     ids, scored = top_ids(logits, top), logits[: len(targets)]
@@ -143,6 +145,7 @@ def follow(run: Trace, token: int) -> Followed:
 @torch.inference_mode()
 def follow_all(run: Trace, tokens: Sequence[int], positions: slice = slice(None)) -> list[Followed]:
     """Compute `follow` for several tokens at little more than the cost of one, at the given positions."""
+    need_next(run.config)
     V = run.config.vocab_size
     for token in tokens:
         check_token(token, V)

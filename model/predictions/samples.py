@@ -11,7 +11,7 @@ from model.generation.strategies import Strategy
 from model.generation.text_statistics import TextStatistics, Written, measure_text, written
 from model.progress import Progress, silent
 from model.public import MOST_SEED, nonempty, public, unchecked, whole
-from model.sampling.warps import values_of
+from model.sampling.warps import probabilities_of, values_of
 
 # Settings that leave a single token.
 _ALONE = {"temperature": (("temperature", 0),), "top_k": (("k", 1),), "top_p": (("p", 0),)}
@@ -46,10 +46,17 @@ class Sample:
 
 
 def certain(strategy: Strategy) -> bool:
-    """Return whether the strategy is deterministic: a search, or sampling with only one token left at each step."""
-    if strategy.method != "sample":
-        return True
-    return any(values_of(step)[name] == value for step in strategy.steps for name, value in _ALONE.get(step.warp, ()))
+    """Return whether the strategy is deterministic: a search, or sampling with only one token left at each step.
+
+    A step that acts by chance makes it random, unless an earlier one leaves only one token.
+    """
+    for step in strategy.steps:
+        values = values_of(step)
+        if any(values[name] == value for name, value in _ALONE.get(step.warp, ())):
+            return True
+        if any(0 < each < 1 for each in probabilities_of((step,))):
+            return False
+    return strategy.method != "sample"
 
 
 @public(prompt=unchecked, strategies=nonempty)

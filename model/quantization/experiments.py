@@ -14,11 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from model.gpt.config import ModelConfig
+from model.gpt.experts import require_dense
 from model.gpt.layers import attention_pattern, attention_scores, mix
 from model.gpt.linear import Linear
-from model.gpt.mixers.needs import need_attention
-from model.gpt.passes import Attend
-from model.gpt.transformer import Block, Transformer
+from model.gpt.mixers.needs import need_nothing_beside, need_scores, need_softmax
+from model.gpt.mlp import MLP
+from model.gpt.passes import Pass
+from model.gpt.transformer import Block, Transformer, attention_input, share_ends, share_norms
 from model.progress import Progress, silent
 from model.public import nonempty, one_of, public
 from model.quantization.formats import FORMATS, Format, WeightError, stored, stored_bytes, weight_error
@@ -58,7 +61,15 @@ class Maps:
 
 def layer_of(block: Block, kind: str) -> Linear | None:
     """Return one of the seven matrices of a block, or None if the block does not have it."""
+    if kind not in "qkvo" and not isinstance(block.mlp, MLP):
+        return None
     return getattr(block.attn if kind in "qkvo" else block.mlp, kind, None)
+
+
+def need_matrices(config: ModelConfig) -> None:
+    """Raise InputError unless every layer has attention and a single MLP, whose matrices can be quantized."""
+    need_softmax(config)
+    require_dense(config)
 
 
 def kinds_of(model: Transformer) -> tuple[str, ...]:
@@ -74,7 +85,7 @@ def matrices(
 
     Position embeddings, norms and biases are never quantized. A tied head is listed once.
     """
-    need_attention(model.config)
+    need_matrices(model.config)
     places = range(len(model.blocks)) if layers is None else layers
     weights = [
         (f"{layer}.{kind}", layer_of(model.blocks[layer], kind).weight) for layer in places for kind in kinds_of(model)
@@ -116,16 +127,21 @@ def errors(
 
 def changed_block(model: Transformer, layer: int, change: Change) -> Block:
     """Build a block with some matrices replaced; norms, biases and all other matrices are the model's own tensors."""
-    need_attention(model.config)
+    need_scores(model.config, layer)
+    need_nothing_beside(model.config)
     theirs = model.blocks[layer]
     with torch.device("meta"):
-        ours = Block(model.config)
+        ours = Block(model.config, layer)
     ours.eval().requires_grad_(False)
-    ours.norm1, ours.norm2 = theirs.norm1, theirs.norm2
-    ours.attn.q_norm, ours.attn.k_norm = theirs.attn.q_norm, theirs.attn.k_norm
-    for kind in kinds_of(model):
-        layer_, owner = layer_of(theirs, kind), ours.attn if kind in "qkvo" else ours.mlp
-        values = change(layer, kind, layer_.weight)
+    share_norms(ours, theirs)
+    for name, module in theirs.attn.named_children():
+        setattr(ours.attn, name, module)
+    if not isinstance(theirs.mlp, MLP):
+        ours.mlp = theirs.mlp
+    for kind in KINDS:
+        if (layer_ := layer_of(theirs, kind)) is None:
+            continue
+        values, owner = change(layer, kind, layer_.weight), ours.attn if kind in "qkvo" else ours.mlp
         setattr(owner, kind, layer_ if values is None else _with_weight(layer_, values))
     return ours
 
@@ -148,12 +164,7 @@ def changed(model: Transformer, blocks: Mapping[int, Block], head: Change = lamb
     with torch.device("meta"):
         ours = Transformer(model.config)
     ours.eval().requires_grad_(False)
-    ours.pos_embed, ours.final_norm, ours.embed, ours.unembed = (
-        model.pos_embed,
-        model.final_norm,
-        model.embed,
-        model.unembed,
-    )
+    share_ends(ours, model)
     ours.blocks = nn.ModuleList(blocks.get(layer, block) for layer, block in enumerate(model.blocks))
     embed = head(-1, "embed", model.embed.weight)
     if embed is not None:
@@ -213,7 +224,7 @@ def outcome(
     moved, maps = [], []
     for layer in range(len(model.blocks)):
         block, weights = changed_block(model, layer, change), []
-        xs[0] = block(xs[0], layer, other.prepare(0, xs[0].shape[1], attend=_recording_attention(weights)))
+        xs[0] = block(xs[0], layer, _recording(other, xs[0].shape[1], weights))
         xs[1] = block(xs[1], layer, other.prepare(0, xs[1].shape[1]))
         gap = (weights[0] - patterns(model, layer, prompt.streams[layer])).abs_()
         moved.append((gap.sum(-1).mean(-1) / 2).numpy())  # [H]
@@ -226,22 +237,25 @@ def outcome(
     return Outcome(kind.key, total, kept16, *readings, np.stack(moved)), np.stack(maps)
 
 
-def _recording_attention(weights: list[Tensor]) -> Attend:
-    """Return an eager attention kernel that appends the pattern of its single sequence to `weights`, [H, T, T]."""
+def _recording(model: Transformer, T: int, weights: list[Tensor]) -> Pass:
+    """Return a Pass that appends the pattern of each layer's single sequence to `weights`, [H, T, T]. A layer with a
+    window or other rules for its scores shows its pattern; for others, the kernel is an eager one.
+    """
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         pattern = attention_pattern(attention_scores(q, k))
         weights.append(pattern[0])
         return mix(pattern, v)
 
-    return attend
+    return model.prepare(0, T, attend=attend, see=lambda _, pattern: weights.append(pattern[0]))
 
 
 def patterns(model: Transformer, layer: int, x: Tensor) -> Tensor:
     """Compute the attention weights of all heads of a layer from its input stream, [1, T, D]. [H, T, T]"""
-    block = model.blocks[layer]
-    q, k, _ = block.attn.project(x if block.post_norm else block.norm1(x), layer, model.prepare(0, x.shape[1]))
-    return attention_pattern(attention_scores(q, k))[0]
+    read = attention_input(model, layer, x)
+    attn = model.blocks[layer].attn
+    q, k, _ = attn.project(read, layer, model.prepare(0, x.shape[1]))
+    return attn.scoring.pattern(attn.scoring.scores(q, k))[0]
 
 
 # --- all formats -------------------------------------------------------------------------------------
@@ -261,7 +275,7 @@ def measure(
 
     A format that fits none of the model's matrices is skipped.
     """
-    need_attention(model.config)
+    need_matrices(model.config)
     formats = [FORMATS[key] for key in keys if usable(model, FORMATS[key])]
     total, done = len(formats) * (len(model.blocks) + 3) + 2, 0
     size = map_size(model, len(texts[0]), len(formats))

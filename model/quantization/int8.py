@@ -18,7 +18,7 @@ from model.gpt.cache import KVCache
 from model.gpt.decode_ways import MOST_ROWS, remember
 from model.gpt.linear import held_by
 from model.gpt.mixers.needs import need_attention
-from model.gpt.transformer import Transformer
+from model.gpt.transformer import Transformer, share_ends, share_norms
 from model.kernels import ready
 from model.kernels.products import ROW_CLASSES, Product, row_class
 from model.public import public
@@ -104,11 +104,10 @@ def quantized(model: Transformer) -> Transformer:
     with torch.device("meta"):
         small = Transformer(model.config)
     small.eval().requires_grad_(False)
-    small.embed, small.pos_embed, small.final_norm = model.embed, model.pos_embed, model.final_norm
+    share_ends(small, model)
     small.unembed = _linear(model.unembed)
     for ours, theirs in zip(small.blocks, model.blocks, strict=True):
-        ours.norm1, ours.norm2 = theirs.norm1, theirs.norm2
-        ours.attn.q_norm, ours.attn.k_norm = theirs.attn.q_norm, theirs.attn.k_norm
+        share_norms(ours, theirs)
         ours.attn.o, ours.mlp.down = _linear(theirs.attn.o), _linear(theirs.mlp.down)
         (ours.attn.q, ours.attn.k, ours.attn.v), ours.attn.joint = _joined(theirs.attn.parts(), theirs.attn.joint)
         if theirs.mlp.gate is None:

@@ -7,11 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.gpt.mixers.needs import need_attention
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import nonempty, one_of, public
-from model.quantization.experiments import changed_block, kinds_of
+from model.quantization.experiments import changed_block, kinds_of, need_matrices
 from model.quantization.formats import Format, stored
 from model.tracing.divergence import PredictionDivergence, read, sample
 
@@ -59,7 +58,7 @@ def sweep(
     Layers before the changed one are not recomputed: its block starts from the stored input stream. All variants of a
     layer pass through the later layers as one batch. Raises ValueError if `by` is neither "matrix" nor "half".
     """
-    need_attention(model.config)
+    need_matrices(model.config)
     parts, L, done = parts_of(model, by), len(model.blocks), 0
     total = L * (L + 3) // 2 + 2
 

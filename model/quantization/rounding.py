@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from model.arguments import check_layer
+from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Block, Transformer
 from model.progress import Progress, silent
@@ -169,7 +170,7 @@ def _on_grid(column: Tensor, scale: Tensor, zero: Tensor, scheme: Scheme) -> Ten
 
 def matrices_of(config: ModelConfig) -> tuple[str, ...]:
     """Return the names of the matrices of a block that can be quantized."""
-    return tuple(name for name in KINDS if name != "gate" or config.mlp == "swiglu")
+    return tuple(name for name in KINDS if name != "gate" or config.gated)
 
 
 def matrix_name(layer: int, matrix: str) -> str:
@@ -224,15 +225,20 @@ def compare(
     """Quantize one matrix with all methods, calibrated on all of `texts` but the last, and evaluated on the last one.
 
     `texts` are token ids, each within the model's context. The model is not changed. Raises InputError if the layer
-    does not exist. Raises ValueError if the model lacks the matrix, there are fewer than two texts, or the scheme has
-    a single scale for the whole matrix.
+    does not exist or does not have the matrix. Raises ValueError if the model lacks the matrix, there are fewer than
+    two texts, or the scheme has a single scale for the whole matrix.
     """
     check_layer(layer, model.config.n_layer)
     if matrix not in matrices_of(model.config):
         raise ValueError(f"matrix must be one of {', '.join(matrices_of(model.config))}, got {matrix!r}")
     if len(texts) < 2:
         raise ValueError(f"there must be a text to fit to and one to measure on, got {len(texts)}")
-    weight, done = layer_of(model.blocks[layer], matrix).weight.detach(), 0
+    found, done = layer_of(model.blocks[layer], matrix), 0
+    if found is None:
+        having = [str(i) for i, block in enumerate(model.blocks) if layer_of(block, matrix) is not None]
+        hint = say("Choose a layer with it: {}.", ", ".join(having)) if having else "Choose another matrix."
+        raise InputError("This layer does not have the matrix.", f"layer {layer}: {matrix}", hint)
+    weight = found.weight.detach()
     total = len(texts) + POWERS + 2 * len(blocks_of(weight.shape[1], scheme)) + len(METHODS)
 
     def step(*_: object) -> None:

@@ -76,7 +76,12 @@ def save_npz(record: AttentionRecord, path: str | Path) -> None:
 
 def _record(arrays: dict[str, np.ndarray]) -> AttentionRecord:
     """Build a record from the arrays of a file."""
-    layers = {int(match[1]): array for name, array in arrays.items() if (match := _LAYER.fullmatch(name))}
+    layers: dict[int, np.ndarray] = {}
+    for name, array in arrays.items():
+        if match := _LAYER.fullmatch(name):
+            if int(match[1]) in layers:
+                raise _twice(name)
+            layers[int(match[1])] = array
     if ("attention" in arrays) == bool(layers):
         what = "The file has attention twice." if layers else "The file has no attention."
         raise InputError(what, ", ".join(arrays)[:200], "Name the array attention, or the layers layer_0, layer_1 ….")
@@ -124,7 +129,10 @@ def _arrays(data: bytes, most: int) -> dict[str, np.ndarray]:
             entries = archive.infolist()
             if len(entries) > MOST_ENTRIES:
                 raise InputError("The file has too many arrays.", str(len(entries)), _HINT)
-            wanted = {each.filename.removesuffix(".npy"): each for each in entries if _is_wanted(each.filename)}
+            wanted: dict[str, zipfile.ZipInfo] = {}
+            for each in filter(lambda entry: _is_wanted(entry.filename), entries):
+                if wanted.setdefault(each.filename.removesuffix(".npy"), each) is not each:
+                    raise _twice(each.filename)
             size = sum(each.file_size for each in wanted.values())
             if size > most:
                 raise InputError(
@@ -135,6 +143,10 @@ def _arrays(data: bytes, most: int) -> dict[str, np.ndarray]:
             return {name: _array(archive, entry) for name, entry in wanted.items()}
     except _DAMAGED:
         raise InputError("This is not a .npz file, or it is damaged.", _beginning(data), _HINT) from None
+
+
+def _twice(name: str) -> InputError:
+    return InputError("The file has an array or a layer twice.", name, "Keep one of them.")
 
 
 def _is_wanted(filename: str) -> bool:

@@ -111,7 +111,21 @@ def _checked(data: bytes) -> tuple[bytes, str]:
         raise InputError("This is not a PNG or JPEG file.", repr(data[:8])[2:-1], "Convert it to PNG.")
     if len(data) > MOST_BYTES:
         raise _too_large(len(data))
+    if not (_is_whole_png(data) if kind == "image/png" else 0 < data.find(b"\xff\xda") < data.rfind(b"\xff\xd9")):
+        raise InputError("The image is cut off or damaged.", f"{len(data)} bytes", "Save it again.")
     return data, kind
+
+
+def _is_whole_png(data: bytes) -> bool:
+    """Return whether a PNG file has its header, pixels and end, each chunk with its checksum."""
+    names, at = [], 8
+    while at + 12 <= len(data) and names[-1:] != [b"IEND"]:
+        end = at + 8 + int.from_bytes(data[at : at + 4])
+        if data[end : end + 4] != struct.pack(">I", zlib.crc32(data[at + 4 : end])):
+            return False
+        names.append(data[at + 4 : at + 8])
+        at = end + 4
+    return names[:1] == [b"IHDR"] and b"IDAT" in names and names[-1] == b"IEND"
 
 
 def _too_large(size: int) -> InputError:

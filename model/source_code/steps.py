@@ -5,11 +5,12 @@
 from collections.abc import Callable
 
 from model.attention.cell import explain
-from model.gpt.layers import attention_pattern, attention_scores, future, mix, rotate
+from model.gpt.layers import attention_pattern, attention_scores, capped, future, mix, rotate, rotate_adjacent
 from model.gpt.mixers.projection import project
-from model.gpt.mixers.window import outside, window_scores
+from model.gpt.mixers.scoring import Scoring
 from model.source_code.excerpts import Code, Sizes, Span, excerpts
-from model.source_code.parts import Lines, Wiring, like_mini, mini_spans, sizes_of
+from model.source_code.mini import Lines, like_mini, mini_spans
+from model.source_code.parts import Wiring, sizes_of
 
 
 def code_of_step(wiring: Wiring, step: str, T: int, query: int) -> Code:
@@ -30,9 +31,16 @@ def _sizes(wiring: Wiring, T: int, query: int) -> Sizes:
 
 def _vectors(w: Wiring) -> list[Span]:
     c = w.config
-    lines = ("split_heads", *(("q_norm",) if c.qk_norm else ()), *(("rotate",) if c.positions == "rope" else ()))
-    spans = [Span(project, lines, (("split_heads", "q"), ("split_heads", "k")))]
-    return [*spans, Span(rotate)] if c.positions == "rope" else spans
+    lines = ["split_heads", *(["_normed"] if c.qk_norm else []), *(["if q_factor"] if c.query_factor != 1 else [])]
+    spans = [
+        Span(
+            project,
+            (*lines, *(["rotated"] if c.positions == "rope" else [])),
+            (("split_heads", "q"), ("split_heads", "k")),
+        )
+    ]
+    turn = rotate_adjacent if c.rope_pairs == "adjacent" else rotate
+    return [*spans, Span(turn)] if c.positions == "rope" else spans
 
 
 def _products(w: Wiring) -> list[Span]:
@@ -43,20 +51,25 @@ def _products(w: Wiring) -> list[Span]:
 
 
 def _score(w: Wiring) -> list[Span]:
+    cap = [Span(Scoring.changed, ("capped",)), Span(capped)] if w.config.score_cap is not None else []
     return [
         Span(attention_scores, ("=scores",), (("=scores", "scores"),)),
+        *cap,
         Span(explain, ("=dots", "=scores"), (("=dots", "row"), ("=scores", "row"))),
     ]
 
 
 def _mask(w: Wiring) -> list[Span]:
     own = [Span(attention_scores, ("return",), (("return", "scores"),)), Span(future)]
-    window = [Span(window_scores), Span(outside)] if w.window else []
-    return [*own, *window, Span(explain, ("=v",))]
+    lines = [*(["if slopes"] if w.config.positions == "alibi" else []), *(["=hidden", "return"] if w.window else [])]
+    rules = [Span(Scoring.changed, ("=distance", *lines))] if lines else []
+    return [*own, *rules, Span(explain, ("=v",))]
 
 
 def _softmax(w: Wiring) -> list[Span]:
+    sinks = [Span(Scoring.pattern, ("=sink", "return"))] if w.config.sinks else []
     return [
+        *sinks,
         Span(attention_pattern, (), (("return", "pattern"),)),
         Span(explain, ("=peak", "=exponentials", "=weights"), (("=exponentials", "row"), ("=weights", "row"))),
     ]

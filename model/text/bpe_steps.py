@@ -1,4 +1,7 @@
-"""Byte-pair encoding merge by merge: the pieces of a text, and the merges of each piece in order."""
+"""Byte-pair encoding merge by merge: the pieces of a text, and the merges of each piece in order.
+
+For tokenizers without merges, the steps are those of model/text/library/steps.py.
+"""
 
 import re
 import unicodedata
@@ -10,6 +13,8 @@ from tokenizers import Regex, pre_tokenizers
 
 from model.errors import InputError, say
 from model.public import public
+from model.text.library.steps import Lattice, Word, words_of
+from model.text.surrogates import joined
 from model.text.tokenizer import Tokenizer
 
 # maximum length of a text for replaying merges: the cost of a piece grows with the square of its bytes
@@ -32,6 +37,9 @@ class Piece:
 
     `added`: the piece is an added token, matched before any merge. `whole`: the vocabulary has the complete piece as a
     token, although merging its bytes would not reach it. `ids` are the resulting token ids.
+
+    With the `tokenizers` library: `start` are the parts before the first merge, if they are not single bytes, and
+    `pairs` the mergeable pairs before each merge; `lattice` holds the steps of a tokenizer without merges.
     """
 
     text: str
@@ -40,10 +48,13 @@ class Piece:
     ids: tuple[int, ...]
     added: bool = False
     whole: bool = False
+    start: tuple[bytes, ...] = ()
+    pairs: tuple[tuple[tuple[int, int], ...], ...] = ()
+    lattice: Lattice | None = None
 
     def parts(self, step: int) -> list[bytes]:
-        """Return the parts after `step` merges; 0 gives the single bytes."""
-        parts = [bytes([byte]) for byte in self.raw]
+        """Return the parts after `step` merges; 0 gives the single bytes, or `start`."""
+        parts = [*self.start] or [bytes([byte]) for byte in self.raw]
         for merge in self.merges[:step]:
             parts[merge.at : merge.at + 2] = [parts[merge.at] + parts[merge.at + 1]]
         return parts
@@ -74,26 +85,48 @@ def merges_of(ranks: Mapping[bytes, int], raw: bytes) -> tuple[Merge, ...]:
 
 
 @public()
-def replay(tokenizer: Tokenizer, text: str) -> tuple[Piece, ...]:
+def replay(tokenizer: Tokenizer, text: str, *, special: bool = False) -> tuple[Piece, ...]:
     """Tokenize a text merge by merge with the tokenizer's vocabulary, and return its pieces.
 
-    The concatenated ids of the pieces equal `tokenizer.encode_ids(text)`. Text that the vocabulary normalizes (NFC) is
+    The concatenated ids of the pieces equal `tokenizer.encode_ids(text, special=special)`: if `special`, special tokens
+    in the text are pieces of their own. Text that the vocabulary normalizes (NFC) is
     returned in its normalized form. Raises InputError if a text is too long or the tokenizer rejects it.
     """
     if len(text) > MOST_CHARACTERS:
         hint = say("Merges are shown for at most {} characters.", MOST_CHARACTERS)
         raise InputError("The text is too long to replay its merges.", f"{len(text)} characters", hint)
-    expected = tokenizer.encode_ids(text)
+    expected = tokenizer.encode_ids(text, special=special)
+    pieces: list[Piece] = []
+    for part, fixed in _at(tokenizer.special if special else {}, joined(text)):
+        if fixed is not None:
+            pieces.append(Piece(part, part.encode(), (), (fixed,), added=True))
+        elif tokenizer.library is not None:
+            pieces += [_of_word(tokenizer, word) for word in words_of(tokenizer.library, part)]
+        else:
+            pieces += _of_text(tokenizer, part)
+    if [number for piece in pieces for number in piece.ids] != expected:
+        # Two regex engines evaluate the pattern, and their Unicode versions may differ.
+        raise InputError("The pieces of this text cannot be determined.", text[:40], "Try another text.")
+    return tuple(pieces)
+
+
+def _of_text(tokenizer: Tokenizer, text: str) -> list[Piece]:
+    """Return the pieces of a text without special tokens, for a vocabulary that the library does not run."""
     pieces: list[Piece] = []
     for part, fixed in _stretches(tokenizer, text):
         if fixed is not None:
             pieces.append(Piece(part, part.encode(), (), (fixed,), added=True))
         else:
             pieces += [_piece(tokenizer, each) for each in split(tokenizer, part)]
-    if [number for piece in pieces for number in piece.ids] != expected:
-        # Two regex engines evaluate the pattern, and their Unicode versions may differ.
-        raise InputError("The pieces of this text cannot be determined.", text[:40], "Try another text.")
-    return tuple(pieces)
+    return pieces
+
+
+def _of_word(tokenizer: Tokenizer, word: Word) -> Piece:
+    start = tuple(tokenizer.tokens([number]).raw[0] for number in word.start)
+    merges = tuple(Merge(at, rank) for at, rank in word.merges)
+    raw = b"".join(start) or tokenizer.decode_bytes(word.ids)
+    text = word.text if word.added or word.bare else raw.decode("utf-8", "replace")
+    return Piece(text, raw, merges, word.ids, word.added, word.whole, start, word.pairs, word.lattice)
 
 
 def split(tokenizer: Tokenizer, text: str) -> list[str]:
@@ -125,6 +158,11 @@ def _cut(tokenizer: Tokenizer, text: str, after_nfc: bool) -> list[tuple[str, in
         for token in vocabulary.added
         if token.after_nfc == after_nfc and not token.special
     }
+    return _at(ids, text)
+
+
+def _at(ids: Mapping[str, int], text: str) -> list[tuple[str, int | None]]:
+    """Split a text at tokens, longest first: (a token, its id) or (text between them, None)."""
     if not ids:
         return [(text, None)]
     pattern = "|".join(map(re.escape, sorted(ids, key=len, reverse=True)))

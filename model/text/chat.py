@@ -11,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from model.arguments import shown
 from model.errors import InputError, UnsupportedModel, say
 from model.text.chat_places import TEMPLATE, places, turn_of_characters, turn_of_tokens
+from model.text.library.engine import LibraryEngine
 from model.text.surrogates import joined
 from model.text.tokenizer import Tokenizer
 
@@ -44,7 +46,7 @@ def typable(tokenizer: Tokenizer, ids: Sequence[int]) -> str | None:
     tokens.
     """
     own = ids[: len(ids) - bool(len(ids) and ids[-1] in ending(tokenizer))]
-    return None if set(tokenizer.special.values()).intersection(own) else tokenizer.decode(own)
+    return None if set(tokenizer.special.values()).intersection(own) else tokenizer.typed(own)
 
 
 def chat_ids(
@@ -96,6 +98,8 @@ def chat_turns(
         text, frame = _left_open(text, contents[-1], end), frame.partition(end)[0]
     turns = turn_of_characters(len(text), places(text, frame, contents, marks))
     back = {ord(character): special for special, character in stands.items()}
+    if tokenizer.library is not None:
+        return _in_one(tokenizer.library, tokenizer.special, text, turns, back)
     ids: list[int] = []
     owners: list[int] = []
     at = 0
@@ -105,6 +109,19 @@ def chat_turns(
         owners += [TEMPLATE] if special is not None else _owners(tokenizer, part, own, turns[at : at + len(part)], back)
         at += len(part)
     return ids, owners
+
+
+def _in_one(
+    library: LibraryEngine, special: Mapping[str, int], text: str, turns: np.ndarray, back: Mapping[int, str]
+) -> tuple[list[int], list[int]]:
+    """Encode a rendered conversation as a whole, because a tokenizer may treat the beginning of a text in its own way.
+
+    Returns the ids and the turn of each.
+    """
+    parts = [(part.translate(back), token is not None) for part, token in _cut(text, special) if part]
+    ids, lengths = library.marked(parts)
+    sizes = [len(back.get(ord(character), character).encode()) for character in text]
+    return ids, turn_of_tokens(turns, sizes, lengths)
 
 
 def _template(tokenizer: Tokenizer) -> str:
@@ -212,18 +229,29 @@ def _owners(tokenizer: Tokenizer, part: str, ids: list[int], turns: np.ndarray, 
 
 def _checked(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Return the role and text of each message. Raises InputError for invalid messages."""
+    if isinstance(messages, str | Mapping) and messages:
+        hint = say("For example: {}.", '[{"role": "user", "content": "Hi"}]')
+        raise InputError("A conversation is a list of messages.", shown(messages), hint)
     if not messages:
         raise InputError("The message is missing.", "", "Write something to answer.")
     checked = []
     for message in messages:
         role, content = (message.get(key) if isinstance(message, Mapping) else None for key in ("role", "content"))
         if role not in ROLES or not isinstance(content, str):
-            raise InputError("This is not a message.", str(role)[:40], "It needs a role and a text.")
+            raise InputError("This is not a message.", _wrong(message), "It needs a role and a text.")
         checked.append({"role": role, "content": joined(content)})
     size = sum(len(each["content"]) for each in checked)
     if size > MOST_TEXT:
         raise InputError("The messages are too long.", f"{size} characters", say("At most {} characters.", MOST_TEXT))
     return checked
+
+
+def _wrong(message: object) -> str:
+    """Return the part of an invalid message that is wrong, as text."""
+    if not isinstance(message, Mapping):
+        return shown(message)
+    key = "content" if message.get("role") in ROLES else "role"
+    return f"{key}: {shown(message[key])}" if key in message else f"no {key}"
 
 
 def _stand_ins(

@@ -1,7 +1,7 @@
 """The tokenizer of another project, given as an object in memory, such as one of transformers, which is not imported.
 
-A byte-level BPE is read from its own description and then encodes by itself. Any other tokenizer keeps encoding: only
-the bytes of its tokens are read.
+A fast tokenizer is read from its own description, like the same tokenizer.json. A slow one keeps encoding: only the
+bytes of its tokens are read.
 """
 
 import json
@@ -12,9 +12,9 @@ from typing import Any
 from model.arguments import shown
 from model.errors import CheckpointError, InputError, UnsupportedModel
 from model.text.bpe_ranks import ALPHABET, bytes_of
-from model.text.tokenizer import Tokenizer, from_vocabulary
+from model.text.library.content import within_rows
+from model.text.tokenizer import Tokenizer, from_content, from_vocabulary
 from model.text.vocabulary import AddedToken, Vocabulary, with_rows
-from model.text.vocabulary_files import json_vocabulary
 from model.text.vocabulary_settings import DEFAULT, VocabularySettings, settings_of
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")  # a byte as a token, in vocabularies with byte fallback
@@ -35,9 +35,9 @@ def from_object(tokenizer: object, rows: int, end_ids: tuple[int, ...] = ()) -> 
     built = None
     if hasattr(backend, "to_str"):
         try:
-            built = from_vocabulary(json_vocabulary(json.loads(backend.to_str()), _name(tokenizer), settings))
+            built = from_content(within_rows(json.loads(backend.to_str()), rows), _name(tokenizer), settings)
         except (UnsupportedModel, CheckpointError):
-            built = None  # not a byte-level BPE: the object encodes
+            built = None  # the object encodes
     built = built or _adapted(tokenizer, settings)
     if built.vocab_size > rows:
         hint = "Give the tokenizer that belongs to the model."

@@ -81,3 +81,84 @@ def _signs(pattern: str) -> Iterator[tuple[int, str]]:
         at += len(sign)
         if sign in ("\\p", "\\P") and (name := _NAME.match(pattern, at)):
             at = name.end()
+
+
+# --- the engine of the tokenizers library (Oniguruma), which always backtracks ---
+
+KNOWN = (r" ?[^(\s|[.,!?…。，、।۔،])]+",)  # BLOOM's pattern, with a class inside a class
+MOST_OPTIONAL = 3  # maximum number of optional parts before a required one; each doubles the attempts
+
+
+def check_backtracking(pattern: str) -> str:
+    """Return the pattern unchanged. Raises UnsupportedModel if a text could make a backtracking engine search for very
+    long.
+
+    In each alternative, at most one part that repeats without limit may stand before a part that must match: its number
+    of attempts then grows with its length. Parts that repeat at the end never make a match fail. Groups must not
+    repeat, and nothing in them may.
+    """
+    if len(pattern) > MOST_CHARACTERS or not (pattern in KNOWN or all(map(_is_quick, _alternatives(pattern)))):
+        raise UnsupportedModel(
+            "The pattern of this vocabulary could run for a very long time.",
+            shown(pattern),
+            "Use a model whose pattern looks ahead only after white space.",
+        )
+    return pattern
+
+
+def _is_quick(part: str) -> bool:
+    atoms = [] if part in SAFE else _atoms(part)
+    if atoms is None:
+        return False
+    required, endless, optional = False, 0, 0
+    for quantifier in reversed(atoms):
+        if quantifier in ("+", "*"):
+            endless += required
+        elif quantifier in ("?", "{,}"):
+            optional += required
+        required = required or quantifier in ("", "+")
+    return endless <= 1 and optional <= MOST_OPTIONAL
+
+
+def _atoms(part: str) -> list[str] | None:
+    """Return the quantifier of each atom of an alternative: "", "?", "*", "+", "{,}", or "=" for one that never gives
+    anything back; None if it has something that is not known to be quick.
+    """
+    atoms: list[str] = []
+    depth, before = 0, ""
+    for at, sign in _signs(part):
+        tail = part[at:]
+        if sign == "[[" or (len(sign) == 2 and (sign[1].isdigit() or sign[1] in "kgG")):
+            return None
+        if sign == "(":
+            if depth or (tail.startswith("(?") and not re.match(r"\(\?(?:(?:i|-i)?:|!|=)", tail)):
+                return None
+            depth, before = 1, sign
+            continue
+        if depth:
+            depth -= sign == ")"
+            if sign in ("*", "+", "{") or (sign == "?" and before != "("):
+                return None
+            if sign == ")":
+                atoms.append("")
+            before = ")" if sign == ")" else sign
+            continue
+        if sign in ("?", "*", "+", "{"):
+            count = _COUNT.match(tail) if sign == "{" else None
+            if before == "{" or not atoms or (before == ")" and sign != "?") or (sign == "{" and not count):
+                return None
+            if count and any(len(n) > 2 or int(n) > MOST_TIMES for n in count.groups() if n):
+                return None
+            if before in ("?", "*", "+"):  # possessive, or lazy
+                atoms[-1] = "=" if sign == "+" else atoms[-1]
+            elif count:
+                atoms[-1] = "" if count[2] is None else "{,}" if count[2] else "+"
+            else:
+                atoms[-1] = sign
+            before = sign
+            continue
+        if before == "{" and (sign.isdigit() or sign in (",", "}")):
+            continue
+        atoms.append("")
+        before = sign
+    return atoms

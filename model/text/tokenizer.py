@@ -1,14 +1,17 @@
-"""The tokenizer for the vocabularies of all models: tiktoken's byte-pair encoding.
+"""The tokenizer for the vocabularies of all models: tiktoken's byte-pair encoding, and for what it cannot express, the
+`tokenizers` library (model/text/library).
 
 This module never downloads: it uses only tiktoken's engine, not its registry of encodings.
 """
 
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tiktoken
@@ -18,9 +21,12 @@ from model.errors import CheckpointError, InputError, UnsupportedModel, say
 from model.records import Tokens
 from model.text.bpe_ranks import FRESH_COPY
 from model.text.gguf_vocabulary import read_gguf
+from model.text.library.content import library_vocabulary, within_rows
+from model.text.library.engine import LibraryEngine
+from model.text.library.folders import folder_content
 from model.text.surrogates import joined
-from model.text.vocabulary import GPT2_PATTERN, Vocabulary, read_tiktoken
-from model.text.vocabulary_files import read_tokenizer_json, read_vocab_merges
+from model.text.vocabulary import GPT2_PATTERN, Vocabulary, read_json, read_tiktoken
+from model.text.vocabulary_files import json_vocabulary, read_vocab_merges
 from model.text.vocabulary_settings import VocabularySettings, read_settings, settings_of
 
 # tiktoken's regex engine uses a stack entry per whitespace character and panics at a million of them.
@@ -33,8 +39,8 @@ _Matcher = tuple[re.Pattern[str] | None, dict[str, int]]
 class Tokenizer:
     """A converter between text and token ids.
 
-    If the vocabulary normalizes text (Qwen: NFC), all results of `encode`, spans included, refer to the bytes of the
-    normalized text.
+    If a byte-level vocabulary normalizes text (Qwen: NFC), all results of `encode`, spans included, refer to the bytes
+    of the normalized text. With the `tokenizers` library, the spans of `encode` refer to the text as it was given.
     """
 
     name: str
@@ -49,9 +55,13 @@ class Tokenizer:
     _matchers: Mapping[tuple[bool, bool], _Matcher] = field(repr=False)  # (after NFC, special) -> matcher
     # another project's tokenizer that encodes in place of the engine: (text, special) -> ids
     _foreign: Callable[[str, bool], list[int]] | None = field(default=None, repr=False)
+    library: LibraryEngine | None = field(default=None, repr=False)  # encodes in place of the engine
 
     def encode(self, text: str, *, special: bool = False) -> Tokens:
         """Tokenize a text, without a BOS; `b"".join(raw)` is the (normalized) text in UTF-8.
+
+        With the `tokenizers` library, the bytes of a token are what it adds to a text that is decoded, so the text may
+        differ (a space first, lower case); the spans cover the text as it was given (LibraryEngine.encode).
 
         If `special`, special tokens in the text become their ids; otherwise they are plain text. Added tokens that are
         not special (runs of spaces in GPT-NeoX) are always matched.
@@ -60,11 +70,16 @@ class Tokenizer:
         surrogate, a byte outside the vocabulary, or a run of whitespace longer than the engine accepts;
         UnsupportedModel if the vocabulary's pattern omits part of the text.
         """
+        if self.library is not None:
+            ids, spans = self.library.encode(joined(text), special)
+            return replace(self.tokens(ids), spans=spans)
         return self.tokens(self.encode_ids(text, special=special))
 
     def encode_ids(self, text: str, *, special: bool = False) -> list[int]:
         """Return only the ids of `encode`. Raises the same errors."""
         text = joined(text)
+        if self.library is not None:
+            return self.library.ids(text, special)
         if self._foreign is not None:
             return self._foreign(text, special)
         ids: list[int] = []
@@ -98,17 +113,49 @@ class Tokenizer:
 
     @property
     def begin_id(self) -> int | None:
-        """The BOS token that this vocabulary puts before a text by default; None if it adds no token."""
-        return self.bos_id if self.add_bos else None
+        """The first token that this vocabulary puts before a text by default; None if it adds no token."""
+        return self.begin_ids[0] if self.begin_ids else None
+
+    @property
+    def begin_ids(self) -> tuple[int, ...]:
+        """The tokens that this vocabulary puts before a text by default: a BOS, or none, or several (GLM: two)."""
+        if self.vocabulary.begin:
+            return self.vocabulary.begin
+        return (self.bos_id,) if self.add_bos and self.bos_id is not None else ()
+
+    @property
+    def mask_id(self) -> int | None:
+        """The token that stands for a token to predict, such as [MASK]; None if the vocabulary has none."""
+        return self._special("mask_token", "[MASK]", "<mask>")
+
+    @property
+    def separator_id(self) -> int | None:
+        """The token between two texts, such as [SEP]; None if the vocabulary has none."""
+        return self._special("sep_token", "[SEP]")
+
+    def _special(self, key: str, *usual: str) -> int | None:
+        """Return the special token that the files name under `key`, or one of the usual texts."""
+        texts = (self._vocabulary.named.get(key), *usual)
+        return next((self.special[text] for text in texts if isinstance(text, str) and text in self.special), None)
 
     def prompt_ids(self, text: str, *, special: bool = False) -> list[int]:
-        """Return the ids of a text that begins a sequence: `begin_id`, if there is one, and those of `encode`.
+        """Return the ids of a text that begins a sequence: `begin_ids`, those of `encode`, and those that the
+        vocabulary puts last (BERT: [SEP]).
 
         All code that runs a model on a text from its beginning uses this: tracing, generation, fine-tuning,
         preferences and reinforcement. An empty text has no ids. Raises the same errors as `encode`.
         """
         ids = self.encode_ids(text, special=special)
-        return ids if self.begin_id is None or not ids else [self.begin_id, *ids]
+        return [*self.begin_ids, *ids, *self.vocabulary.finish] if ids else ids
+
+    def typed(self, ids: Iterable[int]) -> str:
+        """Decode token ids to the text as a user would type it, without the space that the tokenizer itself puts first
+        (Llama 2: "The" is the token " The").
+        """
+        ids = _listed(ids)
+        text = self.decode(ids)
+        shorter = text.startswith(" ") and self.library is not None and self.encode_ids(text[1:]) == ids
+        return text[1:] if shorter else text
 
     def decode(self, ids: Iterable[int]) -> str:
         """Decode token ids, with U+FFFD for bytes that are not UTF-8. Raises InputError for ids outside the
@@ -236,6 +283,10 @@ def _matcher(vocabulary: Vocabulary, after_nfc: bool, special: bool) -> _Matcher
 
 def from_vocabulary(vocabulary: Vocabulary) -> Tokenizer:
     """Build the tokenizer of a vocabulary. Raises UnsupportedModel if the engine cannot use its pattern."""
+    if vocabulary.library:
+        special = {token.text: token.id for token in vocabulary.added if token.special}
+        engine = LibraryEngine(vocabulary.library, vocabulary.raw, special)
+        return _built(vocabulary, None, {}, library=engine)
     try:
         engine = tiktoken.Encoding(
             vocabulary.name, pat_str=vocabulary.pattern, mergeable_ranks=dict(vocabulary.ranks), special_tokens={}
@@ -244,6 +295,12 @@ def from_vocabulary(vocabulary: Vocabulary) -> Tokenizer:
         got = f"{vocabulary.pattern}: {str(error)[:80]}"
         raise UnsupportedModel("The pattern of this vocabulary cannot be used.", got, FRESH_COPY) from error
     kinds = [(after_nfc, special) for after_nfc in (False, True) for special in (False, True)]
+    return _built(vocabulary, engine, {kind: _matcher(vocabulary, *kind) for kind in kinds})
+
+
+def _built(
+    vocabulary: Vocabulary, engine: Any, matchers: Mapping, *, library: LibraryEngine | None = None
+) -> Tokenizer:
     return Tokenizer(
         name=vocabulary.name,
         vocab_size=len(vocabulary.raw),
@@ -254,7 +311,8 @@ def from_vocabulary(vocabulary: Vocabulary) -> Tokenizer:
         chat_template=vocabulary.chat_template,
         _vocabulary=vocabulary,
         _engine=engine,
-        _matchers={kind: _matcher(vocabulary, *kind) for kind in kinds},
+        _matchers=matchers,
+        library=library,
     )
 
 
@@ -270,9 +328,20 @@ def from_tokenizer_json(path: Path, config: Mapping | None = None) -> Tokenizer:
     """Build the tokenizer of a tokenizer.json file; `config` is the content of tokenizer_config.json, if that exists.
 
     If the config does not name them, a single special token is both BOS and EOS. Raises CheckpointError if the file is
-    broken, UnsupportedModel if it contains unsupported steps.
+    broken.
     """
-    return from_vocabulary(read_tokenizer_json(Path(path), settings_of(config or {})))
+    path = Path(path)
+    return from_content(read_json(path), path.parent.name or path.stem, settings_of(config or {}))
+
+
+def from_content(content: Mapping, name: str, settings: VocabularySettings) -> Tokenizer:
+    """Build the tokenizer of the content of a tokenizer.json: tiktoken's engine if it can express it, otherwise the
+    `tokenizers` library. Raises CheckpointError if it is broken.
+    """
+    try:
+        return from_vocabulary(json_vocabulary(content, name, settings))
+    except UnsupportedModel:
+        return from_vocabulary(library_vocabulary(content, name, settings))
 
 
 def from_vocab_merges(vocab: Path, merges: Path) -> Tokenizer:
@@ -289,25 +358,28 @@ def from_tiktoken(path: Path, *, pattern: str = GPT2_PATTERN, special: Mapping[s
     return from_vocabulary(read_tiktoken(Path(path), pattern, special or {}))
 
 
-def from_folder(folder: Path) -> Tokenizer:
-    """Build the tokenizer of a model folder: tokenizer.json, else vocab.json + merges.txt, else one .tiktoken file.
+def from_folder(folder: Path, rows: int = sys.maxsize) -> Tokenizer:
+    """Build the tokenizer of a model folder: tokenizer.json, else vocab.json + merges.txt, else one .tiktoken file,
+    else sentencepiece's tokenizer.model or WordPiece's vocab.txt.
 
-    Special tokens, end tokens and chat templates are read from the files beside it (vocabulary_settings.py).
+    Special tokens, end tokens and chat templates are read from the files beside it (vocabulary_settings.py). Added
+    tokens from id `rows` on are left out.
 
     Raises CheckpointError if the folder has none of these files, UnsupportedModel if the tokenizer is unsupported.
     """
     folder = Path(folder)
     settings = read_settings(folder)
+    settings = replace(settings, added=tuple(token for token in settings.added if token["id"] < rows))
     if (folder / "tokenizer.json").is_file():
-        return from_vocabulary(read_tokenizer_json(folder / "tokenizer.json", settings))
+        content = within_rows(read_json(folder / "tokenizer.json"), rows)
+        return from_content(content, folder.name, settings)
     if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        if settings.kind not in ("GPT2Tokenizer", "GPT2TokenizerFast"):
-            # These two files do not include the splitting pattern; they imply GPT-2's.
-            what = "vocab.json and merges.txt are supported for GPT-2 only."
-            raise UnsupportedModel(what, settings.kind, "Add its tokenizer.json.")
         return from_vocabulary(read_vocab_merges(folder / "vocab.json", folder / "merges.txt", settings))
     files = sorted(folder.glob("*.tiktoken")) if folder.is_dir() else []
     if len(files) == 1:
         return from_tiktoken(files[0])
-    hint = "It needs tokenizer.json, or vocab.json and merges.txt."
+    made = folder_content(folder, settings)
+    if made is not None:
+        return from_vocabulary(library_vocabulary(made, folder.name, settings))
+    hint = "It needs tokenizer.json, tokenizer.model, vocab.txt, or vocab.json and merges.txt."
     raise CheckpointError("The folder has no vocabulary.", folder.name, hint)

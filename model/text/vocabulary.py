@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from model.errors import CheckpointError, UnsupportedModel, say
+from model.errors import CheckpointError, Message, UnsupportedModel, say
 from model.strict_json import parse
 from model.text.bpe_ranks import ALPHABET, FRESH_COPY, bytes_of, merge_ranks
 
@@ -64,6 +64,9 @@ class Vocabulary:
     rows_that_end: tuple[int, ...] = ()  # ids of end tokens beyond the vocabulary: rows of the model without a token
     disputed_end: bool = False  # True if the model's generation ends at tokens other than `eos_id`
     named: Mapping[str, str | list[str]] = field(default_factory=dict)  # special tokens by their names in templates
+    begin: tuple[int, ...] = ()  # ids put before a text by default, if they are not just `bos_id`
+    finish: tuple[int, ...] = ()  # ids put after a text by default
+    library: str = ""  # tokenizer.json that the tokenizers library runs; `pattern` and `ranks` are then empty
 
 
 def byte_level(
@@ -76,7 +79,7 @@ def byte_level(
     """Fill in `base` with raw bytes, ranks and ids of a vocabulary in the byte alphabet.
 
     `ignore_merges`: a complete piece of text is looked up before it is merged. Raises CheckpointError for ids other
-    than 0..V-1, clashing tokens and tokens outside the byte alphabet.
+    than 0..V-1 and clashing tokens, UnsupportedModel for tokens outside the byte alphabet.
     """
     if len(added) > _MAX_ADDED:
         got = f"{len(added)} tokens that no merge makes"
@@ -98,7 +101,7 @@ def byte_level(
     if strange:
         token = next(token for token in merged if strange & set(token))
         hint = "Only byte-level BPE is supported."
-        raise CheckpointError("A token is not written in the byte alphabet.", repr(token), hint)
+        raise UnsupportedModel("A token is not written in the byte alphabet.", repr(token), hint)
     ranks = merge_ranks(vocab, merges, merged if ignore_merges else ())
     rank_ids = [-1] * len(ranks)
     for token, rank in ranks.items():
@@ -137,18 +140,21 @@ def with_rows(vocabulary: Vocabulary, rows: int) -> Vocabulary:
     )
 
 
+def again(name: str) -> Message:
+    """Return the hint for a broken file of a model's folder."""
+    return say("Download {} again from the model's publisher.", name)
+
+
 def read_text(path: Path) -> str:
     """Read the text of a file. Raises CheckpointError if it is missing, not a plain file, too large or not UTF-8."""
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
-            raise CheckpointError("A vocabulary file is implausibly large.", path.name, FRESH_COPY)
+            raise CheckpointError("A vocabulary file is implausibly large.", path.name, again(path.name))
         if not path.is_file():  # a device file never ends
             raise OSError("it is not a file")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(
-            say("The vocabulary file {} cannot be read.", path.name), str(error), FRESH_COPY
-        ) from error
+        raise CheckpointError(say("The file {} cannot be read.", path.name), str(error), again(path.name)) from error
 
 
 def read_json(path: Path) -> dict:
@@ -156,9 +162,9 @@ def read_json(path: Path) -> dict:
     try:
         value = parse(read_text(path))
     except ValueError as error:
-        raise CheckpointError(say("{} is not valid JSON.", path.name), str(error)[:160], FRESH_COPY) from error
+        raise CheckpointError(say("{} is not valid JSON.", path.name), str(error)[:160], again(path.name)) from error
     if not isinstance(value, dict):
-        raise CheckpointError(say("{} must hold a JSON object.", path.name), type(value).__name__, FRESH_COPY)
+        raise CheckpointError(say("{} must hold a JSON object.", path.name), type(value).__name__, again(path.name))
     return value
 
 

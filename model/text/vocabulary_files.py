@@ -1,15 +1,15 @@
 """Vocabularies of Hub model folders: tokenizer.json, or vocab.json and merges.txt."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
-from model.errors import CheckpointError, say
+from model.errors import CheckpointError, UnsupportedModel
 from model.text.bpe_ranks import ALPHABET, FRESH_COPY
 from model.text.patterns import check_pattern
 from model.text.vocabulary import (
     GPT2_PATTERN,
+    QWEN_PATTERN,
     SMOLLM_PATTERN,
     AddedToken,
     Vocabulary,
@@ -20,7 +20,10 @@ from model.text.vocabulary import (
     read_text,
     refuse,
 )
-from model.text.vocabulary_settings import DEFAULT, TOKENIZER_CONFIG, VocabularySettings
+from model.text.vocabulary_settings import VocabularySettings, with_settings
+
+# the splitting pattern of each class of transformers whose vocabulary is in vocab.json and merges.txt
+_PATTERNS = {"GPT2": GPT2_PATTERN, "CodeGen": GPT2_PATTERN, "Qwen2": QWEN_PATTERN}
 
 
 def _steps(value: object, key: str) -> list[dict]:
@@ -112,48 +115,6 @@ def _json_added(items: object) -> list[AddedToken]:
     return added
 
 
-def _token_id(text: str | list[str] | None, key: str, ids: Mapping[str, int]) -> int | None:
-    """Return the id of the token that the files name under `key`, or None if they name no token."""
-    if text is None:
-        return None
-    if not isinstance(text, str) or text not in ids:
-        what = say("The {} in {} is not in the vocabulary.", key, TOKENIZER_CONFIG)
-        raise CheckpointError(what, str(text)[:80], FRESH_COPY)
-    return ids[text]
-
-
-def _with_settings(
-    base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedToken], settings: VocabularySettings
-) -> Vocabulary:
-    """Fill in `base` with the settings of the files beside it; a single special token is both BOS and EOS, as in
-    GPT-2.
-
-    End tokens outside the vocabulary are stored in `rows_that_end` until the model's rows are known.
-    """
-    special = [token.id for token in added if token.special]
-    bos, eos = (_token_id(settings.named.get(key), key, ids) for key in ("bos_token", "eos_token"))
-    ends = [_token_id(text, "eos_token", ids) for text in settings.end_texts]
-    ends += [number for number in settings.end_ids if 0 <= number < len(base.raw)]
-    if bos is None and eos is None and len(special) == 1:
-        bos = eos = special[0]
-    if eos is None:
-        eos = next((number for number in ends if number in special), None)
-    bos = bos if base.bos_id is None else base.bos_id
-    templates = dict(settings.templates)
-    return replace(
-        base,
-        bos_id=bos,
-        eos_id=eos,
-        add_bos=base.add_bos or (settings.add_bos and bos is not None),
-        chat_template=templates.pop(DEFAULT, None),
-        other_templates=templates,
-        end_ids=tuple(dict.fromkeys(number for number in ends if number is not None)),
-        rows_that_end=tuple(number for number in settings.end_ids if number >= len(base.raw)),
-        disputed_end=bool(settings.end_ids) and eos not in settings.end_ids,
-        named=settings.named,
-    )
-
-
 def read_tokenizer_json(path: Path, settings: VocabularySettings) -> Vocabulary:
     """Read the vocabulary of a tokenizer.json, with the settings of the files beside it.
 
@@ -188,19 +149,29 @@ def json_vocabulary(content: Mapping, name: str, settings: VocabularySettings) -
     full = byte_level(vocab, merges, added, bool(model.get("ignore_merges")), base)
     if bos is not None and not 0 <= bos < len(full.raw):
         raise CheckpointError("The BOS token is not in the vocabulary.", str(bos), FRESH_COPY)
-    return _with_settings(full, vocab | {token.text: token.id for token in added}, added, settings)
+    return with_settings(full, vocab | {token.text: token.id for token in added}, added, settings)
 
 
 def read_vocab_merges(vocab_path: Path, merges_path: Path, settings: VocabularySettings) -> Vocabulary:
-    """Read the vocabulary of GPT-2's vocab.json and merges.txt; a token that no merge produces is treated as special.
+    """Read the vocabulary of vocab.json and merges.txt; a token that no merge produces is treated as special, unless
+    the settings list it as an added token.
 
-    Raises CheckpointError for a broken file.
+    These two files do not include the splitting pattern, which follows from the tokenizer's class. Raises
+    CheckpointError for a broken file, UnsupportedModel for an unknown class.
     """
+    kind = settings.kind.removesuffix("Fast").removesuffix("Tokenizer")
+    if kind not in _PATTERNS:
+        what = "vocab.json and merges.txt are not supported for this class of tokenizers."
+        raise UnsupportedModel(what, settings.kind, "Add its tokenizer.json.")
     vocab = as_vocab(read_json(vocab_path), vocab_path.name)
     lines = [line.rstrip("\r") for line in read_text(merges_path).split("\n")]
     lines = lines[1:] if lines[0].startswith("#version") else lines
     merges = as_merges([line for line in lines if line], merges_path.name)
     mergeable = {left + right for left, right in merges} | ALPHABET.keys()
-    added = [AddedToken(token, number, True) for token, number in vocab.items() if token not in mergeable]
-    base = Vocabulary(vocab_path.parent.name or "GPT-2 files", GPT2_PATTERN, raw=(), ranks={}, rank_ids=())
-    return _with_settings(byte_level(vocab, merges, added, False, base), vocab, added, settings)
+    listed = {token.text: token for token in _json_added(list(settings.added))}
+    found = [AddedToken(token, number, True) for token, number in vocab.items() if token not in mergeable]
+    added = [*listed.values(), *(token for token in found if token.text not in listed)]
+    name = vocab_path.parent.name or "GPT-2 files"
+    base = Vocabulary(name, _PATTERNS[kind], raw=(), ranks={}, rank_ids=(), nfc=kind == "Qwen2")
+    full = byte_level(vocab, merges, added, False, base)
+    return with_settings(full, vocab | {token.text: token.id for token in added}, added, settings)

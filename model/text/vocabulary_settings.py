@@ -11,17 +11,18 @@ The source of each setting, as in transformers:
   caller.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from model.errors import CheckpointError, say
 from model.text.bpe_ranks import FRESH_COPY
-from model.text.vocabulary import read_json, read_text
+from model.text.vocabulary import AddedToken, Vocabulary, read_json, read_text
 
 DEFAULT = "default"  # name of the default template
 TOKENIZER_CONFIG, TOKENS_MAP = "tokenizer_config.json", "special_tokens_map.json"
 GENERATION_CONFIG, CONFIG = "generation_config.json", "config.json"
+ADDED = "added_tokens.json"
 TEMPLATE, MORE_TEMPLATES = "chat_template.jinja", "additional_chat_templates"
 _STANDARD = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 _SEVERAL = ("additional_special_tokens", "extra_special_tokens")
@@ -35,18 +36,41 @@ class VocabularySettings:
     end_texts: tuple[str, ...] = ()  # every `eos_token`
     end_ids: tuple[int, ...] = ()  # every `eos_token_id`; may lie outside the vocabulary
     add_bos: bool = False
+    add_eos: bool = False
     templates: Mapping[str, str] = field(default_factory=dict)  # chat templates by name
     kind: str = "GPT2Tokenizer"  # value of `tokenizer_class`
+    added: tuple[Mapping, ...] = ()  # added tokens as in tokenizer.json, for vocabularies without one
 
 
 def read_settings(folder: Path) -> VocabularySettings:
     """Read the vocabulary settings in a model folder's files. Raises CheckpointError for a broken file."""
-    config, listed, generation, model = (
+    config, listed, generation, model, added = (
         read_json(folder / name) if (folder / name).is_file() else {}
-        for name in (TOKENIZER_CONFIG, TOKENS_MAP, GENERATION_CONFIG, CONFIG)
+        for name in (TOKENIZER_CONFIG, TOKENS_MAP, GENERATION_CONFIG, CONFIG, ADDED)
     )
     ends = _token_ids(generation, GENERATION_CONFIG) or _token_ids(model, CONFIG)
-    return settings_of(config, listed, _template_files(folder), ends)
+    settings = settings_of(config, listed, _template_files(folder), ends)
+    return replace(settings, added=_added(config.get("added_tokens_decoder"), added, settings))
+
+
+def _added(decoder: object, texts: Mapping, settings: "VocabularySettings") -> tuple[Mapping, ...]:
+    """Return the added tokens of tokenizer_config.json and of added_tokens.json, as in tokenizer.json.
+
+    decoder: the former, by id; texts: the latter, text -> id. A token of the latter is special if the files name it.
+    Raises CheckpointError for an invalid token.
+    """
+    listed = [text for value in settings.named.values() for text in (value if isinstance(value, list) else [value])]
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+    tokens = {
+        text: flags | {"content": text, "id": number, "special": text in listed, "normalized": text not in listed}
+        for text, number in texts.items()
+        if type(number) is int
+    }
+    for number, token in decoder.items() if isinstance(decoder, Mapping) else ():
+        if not isinstance(token, Mapping) or not isinstance(token.get("content"), str) or not str(number).isdecimal():
+            raise CheckpointError("An added token has no text or no id.", str(token)[:80], FRESH_COPY)
+        tokens[token["content"]] = {**flags, **token, "id": int(number)}
+    return tuple(sorted(tokens.values(), key=lambda token: token["id"]))
 
 
 def settings_of(
@@ -67,8 +91,53 @@ def settings_of(
         end_texts=tuple(dict.fromkeys(str(each["eos_token"]) for each in both if "eos_token" in each)),
         end_ids=end_ids,
         add_bos=config.get("add_bos_token") is True,
+        add_eos=config.get("add_eos_token") is True,
         templates=templates or _templates(config.get("chat_template")),
         kind=str(config.get("tokenizer_class", "GPT2Tokenizer")),
+    )
+
+
+def _token_id(text: str | list[str] | None, key: str, ids: Mapping[str, int]) -> int | None:
+    """Return the id of the token that the files name under `key`, or None if they name no token."""
+    if text is None:
+        return None
+    if not isinstance(text, str) or text not in ids:
+        what = say("The {} in {} is not in the vocabulary.", key, TOKENIZER_CONFIG)
+        raise CheckpointError(what, str(text)[:80], FRESH_COPY)
+    return ids[text]
+
+
+def with_settings(
+    base: Vocabulary, ids: Mapping[str, int], added: Sequence[AddedToken], settings: VocabularySettings
+) -> Vocabulary:
+    """Fill in `base` with the settings of the files beside it; a single special token is both BOS and EOS, as in
+    GPT-2.
+
+    End tokens outside the vocabulary are stored in `rows_that_end` until the model's rows are known.
+    """
+    special = [token.id for token in added if token.special]
+    bos, eos = (_token_id(settings.named.get(key), key, ids) for key in ("bos_token", "eos_token"))
+    ends = [_token_id(text, "eos_token", ids) for text in settings.end_texts]
+    ends += [number for number in settings.end_ids if 0 <= number < len(base.raw)]
+    if bos is None and eos is None and len(special) == 1 and not base.library:
+        bos = eos = special[0]
+    if eos is None:
+        eos = next((number for number in ends if number in special), None)
+    bos = bos if base.bos_id is None else base.bos_id
+    if base.library and settings.add_eos and eos is not None and not base.finish:
+        base = replace(base, finish=(eos,))
+    templates = dict(settings.templates)
+    return replace(
+        base,
+        bos_id=bos,
+        eos_id=eos,
+        add_bos=base.add_bos or (settings.add_bos and bos is not None),
+        chat_template=templates.pop(DEFAULT, None),
+        other_templates=templates,
+        end_ids=tuple(dict.fromkeys(number for number in ends if number is not None)),
+        rows_that_end=tuple(number for number in settings.end_ids if number >= len(base.raw)),
+        disputed_end=bool(settings.end_ids) and eos not in settings.end_ids,
+        named=settings.named,
     )
 
 
@@ -101,7 +170,8 @@ def _token_ids(values: Mapping, name: str) -> tuple[int, ...]:
     value = values.get("eos_token_id")
     ids = value if isinstance(value, list) else [] if value is None else [value]
     if not set(map(type, ids)) <= {int}:
-        raise CheckpointError(say("The eos_token_id in {} is not a token id.", name), str(value)[:80], FRESH_COPY)
+        what = say("The eos_token_id in {} is not a token id.", name)
+        raise CheckpointError(what, str(value)[:80], "Write one id, or a list of ids.")
     return tuple(ids)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 
+from model.gpt.rope_scaling import RopeScaling
 from model.gpt.transformer import Transformer
 from model.progress import Passed, Progress, silent, unseen
 from model.records import RunKey, Tokens
@@ -26,20 +27,27 @@ LEAST = 0.25
 def kept(before: Trace, model: Transformer, ids: np.ndarray) -> int:
     """Return how many tokens of `before` a run of `ids` without edits can reuse; 0 if it must start from scratch.
 
-    No token can be reused from an edited run, from another model, or if a layer is not full softmax attention. The
+    No token can be reused from an edited run, from another model, or if attention is not plain in every layer. The
     size of a thumbnail's cells depends on the length of the text, so it must be the same for both, and only whole
     cells are reused.
     """
     config, cell = model.config, pool_size(len(ids))
     if before.model is not model or before.tap is not None or pool_size(len(before.tokens)) != cell:
         return 0
-    if any(config.mixer_of(layer) != "softmax" for layer in range(config.n_layer)):
+    if not config.plain_attention or not _as_rotated(config.rope_scaling, len(before.tokens), len(ids)):
         return 0
     most = min(len(before.tokens), len(ids) - 1)  # at least the last token is computed
     other = np.flatnonzero(before.tokens.ids[:most] != ids[:most])
     common = int(other[0]) if len(other) else most
     common -= common % cell
     return common if common >= LEAST * len(ids) else 0
+
+
+def _as_rotated(scaling: RopeScaling | None, *lengths: int) -> bool:
+    """Return whether RoPE rotates the positions of texts of these lengths by the same angles."""
+    if scaling is None or scaling.kind not in ("dynamic", "longrope"):
+        return True
+    return len({max(length, scaling.original_n_ctx) for length in lengths}) == 1
 
 
 def run_after(

@@ -18,13 +18,17 @@ MASKED = 255  # thumbnail code of a block entirely in the future
 
 @dataclass(frozen=True)
 class RowStats:
-    """Statistics of each attention row. Each field is [H, T], by head and query position."""
+    """Statistics of each attention row. Each field is [H, T], by head and query position.
+
+    Where a learned sink takes part of a row, the weights A on tokens sum to less than 1. Weights on tokens are given as
+    they are; entropy and distance are those of P = A / sum A, of what the head reads at all.
+    """
 
     previous: Tensor  # weight on the previous token; 0 in row 0
     own: Tensor  # weight on the token itself
     first: Tensor  # weight on token 0
-    entropy: Tensor  # -sum A ln A, nats
-    distance: Tensor  # sum over j of A[i, j] (i - j), tokens
+    entropy: Tensor  # -sum P ln P, nats
+    distance: Tensor  # sum over j of P[i, j] |i - j|, tokens
     duplicate: Tensor  # weight on earlier copies of the same token
     induction: Tensor  # weight on the tokens that followed earlier copies
 
@@ -47,6 +51,7 @@ class Repeats:
     query: Tensor  # [P] int64
     key: Tensor  # [P] int64, key < query and ids[key] == ids[query]
     T: int
+    two_way: bool = False  # whether later keys are visible
 
     def rows(self, shift: int) -> Tensor:
         """Return the queries for which the position `shift` after an earlier copy precedes the query. [T] bool"""
@@ -55,11 +60,11 @@ class Repeats:
         return has
 
 
-def find_repeats(ids: Tensor) -> Repeats:
-    """Find all pairs of equal tokens. ids [T]"""
+def find_repeats(ids: Tensor, *, two_way: bool = False) -> Repeats:
+    """Find all pairs of equal tokens; `two_way` says that later keys are visible. ids [T]"""
     same = (ids[:, None] == ids[None, :]).tril_(-1)
     query, key = same.nonzero(as_tuple=True)
-    return Repeats(query, key, len(ids))
+    return Repeats(query, key, len(ids), two_way)
 
 
 # --- metrics ---------------------------------------------------------------------------------------
@@ -71,7 +76,8 @@ def _mean_after_first(rows: Tensor) -> Tensor:
 
 
 def _normalized_entropy(stats: RowStats, repeats: Repeats) -> Tensor:
-    most = torch.arange(2, repeats.T + 1, dtype=torch.float32).log()  # the entropy of a uniform row i is ln(i + 1)
+    keys = torch.arange(2, repeats.T + 1, dtype=torch.float32)  # number of visible keys of each row but the first
+    most = (torch.full_like(keys, repeats.T) if repeats.two_way else keys).log()  # the entropy of a uniform row
     return (stats.entropy[:, 1:] / most).mean(-1)
 
 
@@ -149,18 +155,19 @@ def head_metrics(stats: RowStats, repeats: Repeats) -> Tensor:
 
 
 def rows_from_pattern(pattern: Tensor, repeats: Repeats) -> RowStats:
-    """Compute the row statistics directly from their definitions. pattern [H, T, T]"""
+    """Compute the row statistics directly from their definitions; 0 for a row without weight. pattern [H, T, T]"""
     H, T, _ = pattern.shape
+    read = pattern / pattern.sum(-1, keepdim=True).clamp(min=torch.finfo(pattern.dtype).tiny)
     own = pattern.diagonal(dim1=1, dim2=2)
     previous = torch.zeros(H, T)
     previous[:, 1:] = pattern.diagonal(-1, dim1=1, dim2=2)
-    offset = torch.arange(T)[:, None] - torch.arange(T)[None, :]  # [T, S] query position minus key position
+    offset = (torch.arange(T)[:, None] - torch.arange(T)[None, :]).abs()  # [T, S], tokens between query and key
     return RowStats(
         previous=previous,
         own=own.clone(),
         first=pattern[:, :, 0].clone(),
-        entropy=torch.special.entr(pattern).sum(-1),
-        distance=(pattern * offset).sum(-1),
+        entropy=torch.special.entr(read).sum(-1),
+        distance=(read * offset).sum(-1),
         duplicate=_weight_on(pattern, repeats, 0),
         induction=_weight_on(pattern, repeats, 1),
     )
@@ -173,16 +180,16 @@ def _weight_on(pattern: Tensor, repeats: Repeats, shift: int) -> Tensor:
     return torch.zeros(pattern.shape[:2]).index_add_(1, query, pattern[:, query, key])
 
 
-def thumbnails_from_pattern(pattern: Tensor) -> Tensor:
-    """Pool the maximum of the weights' square roots, as codes 0 .. 254; MASKED above the diagonal. [H, T, T] ->
-    uint8 [H, t, t]
+def thumbnails_from_pattern(pattern: Tensor, *, two_way: bool = False) -> Tensor:
+    """Pool the maximum of the weights' square roots, as codes 0 .. 254; MASKED above the diagonal unless `two_way`.
+    [H, T, T] -> uint8 [H, t, t]
     """
     H, T, _ = pattern.shape
     k = pool_size(T)
     t = -(-T // k)
     padded = torch.zeros(H, t * k, t * k)
     padded[:, :T, :T] = pattern
-    return encode(padded.view(H, t, k, t, k).amax((2, 4)))
+    return encode(padded.view(H, t, k, t, k).amax((2, 4)), two_way=two_way)
 
 
 def pool_size(T: int) -> int:
@@ -190,13 +197,16 @@ def pool_size(T: int) -> int:
     return -(-T // THUMBNAIL)
 
 
-def encode(weights: Tensor) -> Tensor:
-    """Map weights to 0 .. 254 on a square-root ramp, which makes small weights visible; future blocks become MASKED.
+def encode(weights: Tensor, *, two_way: bool = False) -> Tensor:
+    """Map weights to 0 .. 254 on a square-root ramp, which makes small weights visible; future blocks become MASKED
+    unless `two_way`.
 
     The r rows are the last ones of t. [H, r, t]
     """
     codes = (weights.sqrt() * 254 + 0.5).to(torch.uint8).clamp_(max=254)
     r, t = codes.shape[-2:]
+    if two_way:
+        return codes
     return codes.masked_fill_(torch.ones(r, t, dtype=torch.bool).triu_(t - r + 1), MASKED)
 
 

@@ -39,8 +39,9 @@ class HeadReducer:
     is reduced; `tapped` names the layers whose scores or pattern the tap changes, if they are known. Short prompts are
     batched over several layers, because for them, the call of an operation costs more than its computation.
 
-    `known` holds rows and thumbnails of the first positions from another reducer, for a multiple of `pool_size(T)`
-    positions. The kernel then receives only the queries of the other positions, with the keys and values of all.
+    `two_way` says that later keys are visible. `known` holds rows and thumbnails of the first positions from another
+    reducer, for a multiple of `pool_size(T)` positions. The kernel then receives only the queries of the other
+    positions, with the keys and values of all.
     """
 
     def __init__(
@@ -51,9 +52,11 @@ class HeadReducer:
         tap: Tap | None = None,
         tapped: Collection[int] | None = None,
         known: tuple[Tensor, Tensor] | None = None,
+        *,
+        two_way: bool = False,
     ) -> None:
         T = len(ids)
-        self.repeats, self.tap = find_repeats(ids), tap
+        self.repeats, self.tap = find_repeats(ids, two_way=two_way), tap
         self.tapped = range(n_layer) if tapped is None else tapped
         self.k = pool_size(T)
         t = -(-T // self.k)
@@ -93,7 +96,8 @@ class HeadReducer:
         """Reduce the weights of a layer that does not call a kernel: windowed attention, or a mixer without softmax.
         [1, H, T, T]
         """
-        self._keep([layer], rows_from_pattern(weights[0], self.repeats), thumbnails_from_pattern(weights[0]))
+        small = thumbnails_from_pattern(weights[0], two_way=self.repeats.two_way)
+        self._keep([layer], rows_from_pattern(weights[0], self.repeats), small)
 
     def _see(self, site: str, layer: int, tensor: Tensor) -> Tensor:
         """Reduce the pattern; a tap that runs after all other taps."""

@@ -174,10 +174,13 @@ def middle_at(run: Run, layer: int, position: int) -> Tensor:
     Equals the row of `Trace.middle`. Without edits, only this position's query is computed, with the keys and values
     that it sees.
     """
-    block, each = run.model.blocks[layer], run.prepare(layer, position + 1)
-    if each.tap is not None:
-        x = run.residuals[layer][None, : position + 1]
-        return block.middle(each.at("resid_pre", layer, x), layer, each)[0, -1]
+    two_way = run.model.config.two_way  # a token then depends on later ones, too
+    whole = two_way or not run.model.config.alone
+    T = len(run.residuals[layer]) if two_way else position + 1
+    block, each = run.model.blocks[layer], run.prepare(layer, T)
+    if each.tap is not None or whole:
+        x = each.at("resid_pre", layer, run.residuals[layer][None, :T])
+        return block.middle(x, layer, each)[0, position]
     x = run.residuals[layer][None, position : position + 1]
     return block.middle(x, layer, single_token_pass(run.model, run.residuals[layer], layer, position))[0, 0]
 

@@ -8,20 +8,14 @@ import torch
 from torch import Tensor
 
 from model.gpt.passes import Pass
-from model.gpt.tap import Tap, record
+from model.gpt.tap import Tap, block_sites, record
 from model.gpt.transformer import Transformer
 from model.records import Tokens
 
+BLOCK_NORMS = ("norm1", "after1", "norm2", "after2")  # those that a block may have, in the order of the computation
 STREAM_SITES = (
-    "resid_pre",
-    "norm1_in",
-    "norm1_scale",
-    "attn_out",
-    "resid_mid",
-    "norm2_in",
-    "norm2_scale",
-    "mlp_out",
-    "resid_post",
+    *("resid_pre", "norm1_in", "norm1_scale", "attn_out", "after1_in", "after1_scale", "after1_out"),
+    *("resid_mid", "norm2_in", "norm2_scale", "mlp_out", "after2_in", "after2_scale", "after2_out", "resid_post"),
 )
 
 
@@ -41,8 +35,8 @@ class Run(Protocol):
 
 @torch.inference_mode()
 def stream_sites(run: Run, layer: int) -> dict[str, Tensor]:
-    """Compute the inputs and divisors of a layer's norms, and the outputs of its sublayers: STREAM_SITES, [T, D] or
-    [T, 1].
+    """Compute the inputs and divisors of a layer's norms, and the outputs of its sublayers: those of STREAM_SITES that
+    the layer has, [T, D] or [T, 1].
 
     In pre-norm layers without edits, the MLP is not run: mlp_out is the difference of the stored streams, resid_post -
     resid_mid, which is exact up to the rounding error of the stream. Raises ValueError if the layer does not exist.
@@ -51,15 +45,18 @@ def stream_sites(run: Run, layer: int) -> dict[str, Tensor]:
     if not 0 <= layer < L:
         raise ValueError(f"layers run from 0 to {L - 1}, got {layer}")
     block = run.model.blocks[layer]
-    if block.post_norm or run.prepare(layer, T).tap is not None:
-        return {name: tensor[0] for name, tensor in run.sites(layer, STREAM_SITES).items()}
+    config = run.model.config
+    if block.post_norm or block.after2 is not None or not config.alone or run.prepare(layer, T).tap is not None:
+        names = [name for name in block_sites(config, layer) if name in STREAM_SITES]
+        return {name: tensor[0] for name, tensor in run.sites(layer, names).items()}
     each = run.prepare(layer, T, record(STREAM_SITES, store))
     x, post = run.residuals[layer][None], run.residuals[layer + 1][None]
     mid = block.middle(x, layer, each)
-    block.norm2.tapped(x if block.parallel else mid, "norm2", layer, each)
+    if block.norm2 is not None:
+        block.norm2.tapped(x if block.parallel else mid, "norm2", layer, each)
     at = {name: tensor for (name, _), tensor in store.items()}
     at |= {"resid_pre": x, "mlp_out": post - mid, "resid_post": post}
-    return {name: at[name][0] for name in STREAM_SITES}
+    return {name: at[name][0] for name in STREAM_SITES if name in at}
 
 
 @torch.inference_mode()
@@ -92,7 +89,7 @@ def norm_rows(run: Run) -> pd.DataFrame:
     frames = []
     for layer in range(len(run.model.blocks)):
         at = stream_sites(run, layer)
-        frames += [_rows(site, layer, at[f"{site}_in"]) for site in ("norm1", "norm2")]
+        frames += [_rows(site, layer, at[f"{site}_in"]) for site in BLOCK_NORMS if f"{site}_in" in at]
     if last := final_sites(run):
         frames.append(_rows("final", len(run.model.blocks), last["final_in"]))
     return pd.concat(frames, ignore_index=True)

@@ -1,13 +1,15 @@
 """A pass of only the last tokens through one layer, with the keys and values of the earlier ones."""
 
+import dataclasses
+
 import torch
 from torch import Tensor
 
 from model.gpt.cache import KVCache
-from model.gpt.layers import rotate, split_heads
+from model.gpt.mixers.projection import project_keys
 from model.gpt.passes import Attend, Pass, attend_fused
 from model.gpt.tap import Tap
-from model.gpt.transformer import Transformer
+from model.gpt.transformer import Transformer, attention_input
 
 
 def single_token_pass(model: Transformer, stream: Tensor, layer: int, position: int, tap: Tap | None = None) -> Pass:
@@ -18,8 +20,10 @@ def single_token_pass(model: Transformer, stream: Tensor, layer: int, position: 
     complete prompt, up to the rounding error of float32. Only for layers without edits, because `tap` sees a single
     token.
     """
-    if model.config.mixer_of(layer) != "softmax":
-        return Pass(model.prepare(position, 1).rope, attend_fused, _read(model, stream[:position], layer), tap)
+    if model.config.mixer_of(layer) != "softmax" or not model.config.plain_scores:
+        cache, text = _read(model, stream, layer, position), len(stream)
+        run = model.prepare(position, 1, tap=tap, attend=attend_fused, cache=cache, text=text)
+        return dataclasses.replace(run, explicit=False)
     return after(model, stream, layer, position, 1, tap=tap)
 
 
@@ -35,30 +39,25 @@ def after(
 ) -> Pass:
     """Return a Pass that runs the n tokens from `start` on in a layer of full attention; `attend` is its kernel.
 
-    `stream` [S, D] holds the layer's input at least up to `start`. The kernel receives the queries of the n tokens,
-    and the keys and values of all start + n.
+    `stream` [T, D] has a row for each token of the text, and holds the layer's input at least up to `start`. The
+    kernel receives the queries of the n tokens, and the keys and values of all start + n.
     """
-    block, kernel = model.blocks[layer], attend
-    attn = block.attn
+    kernel, attn = attend, model.blocks[layer].attn
     if start:
-        x = stream[:start]
-        x = x if block.post_norm else block.norm1(x)
-        k, v = (split_heads(linear(x[None]), attn.d_head) for linear in (attn.k, attn.v))
-        k = k if attn.k_norm is None else attn.k_norm(k)
-        rope = model.prepare(0, start).rope
-        k = k if rope is None else rotate(k, *rope)
+        x = attention_input(model, layer, stream[:start])
+        k, v = project_keys(attn, x, model.prepare(0, start, text=len(stream)))
 
         def kernel(layer: int, q: Tensor, own_k: Tensor, own_v: Tensor) -> Tensor:
             return attend(layer, q, torch.cat((k, own_k), 2), torch.cat((v, own_v), 2))
 
-    return Pass(model.prepare(start, n).rope, kernel, None, tap)
+    return dataclasses.replace(model.prepare(start, n, tap=tap, text=len(stream)), attend=kernel, explicit=False)
 
 
-def _read(model: Transformer, stream: Tensor, layer: int) -> KVCache:
-    """Return a cache in which one layer has processed these tokens. stream [T, D] is the layer's input."""
-    cache, block, T = KVCache.empty(model.config, 1, len(stream) + 1), model.blocks[layer], len(stream)
-    if T:
-        x = stream[None] if block.post_norm else block.norm1(stream[None])
-        block.attn(x, layer, model.prepare(0, T, cache=cache))
-        cache.advance(T)
+def _read(model: Transformer, stream: Tensor, layer: int, n: int) -> KVCache:
+    """Return a cache in which one layer has processed the first n tokens. stream [T, D] is the layer's input."""
+    cache = KVCache.empty(model.config, 1, n + 1)
+    if n:
+        x = attention_input(model, layer, stream[None, :n])
+        model.blocks[layer].attn(x, layer, model.prepare(0, n, cache=cache, text=len(stream)))
+        cache.advance(n)
     return cache

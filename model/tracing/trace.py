@@ -15,15 +15,16 @@ from torch import Tensor
 from model.arguments import check_head, check_layer, check_position
 from model.errors import InputError, say
 from model.gpt.edit_checks import check_edits
-from model.gpt.edits import Edit, Means, directions_of, mean_places, sites_edited, tap_of
+from model.gpt.edits import Edit, Means, acting, directions_of, mean_places, sites_edited, tap_of
 from model.gpt.experts import require_dense
-from model.gpt.layers import attention_pattern, attention_scores, future, rotate
+from model.gpt.layers import future
 from model.gpt.mixers.needs import need_qkv, need_scores
+from model.gpt.mixers.projection import project_head
+from model.gpt.mixers.scoring import Scoring
 from model.gpt.mixers.traced import hidden_weights, mixing_matrix
-from model.gpt.mixers.window import window_scores
-from model.gpt.passes import Pass, attend_fused
+from model.gpt.passes import Beside, Pass, attend_fused
 from model.gpt.tap import SITES, Tap, compose, record
-from model.gpt.transformer import Transformer
+from model.gpt.transformer import Transformer, attention_input
 from model.progress import Passed, Progress, silent, unseen
 from model.public import listed, one_of, public, unchecked, whole
 from model.records import RunKey, Tokens
@@ -103,8 +104,8 @@ class Trace:
     @public()
     @torch.inference_mode()
     def scores(self, layer: int, head: int) -> np.ndarray:
-        """Compute q.k / sqrt(d_head) before the softmax; NaN above the diagonal and where a window or an edit hides
-        the key.
+        """Compute the scores before the softmax: q.k / sqrt(d_head), by the layer's rules (model.gpt.mixers.scoring);
+        NaN where the key is hidden: later tokens, and those outside a window or blocked by an edit.
 
         float32 [T, T], one row per query. Raises InputError for a layer without softmax.
         """
@@ -113,18 +114,21 @@ class Trace:
             scores = self.sites(layer, ["scores"])["scores"][0, self._checked(layer, head)]
         else:
             q, k, _ = self._head(layer, head)
-            scores = self._scores(layer, q, k)[0, 0]
+            scores = self._scoring(layer, head).scores(q, k)[0, 0]
         T = len(self.tokens)
-        return scores.masked_fill(future(T, T) | scores.isneginf(), torch.nan).numpy()
+        hidden = scores.isneginf() if self.config.two_way else future(T, T) | scores.isneginf()
+        return scores.masked_fill(hidden, torch.nan).numpy()
 
     @public()
     @torch.inference_mode()
     def pattern(self, layer: int, head: int) -> np.ndarray:
-        """Compute the attention weights: one row per query, each with sum 1 and 0 above the diagonal. float32 [T, T]
+        """Compute the attention weights: one row per query, 0 above the diagonal. float32 [T, T]
+
+        A row sums to 1, or, in a model with sinks, to 1 less the weight of the head's sink.
 
         For a layer without softmax, these are the absolute values of the matrix equivalent to its recurrence, with
-        every row divided by its sum (model.gpt.mixers.hidden); for Mamba, averaged over the head's channels. `mixing`
-        returns the matrix itself.
+        every row divided by its sum (model.gpt.mixers.hidden), averaged over the head's channels if it has any.
+        `mixing` returns the matrix itself.
         """
         head = self._checked(layer, head)
         if self.kept is not None:
@@ -134,27 +138,27 @@ class Trace:
         if self._tap_in(layer) is not None:
             return self.sites(layer, ["pattern"])["pattern"][0, head].numpy()
         q, k, _ = self._head(layer, head)
-        return attention_pattern(self._scores(layer, q, k))[0, 0].numpy()
+        scoring = self._scoring(layer, head)
+        return scoring.pattern(scoring.scores(q, k))[0, 0].numpy()
 
     @public(index=unchecked)
     @torch.inference_mode()
     def mixing(self, layer: int, index: int) -> np.ndarray:
         """Compute the signed matrix that maps values to outputs: `mixing @ v = mixed`. float32 [T, T]
 
-        `index` is a head or, in a Mamba layer, a channel, where v and mixed are the sites of all heads side by side.
-        With softmax, the matrix is the pattern, and mixed is z.
+        `index` is a head or, in a layer without queries and keys, a channel (in a Mamba 2 layer a state head), where v
+        and mixed are the sites of all heads side by side. With softmax, the matrix is the pattern, and mixed is z
+        unless that is gated.
         """
         check_layer(layer, self.config.n_layer)
         if self.config.is_attention(layer):
             return self.pattern(layer, index)
-        channels = self.config.d_inner if self.config.mixer_of(layer) == "mamba" else self.config.n_head
-        check_head(index, channels)
+        check_head(index, self.config.matrices(layer))
         return mixing_matrix(self, layer, index).numpy()
 
-    def _scores(self, layer: int, q: Tensor, k: Tensor) -> Tensor:
-        """Compute the scores of the layer's full or windowed attention. [1, 1, T, T]"""
-        window = self.model.blocks[layer].attn.window
-        return attention_scores(q, k) if window is None else window_scores(q, k, window)
+    def _scoring(self, layer: int, head: int) -> Scoring:
+        """Return the rules by which one head turns q.k into weights."""
+        return self.model.blocks[layer].attn.scoring.of(head)
 
     @public()
     @torch.inference_mode()
@@ -164,24 +168,16 @@ class Trace:
 
     def _head(self, layer: int, head: int) -> tuple[Tensor, Tensor, Tensor]:
         """Compute q, k, v of one head, [1, 1, T, E] each, from the weights of that head alone."""
-        self._checked(layer, head)
+        kv = self._checked(layer, head) // self.config.at(layer).group_size
         if self._tap_in(layer) is not None:
-            names = ("q_rot", "k_rot", "v") if self.config.positions == "rope" else ("q", "k", "v")
-            at = self.sites(layer, names)
-            kv = head // self.config.group_size
-            return at[names[0]][:, head : head + 1], at[names[1]][:, kv : kv + 1], at["v"][:, kv : kv + 1]
-        block = self.model.blocks[layer]
-        x = self.residuals[layer]
-        x = x if block.post_norm else block.norm1(x)
-        kv = head // self.config.group_size
-        attn, E = block.attn, self.config.d_head
-        q, k, v = (each.part(x, slice(n * E, n * E + E)) for each, n in ((attn.q, head), (attn.k, kv), (attn.v, kv)))
-        if block.attn.q_norm is not None:
-            q, k = block.attn.q_norm(q), block.attn.k_norm(k)
-        rope = self.model.prepare(0, len(x)).rope
-        if rope is not None:
-            q, k = rotate(q, *rope), rotate(k, *rope)
-        return q[None, None], k[None, None], v[None, None]
+            names = ("q_rot", "k_rot", "v") if self.config.rotates(layer) else ("q", "k", "v")
+            source = self.config.kv_source(layer)
+            q = self.sites(layer, names[:1])[names[0]] if source != layer else None
+            at = self.sites(source, names)
+            q = at[names[0]] if q is None else q
+            return q[:, head : head + 1], at[names[1]][:, kv : kv + 1], at["v"][:, kv : kv + 1]
+        attn, x = self.model.blocks[layer].attn, attention_input(self.model, layer, self.residuals[layer])
+        return project_head(attn, x, self.prepare(layer, len(x)), head, kv)
 
     def _checked(self, layer: int, head: int) -> int:
         check_layer(layer, self.config.n_layer)
@@ -201,7 +197,21 @@ class Trace:
         if own is not None:
             tap = own if tap is None else compose(own, tap)
             explicit = explicit or _explicit(self.key.edits, layer)
-        return self.model.prepare(0, T, tap=tap, attend=None if explicit else attend_fused)
+        attend = None if explicit else attend_fused
+        each = self.model.prepare(0, T, tap=tap, attend=attend, text=len(self.tokens))
+        if layer < self.config.n_layer and not self.config.alone:
+            self._beside(layer, T, each.beside)
+        return each
+
+    def _beside(self, layer: int, T: int, beside: Beside) -> None:
+        """Store what a layer reads beside the stream, in this trace, of the first T tokens."""
+        ids = torch.from_numpy(np.ascontiguousarray(self.tokens.ids[:T], dtype=np.int64))
+        self.model.enter(ids[None], self.residuals[0][None, :T], beside)
+        source = self.config.kv_source(layer)
+        if source != layer:
+            run, block = self.prepare(source, T), self.model.blocks[source]
+            x = run.at("resid_pre", source, self.residuals[source][None, :T])
+            beside.kv[source] = block.attn.project(block.read(x, source, run), source, run)[1:]
 
     def _tap_in(self, layer: int) -> Tap | None:
         """Return the trace's own tap if it can change this layer; other layers run without it."""
@@ -262,7 +272,7 @@ class Trace:
 
     def unedited(self) -> "Trace":
         """Return the run without edits: this trace if it has no edits, else a new one."""
-        return self if self.tap is None else self._rerun()
+        return self if self.tap is None and not self.key.edits else self._rerun()
 
     def _rerun(
         self,
@@ -328,7 +338,8 @@ class Trace:
     def norms(self) -> pd.DataFrame:
         """Compute mean, variance, RMS and norm of each norm layer's inputs; one row per (site, layer, token).
 
-        Sites are norm1, norm2 and final (layer n_layer). rms^2 = mean^2 + variance; norm = rms sqrt(d_model).
+        Sites are norm1, after1, norm2, after2, where the model has them, and final (layer n_layer). rms^2 = mean^2 +
+        variance; norm = rms sqrt(d_model).
         """
         return norm_rows(self)
 
@@ -361,10 +372,12 @@ def run(
     started = time.perf_counter()
     if edits:
         check_edits(edits, model.config, len(tokens))
+    if acting(edits):
         tap = tap_of(edits, _means(model, tokens, edits, unedited), directions_of(edits, model.unembed.weight))
     ids = torch.from_numpy(np.ascontiguousarray(tokens.ids, dtype=np.int64))
     config, layers = model.config, range(model.config.n_layer)
-    reducer = HeadReducer(ids, len(layers), config.n_head, tap, [layer for layer in layers if _explicit(edits, layer)])
+    explicit = [layer for layer in layers if _explicit(edits, layer)]
+    reducer = HeadReducer(ids, len(layers), config.n_head, tap, explicit, two_way=config.two_way)
     residuals = torch.empty(len(layers) + 1, len(ids), config.d_model)
     model.check(ids[None])
     tapped = model.prepare(0, len(ids), tap=tap, attend=reducer, see=reducer.see)

@@ -12,7 +12,6 @@ output gate g (Sun et al. 2023, eq. 8; Yang et al. 2024, 4.4). The delta rule ha
 
 import math
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -21,25 +20,29 @@ from model.gpt.layers import merge_heads, split_heads
 from model.gpt.linear import Linear
 from model.gpt.mixers import decay, delta
 from model.gpt.mixers.hidden import row_weights
-from model.gpt.mixers.precision import wide
-from model.gpt.mixers.projection import project
-from model.gpt.norm import Norm, rms
+from model.gpt.mixers.precision import exact, wide
+from model.gpt.mixers.projection import Turn, project
+from model.gpt.norm import Norm, qk_norm, rms
 from model.gpt.passes import Pass
 
 
 class LinearAttention(nn.Module):
     """H heads, each with a d_head x d_head matrix as recurrent state."""
 
-    def __init__(self, config: ModelConfig, kind: str) -> None:
+    source = v_eps = None  # keys and values are its own, and values have no norm
+
+    def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
+        kind = config.mixer_of(layer)
         D, H, E = config.d_model, config.n_head, config.d_head
         self.kind, self.n_head, self.d_head = kind, H, E
+        self.turn, self.factor = Turn.of(config, layer), config.residual_multiplier
         self.q = Linear(D, H * E, config.q_bias)
         self.k = Linear(D, config.n_kv_head * E, config.k_bias)
         self.v = Linear(D, config.n_kv_head * E, config.v_bias)
         self.o = Linear(H * E, D, config.o_bias)
-        self.q_norm = Norm(rms(config), E) if config.qk_norm else None
-        self.k_norm = Norm(rms(config), E) if config.qk_norm else None
+        self.q_norm = qk_norm(config, config.n_head, "head")
+        self.k_norm = qk_norm(config, config.n_head, "head")
         self.forget = Linear(D, H, bias=True) if kind == "linear" else None
         self.beta = Linear(D, H, bias=False) if kind == "delta" else None
         self.gate = Linear(D, H * E, bias=False) if kind != "delta" else None
@@ -74,12 +77,13 @@ class LinearAttention(nn.Module):
 
     def forward(self, x: Tensor, layer: int, run: Pass) -> Tensor:
         inputs = self.inputs(x, layer, run)
-        with torch.autocast(x.device.type, enabled=False):  # sums over a text require float32
+        with exact(x):  # sums over a text require float32
             mixed = self._mix(*inputs, layer, run)
         z = self.out_norm(run.at("mixed", layer, mixed).to(x.dtype))
         if self.gate is not None:
             z = z * F.silu(split_heads(self.gate(x), self.d_head))
-        return run.at("attn_out", layer, self.o(merge_heads(run.at("z", layer, z))))
+        out = self.o(merge_heads(run.at("z", layer, z)))
+        return run.at("attn_out", layer, out if self.factor == 1 else out * self.factor)
 
     def _mix(self, q: Tensor, k: Tensor, v: Tensor, rates: Tensor, layer: int, run: Pass) -> Tensor:
         """Return the heads' outputs before the norm, and update the cached state if there is a cache. [B, H, T, E]"""

@@ -21,7 +21,7 @@ from model.gpt.layers import merge_heads, split_heads
 from model.gpt.linear import Linear
 from model.gpt.mixers import selective
 from model.gpt.mixers.hidden import row_weights
-from model.gpt.mixers.precision import wide
+from model.gpt.mixers.precision import exact, wide
 from model.gpt.mixers.selective import StateSelection
 from model.gpt.passes import Pass
 
@@ -29,20 +29,22 @@ SHORTEST, LONGEST = 1e-3, 1e-1  # minimum and maximum step size at initializatio
 
 
 class Convolution(nn.Module):
-    """A causal convolution per channel: a weighted sum of the last K values, with a bias."""
+    """A causal convolution per channel: a weighted sum of the last K values, with or without a bias."""
 
-    def __init__(self, channels: int, width: int) -> None:
+    def __init__(self, channels: int, width: int, bias: bool = True) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(channels, width))  # [I, K], the last column for the token itself
-        self.bias = nn.Parameter(torch.empty(channels))
+        self.bias = nn.Parameter(torch.empty(channels)) if bias else None
 
-    def forward(self, u: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the weighted sums for u [B, T, I], given the K - 1 preceding values `tail` [B, K - 1, I], and the next
-        tail.
+    def forward(self, u: Tensor, tail: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the weighted sums for u [B, T, I], given the K - 1 preceding values `tail` [B, K - 1, I] or, at the
+        start of a text, None for zeros; and the next tail.
         """
+        if tail is None:
+            tail = u.new_zeros(len(u), self.weight.shape[1] - 1, u.shape[-1])
         T, padded = u.shape[1], torch.cat((tail, u), 1)
-        out = self.bias + sum(self.weight[:, n] * padded[:, n : n + T] for n in range(self.weight.shape[1]))
-        return out, padded[:, T:]
+        out = sum(self.weight[:, n] * padded[:, n : n + T] for n in range(self.weight.shape[1]))
+        return out if self.bias is None else self.bias + out, padded[:, T:]
 
 
 class Mamba(nn.Module):
@@ -52,6 +54,7 @@ class Mamba(nn.Module):
         super().__init__()
         D, channels, N = config.d_model, config.d_inner, config.d_state
         self.n_head, self.width, self.rank = config.n_head, channels // config.n_head, config.dt_rank
+        self.factor = config.residual_multiplier
         self.in_proj = Linear(D, 2 * channels, bias=False)  # u and the gate
         self.conv = Convolution(channels, config.d_conv)
         self.x_proj = Linear(channels, self.rank + 2 * N, bias=False)  # low-rank step size, B and C
@@ -89,8 +92,7 @@ class Mamba(nn.Module):
     ) -> tuple[StateSelection, Tensor, Tensor]:
         """Return the selection, the gate [B, T, I], and the next tail of the convolution. x [B, T, D]"""
         u, gate = self.in_proj(x).chunk(2, -1)
-        K = self.conv.weight.shape[1]
-        u, tail = self.conv(u, u.new_zeros(len(u), K - 1, u.shape[-1]) if tail is None else tail)
+        u, tail = self.conv(u, tail)
         chosen = self.select(F.silu(u))
         u = merge_heads(run.at("v", layer, split_heads(chosen.u, self.width)))
         return StateSelection(u, chosen.delta, chosen.A, chosen.B, chosen.C), gate, tail
@@ -112,7 +114,7 @@ class Mamba(nn.Module):
         chosen, gate, tail = self.inputs(x, layer, run, tail)
         if state is None:
             state = chosen.u.new_zeros(len(x), *self.A_log.shape)
-        with torch.autocast(x.device.type, enabled=False):  # sums over a text require float32
+        with exact(x):  # sums over a text require float32
             mixed, state = selective.scan(chosen, state)
         if run.cache is not None:
             run.cache.keep(layer, (tail, state))
@@ -121,4 +123,5 @@ class Mamba(nn.Module):
         mixed = merge_heads(run.at("mixed", layer, split_heads(mixed, self.width)))
         z = (mixed + self.D * chosen.u).to(x.dtype) * F.silu(gate)
         z = run.at("z", layer, split_heads(z, self.width))
-        return run.at("attn_out", layer, self.o(merge_heads(z)))
+        out = self.o(merge_heads(z))
+        return run.at("attn_out", layer, out if self.factor == 1 else out * self.factor)

@@ -1,13 +1,13 @@
 """Strict reading of a config.json: every key is used, known to be irrelevant, or rejected by name."""
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from model.errors import CheckpointError, UnsupportedModel, say
-from model.gpt.config import ModelConfig, RopeScaling
-from model.loading.convert import Layout
+from model.gpt.config import ModelConfig
+from model.loading.convert import MAX_LAYERS, Layout
 from model.loading.families.neutral_keys import EVERY_FAMILY, NEUTRAL_VALUES, keys_of
 
 T = TypeVar("T")
@@ -15,11 +15,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Family:
-    """One architecture on the Hub: the conversion of its config.json, and its weight names."""
+    """One architecture on the Hub: the conversion of its config.json, and its weight names.
+
+    `to_hf` is the inverse of `to_config`: values of a config.json in transformers' newest spelling. For a config that
+    the family cannot express, it returns values that `to_config` rejects or reads as another config. `layout_of`
+    returns the layout where it depends on values that the ModelConfig does not have.
+    """
 
     label: str
     to_config: Callable[[dict], ModelConfig]
     layout: Layout
+    to_hf: Callable[[ModelConfig], dict] | None = None
+    layout_of: Callable[[dict], Layout] | None = None
+
+    def layout_for(self, values: dict) -> Layout:
+        """Return the layout of a checkpoint with this config.json, which `to_config` accepts."""
+        return self.layout if self.layout_of is None else self.layout_of(values)
 
 
 # transformers' names of the activations; gelu_fast differs from gelu_tanh only in the rounding of a constant, 3e-7.
@@ -34,30 +45,33 @@ ACTIVATIONS = {
     "relu": "relu",
 }
 IGNORED = keys_of(EVERY_FAMILY)
-ROPE_KEYS = frozenset(
-    {
-        "rope_parameters",
-        "rope_scaling",
-        "rope_theta",
-        "rotary_emb_base",
-        "rotary_pct",
-        "partial_rotary_factor",
-    }
-)
 _COMPARED = bool | int | float | str | dict
-LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+GATED_ACTIVATIONS = {"silu": "swiglu", "swish": "swiglu"} | {
+    name: {"gelu": "geglu", "gelu_tanh": "geglu_tanh"}[ours]
+    for name, ours in ACTIVATIONS.items()
+    if ours in ("gelu", "gelu_tanh")
+}
 
 
 def check_keys(values: Mapping, known: Collection[str], accepted: Mapping[str, tuple]) -> None:
     """Reject unknown keys, and values other than the accepted ones.
 
     Keys set to null and those of `neutral_keys` are accepted. `accepted` maps additional keys to the values that have
-    no effect. Raises CheckpointError with the names of unknown keys, and UnsupportedModel for another value.
+    no effect. Raises CheckpointError with the names of unknown keys, and UnsupportedModel for another value and for
+    quantized weights.
     """
     accepted = NEUTRAL_VALUES | dict(accepted)
     present = {key for key, value in values.items() if value is not None}
+    if "quantization_config" in present:
+        stored = values["quantization_config"]
+        method = stored.get("quant_method") if isinstance(stored, Mapping) else None
+        raise UnsupportedModel(
+            "The weights of this checkpoint are quantized.",
+            f"quant_method = {method!r}"[:80],
+            "Use a checkpoint that is not quantized, or a .gguf file.",
+        )
     if unknown := sorted(present - set(known) - IGNORED - set(accepted)):
-        hint = "They may change what the model computes, so the checkpoint is not loaded."
+        hint = "They may change the forward pass, which does not read them. If not, remove them from config.json."
         raise CheckpointError("The config has unknown keys.", ", ".join(unknown), hint)
     for key, allowed in accepted.items():
         # An array in GGUF metadata has no single truth value when compared.
@@ -102,6 +116,17 @@ def choice(values: Mapping, key: str, table: Mapping[str, T], default: str) -> T
     return table[name]
 
 
+def name_of(table: Mapping[str, T], value: T) -> str:
+    """Return the first name of a value in a table of names, the inverse of `choice`; "none" if it has no name."""
+    return next((name for name, each in table.items() if each == value), "none")
+
+
+def told(c: ModelConfig) -> dict:
+    """Return the values that every family has; no token is special, so that generation never stops early."""
+    special = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
+    return {"vocab_size": c.vocab_size, "tie_word_embeddings": c.tie_embeddings, **special}
+
+
 def _typed(values: Mapping, key: str, default: T | None, types: tuple[type, ...], kind: str) -> T:
     value = values.get(key)
     if value is None:
@@ -114,63 +139,66 @@ def _typed(values: Mapping, key: str, default: T | None, types: tuple[type, ...]
     return value
 
 
-def check_layer_types(hf: Mapping) -> None:
-    """Raise UnsupportedModel unless every layer has full attention, and CheckpointError for an invalid list."""
-    kinds, n_layer = hf.get("layer_types"), hf.get("num_hidden_layers")
+def depth(values: Mapping, key: str = "num_hidden_layers") -> int:
+    """Return the number of layers. Raises CheckpointError for more than any model has."""
+    n_layer = integer(values, key)
+    if n_layer > MAX_LAYERS:
+        raise CheckpointError("The config's sizes are implausible.", f"{key} {n_layer}"[:80], "Correct the config.")
+    return n_layer
+
+
+def sizes(values: Mapping, names: Mapping[str, str]) -> dict[str, int]:
+    """Return {our name: number} of the keys in `names`, {their key: our name}. Raises CheckpointError for a key that is
+    missing or of another type, and for more layers than any model has.
+    """
+    return {ours: (depth if ours == "n_layer" else integer)(values, theirs) for theirs, ours in names.items()}
+
+
+def optional(values: Mapping, key: str, default: int | None) -> int | None:
+    """Return an integer or None: a key that is null is None, and a missing one the default."""
+    return None if values.get(key, default) is None else integer(values, key, default)
+
+
+def layer_kinds(
+    hf: Mapping, default: Sequence[str], *, ignored: bool = False, names: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Return the entries of layer_types, or the default without this key.
+
+    With `ignored`, for a family that does not read it, other entries than the default are rejected. `names` are the
+    entries that the family knows. Raises
+    UnsupportedModel for unknown entries, and CheckpointError for an invalid list.
+    """
+    kinds, names = hf.get("layer_types"), names or KINDS
     if kinds is None:
-        return
-    if not isinstance(kinds, list) or len(kinds) != n_layer:
+        return tuple(default)
+    if not isinstance(kinds, list) or len(kinds) != len(default):
         got = f"layer_types = {kinds!r}"[:80]
         raise CheckpointError("layer_types must be a list with one entry for each layer.", got, "Correct the config.")
-    for kind in kinds:
-        if kind != "full_attention":
-            what, hint = "The model uses a feature that is not supported.", "Supported: full_attention."
+    for kind, own in zip(kinds, default, strict=True):
+        if kind not in names or (ignored and kind != own):
+            what, hint = (
+                "The model uses a feature that is not supported.",
+                say("Supported: {}.", own if ignored else ", ".join(names)),
+            )
             raise UnsupportedModel(what, f"layer_types: {kind!r}", hint)
+    return tuple(kinds)
 
 
-def rope(hf: Mapping, default_fraction: float = 1.0) -> dict:
-    """Return rope_theta, rotary_fraction and rope_scaling for a ModelConfig.
-
-    Older files have rope_theta beside rope_scaling, and newer ones have everything in rope_parameters; the values of
-    files with both must agree. Raises UnsupportedModel for a scaling other than Llama 3's, and CheckpointError for
-    unknown or missing keys.
+def mixers(kinds: Sequence[str], window: int | None, names: Mapping[str, str] | None = None) -> dict:
+    """Return mixer and window for a ModelConfig, with the mixers of `names`. Raises CheckpointError for layers with a
+    window without its size.
     """
-    values: dict = {}
-    for key in ("rope_scaling", "rope_parameters"):
-        inner = hf.get(key)
-        if inner is None:
-            continue
-        if not isinstance(inner, Mapping):
-            raise CheckpointError(say("{} must be an object.", key), repr(inner), "Correct the config.")
-        for name, value in inner.items():
-            if value is not None:
-                _put(values, {"type": "rope_type"}.get(name, name), value)
-    for name in ("rope_theta", "rotary_emb_base", "rotary_pct", "partial_rotary_factor"):
-        if hf.get(name) is not None:
-            aliases = {"rotary_emb_base": "rope_theta", "rotary_pct": "partial_rotary_factor"}
-            _put(values, aliases.get(name, name), hf[name])
-    if values.get("rope_type") == "linear" and values.get("factor") == 1:  # no effect
-        values = {key: value for key, value in values.items() if key not in ("rope_type", "factor")}
-    scaled = choice(values, "rope_type", {"default": False, "llama3": True}, "default")
-    known = {"rope_type", "rope_theta", "partial_rotary_factor", *(LLAMA3_KEYS if scaled else ())}
-    check_keys(values, known, {})
+    if "sliding_attention" in kinds and window is None:
+        raise CheckpointError("The config lacks a key.", "sliding_window", "Fetch the checkpoint again.")
     return {
-        "rope_theta": real(values, "rope_theta", 10_000.0),
-        "rotary_fraction": real(values, "partial_rotary_factor", default_fraction),
-        "rope_scaling": _llama3(values) if scaled else None,
+        "mixer": tuple((names or KINDS)[kind] for kind in kinds),
+        "window": window if "sliding_attention" in kinds else None,
     }
 
 
-def _put(values: dict, name: str, value: object) -> None:
-    if values.setdefault(name, value) != value:
-        got = f"{name}: {values[name]!r} and {value!r}"
-        raise CheckpointError("The config gives two values for the same thing.", got, "Correct the config.")
+def mixers_told(c: ModelConfig) -> dict:
+    """Return layer_types and sliding_window, the inverse of `layer_kinds` and `mixers`."""
+    return {"layer_types": [name_of(KINDS, name) for name in c.mixers], "sliding_window": c.window}
 
 
-def _llama3(values: Mapping) -> RopeScaling:
-    factor, low, high = (real(values, key) for key in LLAMA3_KEYS[:3])
-    original = integer(values, LLAMA3_KEYS[3])
-    if not (factor > 0 and 0 < low < high and original > 0):
-        got = f"factor {factor}, low {low}, high {high}, original context {original}"
-        raise CheckpointError("The RoPE scaling is invalid.", got, "Correct the config.")
-    return RopeScaling(factor=factor, low_freq_factor=low, high_freq_factor=high, original_n_ctx=original)
+KINDS = {"full_attention": "softmax", "sliding_attention": "sliding_window"}

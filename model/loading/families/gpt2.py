@@ -1,12 +1,26 @@
 """GPT-2: LayerNorm, learned positions, GELU, one fused projection for q, k and v."""
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
 from model.errors import CheckpointError
 from model.gpt.config import ModelConfig
 from model.loading.convert import Into, Layout, make_config
 from model.loading.families import neutral_keys
-from model.loading.families.common import ACTIVATIONS, Family, check_keys, choice, flag, integer, real
+from model.loading.families.common import (
+    ACTIVATIONS,
+    Family,
+    check_keys,
+    choice,
+    flag,
+    integer,
+    name_of,
+    real,
+    sizes,
+    told,
+)
 
 SIZES = {
     "vocab_size": "vocab_size",
@@ -35,7 +49,7 @@ def to_config(hf: dict) -> ModelConfig:
     key.
     """
     check_keys(hf, KNOWN, ACCEPTED)
-    fields = {ours: integer(hf, theirs) for theirs, ours in SIZES.items()}
+    fields = sizes(hf, SIZES)
     if integer(hf, "n_ctx", fields["n_ctx"]) != fields["n_ctx"]:
         got = f"n_ctx {hf['n_ctx']}, n_positions {fields['n_ctx']}"
         raise CheckpointError("The config gives two values for the same thing.", got, "Correct the config.")
@@ -50,6 +64,19 @@ def to_config(hf: dict) -> ModelConfig:
     )
 
 
+def to_hf(c: ModelConfig) -> dict:
+    """Return the values of a GPT-2 config.json, the inverse of `to_config`."""
+    return (
+        told(c)
+        | {theirs: getattr(c, ours) for theirs, ours in SIZES.items()}
+        | {
+            "n_inner": c.d_mlp,
+            "activation_function": name_of(ACTIVATIONS, c.mlp),
+            "layer_norm_epsilon": c.norm_eps,
+        }
+    )
+
+
 def transpose(weight: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
     """Transpose a Conv1D weight of GPT-2. [in, out] -> [out, in]"""
     return (weight.t(),)
@@ -60,8 +87,18 @@ def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
     return tensor.t().unflatten(0, (3, -1)).unbind(0)
 
 
+def transpose_back(parts: Sequence[Tensor], config: ModelConfig) -> Tensor:
+    """Return the Conv1D weight, the inverse of `transpose`. [out, in] -> [in, out]"""
+    return parts[0].t()
+
+
+def join_qkv(parts: Sequence[Tensor], config: ModelConfig) -> Tensor:
+    """Concatenate the weights of q, k and v: [in, 3 out], or their biases: [3 out]."""
+    return torch.cat(tuple(parts)).t() if parts[0].ndim == 2 else torch.cat(tuple(parts))
+
+
 def _qkv(kind: str) -> Into:
-    return Into(tuple(f"blocks.{{i}}.attn.{part}.{kind}" for part in "qkv"), split_qkv)
+    return Into(tuple(f"blocks.{{i}}.attn.{part}.{kind}" for part in "qkv"), split_qkv, join_qkv)
 
 
 LAYOUT = Layout(
@@ -73,13 +110,13 @@ LAYOUT = Layout(
         "h.{i}.ln_1.bias": "blocks.{i}.norm1.bias",
         "h.{i}.attn.c_attn.weight": _qkv("weight"),
         "h.{i}.attn.c_attn.bias": _qkv("bias"),
-        "h.{i}.attn.c_proj.weight": Into(("blocks.{i}.attn.o.weight",), transpose),
+        "h.{i}.attn.c_proj.weight": Into(("blocks.{i}.attn.o.weight",), transpose, transpose_back),
         "h.{i}.attn.c_proj.bias": "blocks.{i}.attn.o.bias",
         "h.{i}.ln_2.weight": "blocks.{i}.norm2.weight",
         "h.{i}.ln_2.bias": "blocks.{i}.norm2.bias",
-        "h.{i}.mlp.c_fc.weight": Into(("blocks.{i}.mlp.up.weight",), transpose),
+        "h.{i}.mlp.c_fc.weight": Into(("blocks.{i}.mlp.up.weight",), transpose, transpose_back),
         "h.{i}.mlp.c_fc.bias": "blocks.{i}.mlp.up.bias",
-        "h.{i}.mlp.c_proj.weight": Into(("blocks.{i}.mlp.down.weight",), transpose),
+        "h.{i}.mlp.c_proj.weight": Into(("blocks.{i}.mlp.down.weight",), transpose, transpose_back),
         "h.{i}.mlp.c_proj.bias": "blocks.{i}.mlp.down.bias",
         "ln_f.weight": "final_norm.weight",
         "ln_f.bias": "final_norm.bias",
@@ -90,4 +127,4 @@ LAYOUT = Layout(
     },
 )
 
-GPT2 = Family("GPT-2", to_config, LAYOUT)
+GPT2 = Family("GPT-2", to_config, LAYOUT, to_hf)

@@ -1,10 +1,14 @@
 """GPT-NeoX, the architecture of Pythia: LayerNorm, RoPE on a fraction of each head, attention and MLP in parallel."""
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
 from model.gpt.config import ModelConfig
 from model.loading.convert import Into, Layout, make_config
-from model.loading.families.common import ACTIVATIONS, ROPE_KEYS, Family, check_keys, choice, flag, integer, real, rope
+from model.loading.families.common import ACTIVATIONS, Family, check_keys, choice, flag, name_of, real, sizes, told
+from model.loading.families.rope import ROPE_KEYS, rope, rope_told
 
 SIZES = {
     "vocab_size": "vocab_size",
@@ -30,7 +34,7 @@ def to_config(hf: dict) -> ModelConfig:
     key.
     """
     check_keys(hf, KNOWN, {})
-    fields = {ours: integer(hf, theirs) for theirs, ours in SIZES.items()}
+    fields = sizes(hf, SIZES)
     bias = flag(hf, "attention_bias", True)
     return make_config(
         fields
@@ -46,14 +50,34 @@ def to_config(hf: dict) -> ModelConfig:
     )
 
 
+def to_hf(c: ModelConfig) -> dict:
+    """Return the values of a GPT-NeoX config.json, the inverse of `to_config`."""
+    return (
+        told(c)
+        | {theirs: getattr(c, ours) for theirs, ours in SIZES.items()}
+        | {
+            "rope_parameters": rope_told(c) | {"partial_rotary_factor": c.rotary_fraction},
+            "hidden_act": name_of(ACTIVATIONS, c.mlp),
+            "layer_norm_eps": c.norm_eps,
+            "use_parallel_residual": c.parallel_residual,
+            "attention_bias": c.q_bias,
+        }
+    )
+
+
 def split_qkv(tensor: Tensor, config: ModelConfig) -> tuple[Tensor, ...]:
     """Split q, k and v interleaved by head. weight [H * 3 * E, D] or bias [H * 3 * E] -> three of [H * E, ...]"""
     heads = tensor.unflatten(0, (config.n_head, 3, -1))  # [H, 3, E, ...]
     return tuple(part.flatten(0, 1) for part in heads.unbind(1))
 
 
+def join_qkv(parts: Sequence[Tensor], config: ModelConfig) -> Tensor:
+    """Combine q, k and v interleaved by head, the inverse of `split_qkv`. [H * 3 * E, ...]"""
+    return torch.stack([part.unflatten(0, (config.n_head, -1)) for part in parts], 1).flatten(0, 2)
+
+
 def _qkv(kind: str) -> Into:
-    return Into(tuple(f"blocks.{{i}}.attn.{part}.{kind}" for part in "qkv"), split_qkv)
+    return Into(tuple(f"blocks.{{i}}.attn.{part}.{kind}" for part in "qkv"), split_qkv, join_qkv)
 
 
 def _both(theirs: str, ours: str) -> dict[str, str]:
@@ -81,4 +105,4 @@ LAYOUT = Layout(
     },
 )
 
-GPT_NEOX = Family("GPT-NeoX (Pythia)", to_config, LAYOUT)
+GPT_NEOX = Family("GPT-NeoX (Pythia)", to_config, LAYOUT, to_hf)
