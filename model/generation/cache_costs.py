@@ -103,20 +103,35 @@ def cache_bytes(config: ModelConfig, batch: int, length: int, heads: int | None 
 
 def kept_layers(config: ModelConfig) -> int:
     """Return the number of layers that keep the keys and values of all tokens: those with full attention."""
-    return config.n_layer - len(config.stateful)
+    return len(config.kept)
+
+
+def state_sizes(config: ModelConfig) -> dict[str, int]:
+    """Return how many numbers a layer keeps that do not grow with the length of the text, by mixer.
+
+    H E E for linear attention, retention and the delta rule; for Mamba and Mamba 2 I N, and the K - 1 last inputs of
+    their convolution; for the gated delta rule n E E' and the same of q, k and v; for a short convolution D (K - 1);
+    for a sliding window the keys and values of W - 1 tokens, once the text has that many.
+    """
+    return dict.fromkeys(LINEAR, config.n_head * config.d_head**2) | {
+        "mamba": config.d_inner * (config.d_state + config.d_conv - 1),
+        "mamba2": config.d_ssm * config.d_state
+        + (config.d_ssm + 2 * config.ssm_groups * config.d_state) * (config.d_conv - 1),
+        "gated_delta": config.n_delta_head * config.d_delta_key * config.d_delta_value
+        + config.delta_inputs * (config.d_conv - 1),
+        "short_conv": config.d_model * (config.d_conv - 1),
+        "sliding_window": 2
+        * (config.n_kv_head_local or config.n_kv_head)
+        * ((config.window or 1) - 1)
+        * (config.d_head_local or config.d_head),
+    }
 
 
 def state_bytes(config: ModelConfig, batch: int) -> int:
-    """Return the bytes kept by the other layers, which do not grow with the length of the text.
-
-    H E E numbers per layer for linear attention, retention and the delta rule; for Mamba I N and the I (K - 1) of its
-    convolution; for a sliding window the keys and values of W - 1 tokens, once the text has that many.
-    """
-    numbers = dict.fromkeys(LINEAR, config.n_head * config.d_head**2) | {
-        "mamba": config.d_inner * (config.d_state + config.d_conv - 1),
-        "sliding_window": 2 * config.n_kv_head * ((config.window or 1) - 1) * config.d_head,
-    }
-    return batch * ITEM * sum(numbers[config.mixer_of(layer)] for layer in config.stateful)
+    """Return the bytes kept by the layers without a growing cache: see `state_sizes`."""
+    numbers = state_sizes(config)
+    beside = config.n_layer * numbers["mamba2"] if config.ssm_beside else 0
+    return batch * ITEM * (beside + sum(numbers[config.mixer_of(layer)] for layer in config.stateful))
 
 
 def tensor_bytes(config: ModelConfig, batch: int, length: int) -> tuple[tuple[int, ...], int] | None:

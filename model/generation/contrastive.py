@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model.errors import DeadEnd
 from model.generation.decoder import (
     Change,
     Decision,
@@ -19,6 +20,7 @@ from model.generation.decoder import (
     numbers,
     warped_row,
 )
+from model.sampling.fits import ended_by_rule, fit_of
 from model.sampling.pipeline import Context, Parameter
 from model.sampling.warps import run_steps
 from model.tracing.ranking import top_ids
@@ -60,8 +62,13 @@ class Contrastive:
         best = int(scores.argmax())
         self.keep(directions[best : best + 1])
         self.written.append(self.candidates[best].id)
-        ended = self.setup.ended(self.written)
+        ended = self.setup.ended(self.written) or ended_by_rule(self.strategy.steps, self.context())
         return self.propose(rows, best, Change((self.candidates[best],), ended=ended))
+
+    def row_texts(self) -> list[tuple[int, ...]]:
+        """Return the text with each candidate; the empty text before the first."""
+        ends = [(each.id,) for each in self.candidates] if self.states is not None else [()]
+        return [(*self.written, *end) for end in ends]
 
     def keep(self, directions: Tensor) -> None:
         """Store the unit states of new tokens of the text. [t, D]"""
@@ -80,10 +87,16 @@ class Contrastive:
             change = Change(change.made, ended="context")
         if change.ended:
             return Decision((), (), change)
-        after = self.warped(rows, row)
+        try:
+            after = self.warped(rows, row)
+        except DeadEnd:
+            return Decision((), (), Change(change.made, ended="stuck"))
+        fit = None
+        if any(step.rule for step in self.strategy.steps):
+            fit = fit_of(self.strategy.steps, self.context(), rows.probabilities(row))
         likeliest = top_ids(torch.from_numpy(after.probabilities), self.width).tolist()
         ids = [id for id in likeliest if after.probabilities[id] > 0]
-        self.candidates = tuple(generated_token(rows, row, after, id) for id in ids)
+        self.candidates = tuple(generated_token(rows, row, after, id, fit=fit) for id in ids)
         self.p = tuple(after.probabilities[ids].tolist())
         return Decision(tuple(ids), (row,) * len(ids), change)
 
@@ -91,5 +104,8 @@ class Contrastive:
         """Return the distribution of a row after the warps."""
         if not self.strategy.steps:
             return warped_row(rows, row, None)
-        context = Context((*self.setup.ids, *self.written), self.setup.prompt)
-        return warped_row(rows, row, run_steps(rows.logits[row], self.strategy.steps, context))
+        return warped_row(rows, row, run_steps(rows.logits[row], self.strategy.steps, self.context()))
+
+    def context(self) -> Context:
+        """Return the context of the text so far."""
+        return self.setup.context(self.strategy.steps, self.written, self.row)

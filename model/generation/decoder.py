@@ -17,7 +17,9 @@ from model.forgetting.policies import Policy
 from model.gpt.edits import Edit
 from model.kernels import ready
 from model.public import public, unchecked
-from model.sampling.pipeline import Parameter, Step, draw, softmax
+from model.sampling.fits import Fit
+from model.sampling.pipeline import Context, Parameter, Step, draw, second, softmax
+from model.sampling.warps import probabilities_of
 from model.tracing.ranking import top_ids
 
 TOP = 8  # number of alternatives stored with every token
@@ -48,6 +50,7 @@ class GeneratedToken:
     kept: int  # number of tokens left by the warps
     uniform: float  # the random number; NaN if the method does not draw
     top: tuple[tuple[int, float, float], ...]  # most likely tokens: id, probability, probability after the warps
+    fit: Fit | None = None  # what the rule said before this token; None without a rule
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,10 @@ class Change:
 
     made: tuple[GeneratedToken, ...] = ()
     drop: int = 0
-    ended: str = ""  # "end", "stop", "length", "context"; "" while the text continues
+    # "end", "stop", "length", "context", "rule" (complete) or "stuck" (no token fits); "" while the text continues
+    ended: str = ""
     others: tuple[tuple[tuple[int, ...], float], ...] = ()  # after a search: the best texts and their scores
+    passes: int = 1  # forward passes of this step; 0 if the token before it was forced, which an earlier pass has read
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,7 @@ class DecodingPlan:
     stop: tuple[str, ...] = ()  # stop texts
     numbers: tuple[int, ...] = ()  # random stream of each strategy if not `shared`; () for 0, 1, 2 ...
     edits: tuple[Edit, ...] = ()  # edits of the model for all strategies (model.generation.edited)
+    skip_forced: bool = True  # whether forced tokens share a forward pass (model.generation.forced)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +107,24 @@ class Setup:
     def prompt(self) -> int:
         """Length of the prompt in tokens."""
         return len(self.ids) if self.plan.prompt is None else self.plan.prompt
+
+    def stream(self, row: int) -> int:
+        """Return the row of a strategy's random numbers."""
+        plan = self.plan
+        return 0 if plan.shared else (plan.numbers[row] if plan.numbers else row)
+
+    def context(
+        self, steps: tuple[Step, ...], written: Sequence[int], row: int, memory: float | None = None
+    ) -> Context:
+        """Return the inputs of the warps for the token after these new tokens."""
+        return self.context_of((*self.ids, *written), steps, row, memory)
+
+    def context_of(self, ids: tuple[int, ...], steps: tuple[Step, ...], row: int, memory: float | None) -> Context:
+        """Return the inputs of the warps for the token after these ids, which may end before those of the run."""
+        chance = None
+        if probabilities_of(steps):
+            chance = second(self.plan.seed, self.plan.first_step + len(ids) - len(self.ids), self.stream(row))
+        return Context(ids, self.prompt, memory, chance)
 
     def ended(self, written: Sequence[int]) -> str:
         """Return why a text ends after these new tokens, or "" if it does not. Must be called after every token."""
@@ -239,7 +263,9 @@ def warped_row(rows: Rows, row: int, warped: Tensor | None) -> WarpedRow:
     return WarpedRow(softmax(logits[ids]), count, ids, len(logits))
 
 
-def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | None = None) -> GeneratedToken:
+def generated_token(
+    rows: Rows, row: int, after: WarpedRow, id: int, u: float | None = None, fit: Fit | None = None
+) -> GeneratedToken:
     """Return a token with its statistics. `u` is the random number of the draw, or None if the token was not drawn."""
     logits = rows.logits[row].numpy()
     value = logits[id]
@@ -248,21 +274,24 @@ def generated_token(rows: Rows, row: int, after: WarpedRow, id: int, u: float | 
     top = tuple(zip(ids.tolist(), rows.probabilities_of(row, ids).tolist(), after.of(ids).tolist(), strict=True))
     log_probability, entropy = float(value - rows.total[row]), float(rows.entropy[row])
     chance = (float("nan"), float("nan")) if u is None else (float(after.of(np.array(id))), u)
-    return GeneratedToken(id, log_probability, rank, entropy, chance[0], after.kept, chance[1], top)
+    return GeneratedToken(id, log_probability, rank, entropy, chance[0], after.kept, chance[1], top, fit)
 
 
-def measured(logits: Tensor, warped: Tensor, id: int, u: float = float("nan")) -> GeneratedToken:
+def measured(
+    logits: Tensor, warped: Tensor, id: int, u: float = float("nan"), fit: Fit | None = None
+) -> GeneratedToken:
     """Compute a token's statistics from the logits of one position [V] and the logits after the warps [V].
 
     The probability is also given for a token that was not drawn.
     """
     rows = rows_of(logits[None])
-    return dataclasses.replace(generated_token(rows, 0, warped_row(rows, 0, warped), id, 0.0), uniform=u)
+    return dataclasses.replace(generated_token(rows, 0, warped_row(rows, 0, warped), id, 0.0, fit), uniform=u)
 
 
 class Decoder(Protocol):
     """The decoder of one strategy during a run. `width` is its maximum number of rows."""
 
+    strategy: Strategy
     width: int
 
     def decide(self, rows: Rows, hidden: Callable[[], Tensor]) -> Decision:
@@ -270,6 +299,9 @@ class Decoder(Protocol):
 
         `hidden` returns their final normalized states [n, D]; in the first call, those of the prompt [T, D].
         """
+
+    def row_texts(self) -> Sequence[tuple[int, ...]]:
+        """Return the new tokens of each row, including the one that the last decision gave it."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from statistics import median
 
 import torch
 
+from model.errors import DeadEnd
 from model.generation.requests import PLAIN, Draft, Request, check_request
 from model.generation.speculative import Reader, Round, reader, speculate
 from model.gpt.transformer import Transformer
@@ -151,7 +152,13 @@ def unstalled(seconds: Sequence[float]) -> list[float]:
 
 
 def summary(comparison: Compared) -> Summary:
-    """Compute the measured and predicted statistics. The prediction uses the number of proposals in each round."""
+    """Compute the measured and predicted statistics. The prediction uses the number of proposals in each round.
+
+    Raises DeadEnd if no token could be written, since none fits a rule.
+    """
+    if not comparison.tokens:
+        hint = "Put “Only what fits” before the cuts."
+        raise DeadEnd("The rule forbids every token that the earlier steps kept.", "", hint)
     rounds, plain, nothing = comparison.rounds, comparison.plain, float("nan")
     tested = [each for one in rounds for each in one.proposals if each.fate != "unread"]
     accepted = sum(each.fate == "accepted" for each in tested)

@@ -9,7 +9,7 @@ from torch import Tensor
 from model.errors import InputError
 from model.gpt.cache import KVCache
 from model.gpt.edit_checks import check_edits
-from model.gpt.edits import EDITS, Edit, directions_of, sites_edited, tap_of
+from model.gpt.edits import EDITS, Edit, acting, directions_of, sites_edited, starting_at, tap_of
 from model.gpt.passes import Attend, Pass, attend_explicit, attend_fused
 from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
@@ -58,6 +58,8 @@ def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = F
                 edit.kind,
                 "Let the strategies keep all keys, or remove this edit.",
             )
+    if not acting(edits):
+        return None
     directions = directions_of(edits, model.unembed.weight)
     return Edited(tuple(edits), tap_of(edits, {}, directions))
 
@@ -68,7 +70,7 @@ def trunk(model: Transformer, ids: Tensor, cache: KVCache, edited: Edited, memor
     model.check(ids, start)
     cache.reserve(*ids.shape)
     run = model.prepare(start, T, attend=memory or edited.attend, cache=cache)
-    x = through(model, model.embed_tokens(ids, start, run), run, edited.tap, edited.reaches)
+    x = through(model, model.embed_tokens(ids, start, run), run, starting_at(edited.tap, start), edited.reaches)
     cache.advance(T)
     return x
 
@@ -81,16 +83,19 @@ def through(model: Transformer, x: Tensor, run: Pass, tap: Tap | None, reaches: 
     return x
 
 
-def tap_of_rows(several: Sequence[Edited | None], counts: Sequence[int]) -> Tap | None:
-    """Return one tap for a batch that applies each text's edits to its `counts` rows, or None if no text has edits."""
+def tap_of_rows(several: Sequence[Edited | None], counts: Sequence[int], starts: Sequence[int]) -> Tap | None:
+    """Return one tap for a batch that applies each text's edits to its `counts` rows, which stand at the position in
+    `starts`, or None if no text has edits.
+    """
     if not any(several):
         return None
+    taps = [None if each is None else starting_at(each.tap, at) for each, at in zip(several, starts, strict=True)]
 
     def tap(site: str, layer: int, x: Tensor) -> Tensor:
         affected = [each is not None and site in sites_edited(each.edits, layer) for each in several]
         if not any(affected):
             return x
-        parts = zip(several, affected, x.split(list(counts)), strict=True)
-        return torch.cat([each.tap(site, layer, rows) if each and edited else rows for each, edited, rows in parts])
+        parts = zip(taps, affected, x.split(list(counts)), strict=True)
+        return torch.cat([each(site, layer, rows) if each and edited else rows for each, edited, rows in parts])
 
     return tap

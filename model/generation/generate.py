@@ -6,8 +6,8 @@ forward pass serves a greedy row, six beams and the candidates of a contrastive 
 
 import functools
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from model.forgetting.bounded import BoundedMemory
 from model.forgetting.policies import Policy
 from model.generation import edited
 from model.generation.edited import Edited
+from model.generation.forced import forced_runs
 from model.generation.strategies import (
     METHODS,
     Change,
@@ -32,7 +33,7 @@ from model.generation.strategies import (
 from model.gpt.cache import KVCache
 from model.gpt.config import ModelConfig
 from model.gpt.decode_step import pack_where_needed
-from model.gpt.mixers.needs import need_attention
+from model.gpt.mixers.needs import need_attention, need_next
 from model.gpt.transformer import Transformer
 from model.public import listed, public, unchecked, whole
 from model.sampling.pipeline import usable
@@ -63,7 +64,8 @@ def generate(
     text: Callable[[Sequence[int]], str] | None = None,
 ) -> Iterator[Tick]:
     """Continue ids [T] with every strategy, one tick per step, until all have ended. Closing the iterator stops
-    generation.
+    generation. Tokens that a rule forces for all texts at once share the forward pass of the token before them
+    (`model.generation.forced`), so that several ticks may follow one pass.
 
     `size` is the vocabulary size, at most the model's number of rows V; `text` decodes tokens to find stop texts. Up to
     float32 rounding, each text equals that of the strategy run alone. A text ends with a token of `plan.ending`
@@ -79,15 +81,16 @@ def generate(
         raise InputError(
             "An argument has the wrong type.", f"model: {shown(model)}", say("Expected: {}.", "Transformer")
         )
-    return _single_ticks(model, course_of(model, ids, strategies, plan, size, text))
+    return ticks_of(model, course_of(model, ids, strategies, plan, size, text))
 
 
 @dataclass(frozen=True, eq=False)
 class ForwardNeed:
     """Request by a course for a forward pass over tokens that continue its cache."""
 
-    ids: Tensor  # [n, T]: the prompt, [1, T], then one token per row
+    ids: Tensor  # [n, T]: the prompt, [1, T], then one token per row, each followed by forced tokens
     cache: KVCache
+    last: int = 1  # number of last positions whose logits are needed: more than one after forced tokens
     memory: BoundedMemory | None = None  # the attention function if a text evicts keys
     edited: Edited | None = None  # the edits of all rows
 
@@ -96,7 +99,7 @@ class ForwardNeed:
 class ForwardResult:
     """The result of the forward pass for a ForwardNeed."""
 
-    logits: Tensor  # logits of each row's last token. float32 [n, V], V the model's number of rows
+    logits: Tensor  # logits of each row's last tokens. float32 [n, last, V], V the model's number of rows
     hidden: Callable[[], Tensor]  # final normalized states [n, T, D], computed on request
     seconds: float = 0.0
 
@@ -105,11 +108,12 @@ class ForwardResult:
 class Course:
     """A run of `generate` without the forward passes: it yields its needs, and a driver runs the model.
 
-    `steps` alternates between a need and, after the result has been sent, a tick.
+    After a need, its result must be sent to `steps`; then follow one tick or, after forced tokens, several.
     """
 
     steps: Generator[ForwardNeed | Tick, ForwardResult | None, None]
     rows: int  # maximum number of rows of the batch
+    decoders: Sequence[Decoder] = ()
 
 
 def course_of(
@@ -121,13 +125,14 @@ def course_of(
     text: Callable[[Sequence[int]], str] | None = None,
 ) -> Course:
     """Return a run of `generate` for a driver. Arguments and errors are those of `generate`."""
+    need_next(model.config)
     check_length(len(ids), model.config.n_ctx)
     check_plan(plan)
     for strategy in strategies:
         check_strategy(strategy, size)
 
     def read(hidden: Tensor) -> Tensor:
-        return usable(model.unembed(hidden).float(), size)
+        return usable(model.head(hidden).float(), size)
 
     setup = Setup(tuple(ids), plan, size, text, model.config.n_ctx - len(ids), read)
     decoders = [METHODS[strategy.method].start(strategy, setup, row) for row, strategy in enumerate(strategies)]
@@ -140,7 +145,7 @@ def course_of(
         need_attention(model.config)
     edits = edited.of(model, plan.edits, len(ids), forgetful=any(memories))
     steps = _course(model.config, setup, decoders, memories, edits)
-    return Course(steps, sum(widths))
+    return Course(steps, sum(widths), decoders)
 
 
 def _course(
@@ -154,31 +159,48 @@ def _course(
     memory = BoundedMemory(memories) if any(memories) else None
     T, plan = len(setup.ids), setup.plan
     cache = KVCache.empty(config, 1, T + min(plan.max_new_tokens, setup.room))
-    result = yield ForwardNeed(torch.tensor([setup.ids]), cache, memory, edits)
-    began = time.perf_counter()
-    rows = rows_of(usable(result.logits, setup.size))  # a single row, from which all decoders start
+    skips = plan.skip_forced and memory is None and edits is None  # eviction and edits read one token at a time
+    runs = forced_runs(decoders, setup, shared=True) if skips else [()]
+    need = ForwardNeed(torch.tensor([[*setup.ids, *runs[0]]]), cache, 1 + len(runs[0]), memory, edits)
     places = dict.fromkeys(range(len(decoders)), (0, 1))  # each decoder's row range, end exclusive
     step = 0
     while True:
-        decisions = {
-            number: decoders[number].decide(rows.between(*span), _states(result, span if step else None))
-            for number, span in places.items()
-        }
-        changes = tuple(decisions[n].change if n in decisions else None for n in range(len(decoders)))
-        yield Tick(plan.first_step + step, changes, result.seconds + time.perf_counter() - began)
-        alive = {number: decision for number, decision in decisions.items() if not decision.change.ended}
-        if not alive:
-            return
-        source = [places[number][0] + at for number, decision in alive.items() for at in decision.source]
-        places = _places(alive)
-        cache = following(cache, source, T)
+        result = yield need
+        origin = list(range(len(need.ids)))  # the row of this forward pass that each text continues
+        for at in range(need.last):
+            began = time.perf_counter()
+            logits = result.logits[:, at]
+            rows = rows_of(usable(logits[origin] if at else logits, setup.size))
+            where = need.ids.shape[1] - need.last + at
+            decisions = {
+                number: decoders[number].decide(rows.between(*span), _states(result, origin[slice(*span)], where, step))
+                for number, span in places.items()
+            }
+            changes = tuple(_counted(decisions, number, at) for number in range(len(decoders)))
+            seconds = time.perf_counter() - began + (0.0 if at else result.seconds)
+            yield Tick(plan.first_step + step, changes, seconds)
+            alive = {number: decision for number, decision in decisions.items() if not decision.change.ended}
+            if not alive:
+                return
+            source = [places[number][0] + row for number, decision in alive.items() for row in decision.source]
+            origin = [origin[row] for row in source]
+            places = _places(alive)
+            step += 1
+        cache = following(cache, origin, T)
         if memory is not None:
-            memory.follow(source, [memories[number] for number, decision in alive.items() for _ in decision.ids])
-        new = torch.tensor([token for decision in alive.values() for token in decision.ids])
-        result = yield ForwardNeed(new[:, None], cache, memory, edits)
-        began = time.perf_counter()
-        rows = rows_of(usable(result.logits, setup.size))
-        step += 1
+            memory.follow(origin, [memories[number] for number, decision in alive.items() for _ in decision.ids])
+        new = [token for decision in alive.values() for token in decision.ids]
+        runs = forced_runs([decoders[number] for number in alive], setup) if skips else [()] * len(new)
+        ids = torch.tensor([[token, *run] for token, run in zip(new, runs, strict=True)])
+        need = ForwardNeed(ids, cache, ids.shape[1], memory, edits)
+
+
+def _counted(decisions: Mapping[int, Decision], number: int, at: int) -> Change | None:
+    """Return a decoder's change with its forward passes: one for the first token of a pass, none for those after it."""
+    if number not in decisions:
+        return None
+    change = decisions[number].change
+    return replace(change, passes=0) if at else change
 
 
 @torch.inference_mode()
@@ -189,7 +211,7 @@ def forward(model: Transformer, need: ForwardNeed) -> ForwardResult:
         stream = model.trunk(need.ids, cache=need.cache, attend=need.memory)  # [n, T, D]
     else:
         stream = edited.trunk(model, need.ids, need.cache, need.edited, need.memory)
-    logits = model.logits(stream[:, -1:], cached=need.edited is None)[:, 0].float()
+    logits = model.logits(stream[:, -need.last :], cached=need.edited is None).float()
     return ForwardResult(logits, normed(model, stream), time.perf_counter() - began)
 
 
@@ -198,19 +220,24 @@ def normed(model: Transformer, stream: Tensor) -> Callable[[], Tensor]:
     return functools.cache(torch.inference_mode()(functools.partial(model.normed, stream)))
 
 
-def _states(result: ForwardResult, rows: tuple[int, int] | None) -> Callable[[], Tensor]:
-    """Return a function for the states of a decoder's last tokens [n, D], or of the whole prompt [T, D] if `rows` is
-    None.
+def _states(result: ForwardResult, rows: Sequence[int], where: int, step: int) -> Callable[[], Tensor]:
+    """Return a function for the states of a decoder's rows at a position of the forward pass [n, D], or, at the first
+    step, of all positions up to it [T, D].
     """
-    return lambda: result.hidden()[0] if rows is None else result.hidden()[slice(*rows), -1]
+    return lambda: result.hidden()[list(rows), where] if step else result.hidden()[0, : where + 1]
 
 
 @torch.inference_mode()
-def _single_ticks(model: Transformer, course: Course) -> Iterator[Tick]:
+def ticks_of(model: Transformer, course: Course) -> Iterator[Tick]:
     """Yield the ticks of one course, with a separate forward pass for each need."""
     pack_where_needed(model, course.rows)
-    for wanted in course.steps:
-        yield course.steps.send(forward(model, wanted))
+    coming = next(course.steps, None)
+    while coming is not None:
+        if isinstance(coming, Tick):
+            yield coming
+            coming = next(course.steps, None)
+        else:
+            coming = course.steps.send(forward(model, coming))
 
 
 def _places(decisions: dict[int, Decision]) -> dict[int, tuple[int, int]]:

@@ -11,6 +11,7 @@ from model.gpt.mixers.needs import need_rewinding
 from model.gpt.transformer import Transformer
 from model.sampling.pipeline import Step, checked
 from model.sampling.warps import WARPS
+from model.text.tokenizer import Tokenizer
 from model.tracing.trace import check_length
 
 DRAFTS = ("layers", "ngram", "model")  # their labels are the words "speculative.settings.draft_<key>"
@@ -99,3 +100,10 @@ def _check_other(config: ModelConfig, T: int, size: int) -> None:
     if config.n_ctx < T:
         hint = say("Shorten it to {} tokens or fewer.", config.n_ctx)
         raise InputError("The prompt is too long for the draft model.", f"{T} tokens", hint)
+
+
+def shares_tokenizer(a: Tokenizer, b: Tokenizer) -> bool:
+    """Return True if every id has the same bytes in both tokenizers, so that one model can verify the other's
+    proposals.
+    """
+    return a is b or (a.vocab_size == b.vocab_size and a.raw == b.raw)

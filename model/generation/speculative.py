@@ -8,7 +8,6 @@ alone, whatever the draft proposes: a poor draft only costs time.
                                                           └ drawn from the residual distribution
 """
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,15 +18,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.errors import DeadEnd
 from model.generation.decoder import check_finite
+from model.generation.lookup import lookup
 from model.generation.requests import MOST_DRAFTED, Draft, Request, check_request
 from model.gpt.cache import KVCache
-from model.gpt.mixers.names import first_layers_of
-from model.gpt.transformer import Transformer
+from model.gpt.config import of_layers
+from model.gpt.transformer import Transformer, share_ends
 from model.public import listed, public
-from model.sampling.pipeline import Context, draw, softmax, uniform, usable
-from model.sampling.warps import remembered, run_steps
-from model.text.tokenizer import Tokenizer
+from model.sampling.fits import ended_by_rule
+from model.sampling.pipeline import Context, draw, second, softmax, uniform, usable
+from model.sampling.warps import probabilities_of, remembered, run_steps
 
 # Random streams of a step by use. Plain sampling draws its tokens from stream 0, so a draft that equals
 # the model generates, token by token, the text of plain sampling.
@@ -57,7 +58,7 @@ class Round:
     uniform: float  # random number of the draw; NaN if there is no token
     draft_seconds: float
     target_seconds: float
-    ended: str = ""  # "end", "length", "context"; "" while the text continues
+    ended: str = ""  # "end", "length", "context", "rule", "stuck"; "" while the text continues
 
     @property
     def accepted(self) -> int:
@@ -104,13 +105,6 @@ def verify(
     return g, draw(p[g], drawing[g])
 
 
-def shares_tokenizer(a: Tokenizer, b: Tokenizer) -> bool:
-    """Return True if every id has the same bytes in both tokenizers, so that one model can verify the other's
-    proposals.
-    """
-    return a is b or (a.vocab_size == b.vocab_size and a.raw == b.raw)
-
-
 # --- probabilities along a text ---
 
 
@@ -132,7 +126,10 @@ class Reader:
 
     def probabilities(self, logits: Tensor, text: Sequence[int], memory: float | None) -> np.ndarray:
         """Return the next-token probabilities after the warps. logits [V] -> float64 [size]"""
-        warped = run_steps(logits, self.request.steps, Context(tuple(text), self.prompt, memory))
+        steps, chance = self.request.steps, None
+        if probabilities_of(steps):
+            chance = second(self.request.seed, len(text) - self.prompt)  # the draft and the model share it
+        warped = run_steps(logits, steps, Context(tuple(text), self.prompt, memory, chance))
         return softmax(warped.numpy())[: self.request.size]
 
     def along(
@@ -140,16 +137,33 @@ class Reader:
     ) -> tuple[np.ndarray, list[float | None]]:
         """Compute, in one forward pass, the next-token probabilities at each proposed token and after the last one.
 
-        Returns the probabilities [g + 1, size], and the state of the warps with a memory at each position.
+        Returns the probabilities [g + 1, size], and the state of the warps with a memory at each position; fewer rows
+        if no token fits the rule after a proposal. Raises DeadEnd if none fits after the text.
         """
         both, rows, memories = [*text, *proposed], [], [memory]
         logits = self.logits(both, len(proposed) + 1)
         for place in range(len(proposed) + 1):
-            rows.append(self.probabilities(logits[place], both[: len(text) + place], memories[-1]))
+            try:
+                rows.append(self.probabilities(logits[place], both[: len(text) + place], memories[-1]))
+            except DeadEnd:
+                if place == 0:
+                    raise
+                return np.stack(rows), memories  # the proposal before this place leads nowhere
             if place < len(proposed):
                 chance = float(rows[-1][proposed[place]])  # if 0, it is rejected and ends the round
                 memories.append(remembered(self.request.steps, memories[-1], chance) if chance else memories[-1])
         return np.stack(rows), memories
+
+    def closed(self, text: Sequence[int]) -> str:
+        """Return "rule" if a rule ends the text, otherwise ""."""
+        return ended_by_rule(self.request.steps, Context(tuple(text), self.prompt))
+
+    def until_closed(self, text: Sequence[int], proposed: list[int]) -> list[int]:
+        """Return the proposals up to the one with which a rule ends the text."""
+        if not any(step.rule for step in self.request.steps):
+            return proposed
+        ends = [place for place in range(1, len(proposed)) if self.closed([*text, *proposed[:place]])]
+        return proposed[: ends[0]] if ends else proposed
 
     def forget(self, length: int) -> None:
         """Truncate the cache to at most this many positions."""
@@ -196,7 +210,12 @@ class Drawn:
         most = min(most, self.reader.cache.capacity - len(text) + 1)  # a small model may have a short context
         while len(proposed) < most:
             extended = [*text, *proposed]
-            q.append(self.reader.probabilities(self.reader.logits(extended, 1)[0], extended, memory))
+            if proposed and self.reader.closed(extended):
+                break
+            try:
+                q.append(self.reader.probabilities(self.reader.logits(extended, 1)[0], extended, memory))
+            except DeadEnd:
+                break
             proposed.append(draw(q[-1], uniform(request.seed, len(extended) - self.reader.prompt, _DRAW)))
             memory = remembered(request.steps, memory, float(q[-1][proposed[-1]]))
             if proposed[-1] in request.ending:
@@ -226,29 +245,14 @@ class Lookup:
         """Do nothing, since a lookup has no state."""
 
 
-def lookup(text: Sequence[int], n: int, most: int) -> list[int]:
-    """Return the tokens after the latest earlier occurrence of the longest repeated suffix of at most n tokens.
-
-    Returns [] if no suffix occurs earlier. Saxena 2023 (prompt lookup decoding) uses the first occurrence instead.
-    """
-    text = list(text)
-    for length in range(min(n, len(text) - 1), 0, -1):
-        suffix = text[-length:]
-        for start in range(len(text) - length - 1, -1, -1):
-            if text[start : start + length] == suffix:
-                return text[start + length : start + length + most]
-    return []
-
-
 @torch.inference_mode()
 def first_layers(model: Transformer, n: int) -> Transformer:
     """Return a model of the first n blocks with the same embeddings, final norm and output head.
     No weight is copied.
     """
     with torch.device("meta"):
-        short = Transformer(dataclasses.replace(model.config, n_layer=n, mixer=first_layers_of(model.config.mixer, n)))
-    for name, module in model.named_children():
-        setattr(short, name, module)
+        short = Transformer(of_layers(model.config, range(n)))
+    share_ends(short, model)
     short.blocks = model.blocks[:n]
     return short.eval()
 
@@ -331,7 +335,12 @@ def _round(target: Reader, proposer: Proposer, state: _Text) -> Round:
     began = time.perf_counter()
     proposed, q = proposer.propose(state.ids, min(request.gamma, state.left - 1), state.memory)
     drafted = time.perf_counter()
-    p, memories = target.along(state.ids, proposed, state.memory)
+    proposed = target.until_closed(state.ids, proposed)
+    try:
+        p, memories = target.along(state.ids, proposed, state.memory)
+    except DeadEnd:
+        return _last_round((), "stuck", drafted - began, time.perf_counter() - drafted, state)
+    proposed, q = proposed[: len(p) - 1], q[: len(p) - 1]
     numbers = range(length - state.prompt, length - state.prompt + len(proposed) + 1)  # indices of the new tokens
     accepting = [uniform(request.seed, number, _ACCEPT) for number in numbers[:-1]]
     drawing = [uniform(request.seed, number, _AGAIN) for number in numbers[:-1]]
@@ -344,15 +353,14 @@ def _round(target: Reader, proposer: Proposer, state: _Text) -> Round:
         _proposal(p, q, place, proposed[place], accepting[place], accepted) for place in range(len(proposed))
     )
     state.ids += proposed[:accepted]
-    if accepted and proposed[accepted - 1] in request.ending:
-        state.ended = "end"
-        nothing = float("nan")
-        return Round(proposals, None, "", nothing, nothing, drafted - began, done - drafted, "end")
+    if ended := "end" if accepted and proposed[accepted - 1] in request.ending else target.closed(state.ids):
+        return _last_round(proposals, ended, drafted - began, done - drafted, state)
     state.ids.append(token)
     corrected = accepted < len(proposed)
     chance = float((residual(p[accepted], q[accepted]) if corrected else p[accepted])[token])
     state.memory = remembered(request.steps, memories[accepted], float(p[accepted, token]))
-    state.ended = "end" if token in request.ending else "" if state.left else state.full
+    state.ended = "end" if token in request.ending else target.closed(state.ids)
+    state.ended = state.ended or ("" if state.left else state.full)
     return Round(
         proposals,
         token,
@@ -363,6 +371,14 @@ def _round(target: Reader, proposer: Proposer, state: _Text) -> Round:
         done - drafted,
         state.ended,
     )
+
+
+def _last_round(
+    proposals: tuple[Proposal, ...], ended: str, draft_seconds: float, target_seconds: float, state: _Text
+) -> Round:
+    """Return a round without a token of the model's own, and end the text."""
+    state.ended = ended
+    return Round(proposals, None, "", math.nan, math.nan, draft_seconds, target_seconds, ended)
 
 
 def _proposal(p: np.ndarray, q: np.ndarray, place: int, token: int, u: float, accepted: int) -> Proposal:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from model.arguments import shown
-from model.errors import InputError, say
+from model.errors import DeadEnd, InputError, say
 from model.forgetting.policies import check_memory
+from model.generation.beams import DIVERSE_PARAMETERS, Beams
 from model.generation.beams import PARAMETERS as BEAM_PARAMETERS
-from model.generation.beams import Beams
 from model.generation.contrastive import PARAMETERS as CONTRASTIVE_PARAMETERS
 from model.generation.contrastive import Contrastive
 from model.generation.decoder import (
@@ -30,7 +30,8 @@ from model.generation.decoder import (
     rows_of,
     warped_row,
 )
-from model.sampling.pipeline import Context, Step, check_numbers, checked, softmax, uniform
+from model.sampling.fits import ended_by_rule, fit_of
+from model.sampling.pipeline import Step, check_numbers, checked, softmax, uniform
 from model.sampling.warps import WARPS, remembered, run_steps
 
 __all__ = [
@@ -73,15 +74,24 @@ class Sampler:
         setup, plan = self.setup, self.setup.plan
         if not self.written:
             self.recall(hidden)
-        context = Context((*setup.ids, *self.written), setup.prompt, self.memory)
-        warped = run_steps(rows.logits[0], self.strategy.steps, context) if self.strategy.steps else None
+        steps = self.strategy.steps
+        context = setup.context(steps, self.written, self.row, self.memory)
+        try:
+            warped = run_steps(rows.logits[0], steps, context) if steps else None
+        except DeadEnd:
+            return Decision((), (), Change(ended="stuck"))
         after = warped_row(rows, 0, warped)
-        number = 0 if plan.shared else (plan.numbers[self.row] if plan.numbers else self.row)
-        u = uniform(plan.seed, plan.first_step + len(self.written), number)
-        token = generated_token(rows, 0, after, after.draw(u), u)
+        u = uniform(plan.seed, plan.first_step + len(self.written), setup.stream(self.row))
+        fit = fit_of(steps, context, rows.probabilities(0)) if any(step.rule for step in steps) else None
+        token = generated_token(rows, 0, after, after.draw(u), u, fit)
         self.remember(token.probability)
         self.written.append(token.id)
-        return Decision((token.id,), (0,), Change((token,), ended=setup.ended(self.written)))
+        ended = setup.ended(self.written) or ended_by_rule(steps, context.after(token.id))
+        return Decision((token.id,), (0,), Change((token,), ended=ended))
+
+    def row_texts(self) -> list[tuple[int, ...]]:
+        """Return the text of the only row."""
+        return [tuple(self.written)]
 
     def recall(self, hidden: Callable[[], Tensor]) -> None:
         """Replay the tokens generated before this run, for warps with a memory; `hidden` returns [T, D]."""
@@ -91,7 +101,8 @@ class Sampler:
         states = hidden()
         for start in range(prompt - 1, len(ids) - 1, _CHUNK):
             for at, logits in enumerate(self.setup.read(states[start : min(start + _CHUNK, len(ids) - 1)]), start + 1):
-                warped = run_steps(logits, self.strategy.steps, Context(ids[:at], prompt, self.memory))
+                context = self.setup.context_of(ids[:at], self.strategy.steps, self.row, self.memory)
+                warped = run_steps(logits, self.strategy.steps, context)
                 probability = float(softmax(warped.numpy())[ids[at]])
                 if probability > 0:  # a token inserted by the user may be excluded by the warps
                     self.remember(probability)
@@ -104,6 +115,7 @@ class Sampler:
 METHODS: dict[str, Method] = {
     "sample": Method(Sampler, (), "Devroye 1986, section III.2"),
     "beam": Method(Beams, BEAM_PARAMETERS, "Lowerre 1976; divided by length: Wu et al. 2016, section 7, simplified"),
+    "diverse_beam": Method(Beams, DIVERSE_PARAMETERS, "Vijayakumar et al. 2018, algorithm 1, Hamming diversity"),
     "contrastive": Method(Contrastive, CONTRASTIVE_PARAMETERS, "Su et al. 2022, eq. 5"),
 }
 
@@ -153,6 +165,14 @@ STRATEGIES: dict[str, Strategy] = {
         ),
         ("no_repeat", ("no_repeat_ngram", {"ngram": 3}), ("temperature", {"temperature": 0})),
         ("mirostat", ("mirostat", {"tau": 5, "rate": 0.1})),
+        ("dynamic", ("dynamic_temperature", {"dynamic": 1, "spread": 0.5}), ("min_p", {"min_p": 0.05})),
+        (
+            "dry",
+            ("dry", {"multiplier": 0.8, "base": 1.75, "allowed": 2}),
+            ("temperature", {"temperature": 0.8}),
+            ("min_p", {"min_p": 0.05}),
+        ),
+        ("xtc", ("min_p", {"min_p": 0.02}), ("xtc", {"threshold": 0.1, "xtc_probability": 0.5})),
     )
 } | {
     "beam": Strategy(method="beam", options=(("beams", 4), ("length_penalty", 1)), name="beam"),

@@ -32,7 +32,14 @@ class Written:
     """One generated text with the statistics of its tokens."""
 
     made: tuple[GeneratedToken, ...]
-    ended: str  # "end", "stop", "length", "context"; "" while the text continues
+    ended: str  # "end", "stop", "length", "context", "rule", "stuck"; "" while the text continues
+    passes: int = 0  # number of forward passes, shared with other texts of the batch or not
+    saved: int = 0  # number of forward passes that forced tokens saved
+
+    @property
+    def forced(self) -> int:
+        """The number of tokens that a rule forced, with only one token left."""
+        return sum(each.fit is not None and each.fit.allowed == 1 for each in self.made)
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -81,10 +88,13 @@ def written(ticks: Iterable[Tick], count: int) -> list[Written]:
     """Run all steps of `model.generation.generate.generate`, and return the texts of its `count` strategies."""
     tokens: list[list[GeneratedToken]] = [[] for _ in range(count)]
     ended = [""] * count
+    passes, saved = [0] * count, [0] * count
     for tick in ticks:
         for at, change in enumerate(tick.changes):
             if change is not None:
                 del tokens[at][len(tokens[at]) - change.drop :]
                 tokens[at].extend(change.made)
                 ended[at] = change.ended
-    return [Written(tuple(each), why) for each, why in zip(tokens, ended, strict=True)]
+                passes[at] += change.passes
+                saved[at] += not change.passes
+    return [Written(tuple(each), *more) for each, *more in zip(tokens, ended, passes, saved, strict=True)]

@@ -80,13 +80,12 @@ class SharedBatch:
                 self.seats.append(seat)
                 pack_where_needed(model, sum(each.rows for each in self.seats))
                 tick = course.steps.send(forward(model, next(course.steps)))  # the whole prompt
-            while True:
+            while tick is not None:
                 # Compute the next need before yielding the tick, so that other clients can serve it meanwhile.
-                seat.need = next(course.steps, None)
+                coming = next(course.steps, None)
+                seat.need = coming if isinstance(coming, ForwardNeed) else None
                 yield tick
-                if seat.need is None:
-                    return
-                tick = course.steps.send(self._answer(model, seat))
+                tick = coming if seat.need is None else course.steps.send(self._answer(model, seat))
         finally:
             with self.lock:
                 self.seats.remove(seat)
@@ -102,10 +101,10 @@ class SharedBatch:
         return result
 
     def _serve(self, model: Transformer, first: _Seat) -> None:
-        """Run one forward pass for the first seat and as many waiting seats as fit."""
+        """Run one forward pass for the first seat and as many waiting seats as fit; forced tokens have their own."""
         served, rows = [first], len(first.need.ids)
-        for seat in self.seats:
-            fits = seat.need is not None and rows + len(seat.need.ids) <= self.most_rows
+        for seat in self.seats if first.need.last == 1 else ():
+            fits = seat.need is not None and seat.need.last == 1 and rows + len(seat.need.ids) <= self.most_rows
             if seat is not first and seat.result is None and fits:
                 served.append(seat)
                 rows += len(seat.need.ids)
@@ -118,7 +117,7 @@ class SharedBatch:
 @torch.inference_mode()
 def forward_all(model: Transformer, needs: Sequence[ForwardNeed]) -> list[ForwardResult]:
     """Run `forward` for each need, one token per row, in a single forward pass if the model's layers allow it."""
-    if len(needs) == 1 or model.config.stateful:
+    if len(needs) == 1 or not model.config.plain_attention:
         return [forward(model, need) for need in needs]
     began = time.perf_counter()
     for need in needs:
@@ -137,10 +136,11 @@ def forward_all(model: Transformer, needs: Sequence[ForwardNeed]) -> list[Forwar
         run = Pass(_angles([run.rope for run in own], counts), _attend_each(needs, counts))
         several = [need.edited for need in needs]
         edited = {layer for each in several if each for layer in range(len(model.blocks)) if each.reaches(layer)}
-        x = through(model, x, run, tap_of_rows(several, counts), edited.__contains__)
+        tap = tap_of_rows(several, counts, [need.cache.length for need in needs])
+        x = through(model, x, run, tap, edited.__contains__)
     for need in needs:
         need.cache.advance(1)
-    logits = model.logits(x, cached=plain)[:, 0].float()
+    logits = model.logits(x, cached=plain).float()
     seconds = time.perf_counter() - began
     parts = zip(logits.split(counts), x.split(counts), strict=True)
     return [ForwardResult(each, normed(model, stream), seconds) for each, stream in parts]

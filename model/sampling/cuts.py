@@ -1,10 +1,10 @@
 """Cuts: warps that exclude some tokens by setting their logits to -inf, and leave the others unchanged.
 
 These rules hold for every cut. Excluded tokens stay excluded, the others keep their logits, and at least one token
-remains: the most likely, except in `typical`. Equal logits are treated alike, except where `top_p` has to choose
-between them. Logits are float32, so probabilities are only accurate to float32: a threshold on logits is rounded to
-float32 before the comparison, and a sum of probabilities counts as having reached p at p (1 - 2^-23). Everything else
-is computed in float64, relative to the largest logit.
+remains: the most likely, except in `typical` and `xtc`. Equal logits are treated alike, except where `top_p` has to
+choose between them. Logits are float32, so probabilities are only accurate to float32: a threshold on logits is rounded
+to float32 before the comparison, and a sum of probabilities counts as having reached p at p (1 - 2^-23). Everything
+else is computed in float64, relative to the largest logit.
 """
 
 import math
@@ -20,6 +20,7 @@ LOWEST = torch.finfo(torch.float32).min
 REACHED = 1 - torch.finfo(torch.float32).eps
 # relative to the largest probability: tokens above this nearly always reach p, so the others need not be sorted
 LIKELY = 1e-4
+BINS = 16  # rings per nat of distance from the entropy
 
 
 def cut_below(logits: Tensor, gap: float) -> Tensor:
@@ -103,9 +104,16 @@ def typical(logits: Tensor, values: Mapping[str, float], context: Context, step:
     shifted, least = below_largest(logits)
     surprisal = least - shifted  # -ln p
     distance = np.abs(surprisal - entropy_of(shifted, least))
-    nearest_first = np.argsort(distance)
-    reached = np.exp(-surprisal[nearest_first]).cumsum()
-    last = nearest_first[np.searchsorted(reached, values["mass"] * REACHED * reached[-1])]
+    shares = np.exp(-surprisal)
+    wanted = values["mass"] * REACHED * shares.sum()
+    ring = np.minimum(BINS * distance, 1e4).astype(np.int64)  # only the ring in which the mass is reached is sorted
+    mass = np.bincount(ring, shares)
+    within = mass.cumsum()
+    at = min(int(np.searchsorted(within, wanted)), len(mass) - 1)
+    inside = np.flatnonzero(ring == at)
+    inside = inside[np.argsort(distance[inside])]
+    reached = within[at] - mass[at] + shares[inside].cumsum()
+    last = inside[min(np.searchsorted(reached, wanted), len(inside) - 1)]
     keep = np.zeros(logits.shape[-1], bool)
     keep[logits.numpy() > -np.inf] = distance <= distance[last]
     return logits.masked_fill(torch.from_numpy(~keep), -torch.inf)
@@ -130,6 +138,33 @@ def eta(logits: Tensor, values: Mapping[str, float], context: Context, step: Ste
     shifted, least = below_largest(logits)
     surprisal = -_ln(values["eta"])  # surprisal of a token at the threshold, unless the entropy lowers the threshold
     return cut_below(logits, max(surprisal, surprisal / 2 + entropy_of(shifted, least)) - least)
+
+
+def top_a(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
+    """Keep tokens with p_i >= a (max_j p_j)^2: the more certain the model is, the higher the threshold. BlinkDL 2022.
+
+    As in KoboldAI and text-generation-webui. A token exactly at the threshold is kept. 0 changes nothing, and 1 keeps
+    more than one token unless the model is certain.
+    """
+    return cut_below(logits, below_largest(logits)[1] - _ln(values["a"]))
+
+
+def xtc(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:
+    """Exclude top choices: of the tokens with p_i >= threshold, keep only the least likely; with the given probability.
+
+    Philipp Emanuel Weidmann 2024 (text-generation-webui pull request 6335); as in llama.cpp. It acts if the step's
+    second random number `context.chance` is below the probability, and not without one. With fewer than two tokens
+    above the threshold nothing is excluded, so it spares what the model is certain of. Ties with the token that is kept
+    are kept; llama.cpp keeps one of them. Tokens below the threshold keep their logits.
+    """
+    if context.chance is None or not context.chance < values["xtc_probability"]:
+        return logits.clone()
+    gap = -_ln(values["threshold"]) - below_largest(logits)[1]
+    edge = float(np.float32(max(float(logits.max()) - gap, LOWEST)))
+    top = logits[logits >= edge]
+    if gap < 0 or len(top) < 2:
+        return logits.clone()
+    return logits.masked_fill(logits > top.min(), -torch.inf)
 
 
 def top_n_sigma(logits: Tensor, values: Mapping[str, float], context: Context, step: Step) -> Tensor:

@@ -6,7 +6,7 @@ because of their methods, not by chance.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -15,9 +15,14 @@ from torch import Tensor
 from model.arguments import check_number, check_token, shown
 from model.errors import InputError, say
 from model.public import array, public, unit, whole
+from model.sampling.rules.matching import compiled
+from model.sampling.rules.rule import Rule
 
 MOST_STEPS = 24  # maximum number of steps in a pipeline
 MOST_BIAS = 100  # maximum absolute bias of a token's logit
+MOST_PHRASES = 1 << 16  # maximum number of phrases of a step: a breaker can match many tokens of a vocabulary
+MOST_PHRASE = 40  # maximum number of tokens of a phrase
+SECOND = 2**32  # the row of a step's second random number is the row of its first plus this
 LARGEST = 2**63 - 1  # largest seed, step or row: a word of Philox
 FIRST = 1024  # a draw first considers only tokens with a probability of at least 1 / FIRST
 
@@ -32,6 +37,7 @@ class Parameter:
     default: float
     step: float  # step size of the slider
     whole: bool = False
+    quiet: bool = False  # left out of a step's name while it has its default
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,9 @@ class Step:
     warp: str  # a key of model.sampling.warps.WARPS
     values: tuple[tuple[str, float], ...] = ()
     tokens: tuple[tuple[int, float], ...] = ()  # (token id, number) pairs, for a warp that takes tokens
+    phrases: tuple[tuple[int, ...], ...] = ()  # token sequences, for a warp that takes phrases
+    text: str = field(default="", compare=False)  # what a user typed for the tokens or the phrases
+    rule: Rule | None = None  # for a warp that takes a rule; None allows every text
 
     def get(self, parameter: Parameter) -> float:
         """Return the step's value of a parameter, or the default."""
@@ -49,11 +58,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Context:
-    """Inputs of a warp besides the logits: the tokens so far, and the warp's memory if it has one."""
+    """Inputs of a warp besides the logits: the tokens so far, the warp's memory if it has one, and a random number."""
 
     ids: tuple[int, ...] = ()  # the prompt and its continuation
     prompt: int = 0  # length of the prompt in tokens
     memory: float | None = None  # the memory of a warp that has one (Mirostat's mu); None before the first token
+    chance: float | None = None  # the step's second random number, in [0, 1); a warp that acts by chance needs it
+
+    def after(self, token: int) -> "Context":
+        """Return the context after another token, for a rule: a warp's memory remains that of before."""
+        return replace(self, ids=(*self.ids, token))
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,9 @@ class Warp:
     source: str  # the paper, with the section or equation
     parameters: tuple[Parameter, ...] = ()
     takes_tokens: bool = False
+    chance: str = ""  # for a warp that acts by chance: the parameter that is its probability
+    takes_phrases: str = ""  # the function of model.sampling.phrases that reads its words: "banned" or "breakers"
+    takes_rule: bool = False
     # for a warp with a memory: (values, memory before or None, the drawn token's probability after all steps) -> memory
     remember: Callable[[Mapping[str, float], float | None, float], float] | None = None
 
@@ -140,6 +157,15 @@ def uniform(seed: int, step: int, row: int = 0) -> float:
     unless the arguments are integers from 0 to 2^63 - 1.
     """
     return float(np.random.Generator(np.random.Philox(key=[seed, row], counter=[0, 0, 0, step])).random())
+
+
+@public(seed=whole(0, LARGEST), step=whole(0, LARGEST), row=whole(0, SECOND - 1))
+def second(seed: int, step: int, row: int = 0) -> float:
+    """Compute the second random number of a step, for warps that act by chance: `uniform` in a row of its own.
+
+    It is independent of the number that draws the token, and strategies with the same row share it, too.
+    """
+    return uniform(seed, step, SECOND + row)
 
 
 def order(probabilities: np.ndarray) -> np.ndarray:
@@ -224,4 +250,30 @@ def checked(steps: tuple[Step, ...], warps: Mapping[str, Warp], vocab_size: int)
         for token, number in step.tokens:
             check_token(token, vocab_size)
             check_number(step.warp, number, -MOST_BIAS, MOST_BIAS)
+        check_phrases(step.phrases, vocab_size)
+        if step.rule is not None:
+            _check_rule(step, warp, vocab_size)
     return steps
+
+
+def check_phrases(phrases: tuple[tuple[int, ...], ...], vocab_size: int) -> None:
+    """Raise InputError unless the phrases are not too many or too long and consist of tokens."""
+    if len(phrases) > MOST_PHRASES:
+        raise InputError("There are too many phrases.", str(len(phrases)), say("At most {}.", MOST_PHRASES))
+    for phrase in phrases:
+        if not 0 < len(phrase) <= MOST_PHRASE:
+            raise InputError(
+                "A phrase is empty or too long.", str(len(phrase)), say("From 1 to {} tokens.", MOST_PHRASE)
+            )
+        for token in phrase:
+            check_token(token, vocab_size)
+
+
+def _check_rule(step: Step, warp: Warp, vocab_size: int) -> None:
+    """Raise InputError unless the warp takes a rule, and the rule can be followed with this vocabulary."""
+    if not (warp.takes_rule and isinstance(step.rule, Rule)):
+        raise InputError("This step takes no such rule.", f"{step.warp}: {shown(step.rule)}", "Remove the rule.")
+    if len(step.rule.vocabulary.raw) > vocab_size:
+        what = "This rule was made for another vocabulary."
+        raise InputError(what, f"{len(step.rule.vocabulary.raw)} tokens", "Make it with the tokenizer of this model.")
+    compiled(step.rule)

@@ -1,13 +1,14 @@
 """A pipeline at many temperatures: one position's distribution as a function of temperature."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from model.public import between, nonempty, public, whole
+from model.sampling.outcomes import at_chance, outcomes
 from model.sampling.pipeline import Context, Step, entropy, softmax
 from model.sampling.warps import NOTHING, final
 from model.tracing.ranking import top_ids
@@ -41,14 +42,26 @@ def temperatures(logarithmic: bool = True) -> np.ndarray:
 
 
 def at_temperature(steps: tuple[Step, ...], value: float) -> tuple[Step, ...]:
-    """Replace the temperature of the first temperature step, or put such a step first if the steps include no
-    temperature.
+    """Replace the temperature of the first temperature step, or put such a step first if the steps include none.
+
+    A dynamic temperature keeps its range and exponent around the new center.
     """
-    step = Step("temperature", (("temperature", float(value)),))
-    for n, each in enumerate(steps):
-        if each.warp == "temperature":
-            return (*steps[:n], step, *steps[n + 1 :])
-    return (step, *steps)
+    changed = Step("temperature", (("temperature", float(value)),))
+    at = heated_step(steps)
+    if at is None:
+        return (changed, *steps)
+    if steps[at].warp == "dynamic_temperature":
+        changed = replace(steps[at], values=tuple((dict(steps[at].values) | {"dynamic": float(value)}).items()))
+    return (*steps[:at], changed, *steps[at + 1 :])
+
+
+def heated_step(steps: tuple[Step, ...]) -> int | None:
+    """Return the index of the first temperature, or else of the first dynamic one; None if there is neither."""
+    for warp in ("temperature", "dynamic_temperature"):
+        for n, step in enumerate(steps):
+            if step.warp == warp:
+                return n
+    return None
 
 
 @public(values=between(0, 1e6), top=whole(1))
@@ -59,19 +72,22 @@ def heat(
     values: Sequence[float] | np.ndarray | None = None,
     top: int = 25,
 ) -> Heated:
-    """Run the steps on one position's logits [V] at each temperature; steps before the temperature run only once."""
+    """Run the steps on one position's logits [V] at each temperature; steps before the temperature run only once.
+
+    The probabilities are averaged over the outcomes of steps that act by chance.
+    """
     if values is not None:
         nonempty("values", values)
     values = temperatures() if values is None else np.asarray(values, np.float64)
     every = [at_temperature(steps, value) for value in values]
-    head = next(n for n, step in enumerate(every[0]) if step.warp == "temperature")
-    before = final(logits, steps[:head], context)
-    most = torch.zeros(len(logits))
-    distributions = []
-    for changed in every:
-        after = softmax(final(before, changed[head:], context).numpy())
-        most = most.maximum(torch.from_numpy(after).float())
-        distributions.append(after)
+    head = heated_step(every[0]) or 0
+    distributions = [np.zeros(len(logits)) for _ in every]
+    for outcome in outcomes(steps):
+        context = at_chance(context, outcome.chance)
+        before = final(logits, steps[:head], context)
+        for changed, after in zip(every, distributions, strict=True):
+            after += outcome.probability * softmax(final(before, changed[head:], context).numpy())
+    most = torch.from_numpy(np.max(distributions, 0)).float()
     chosen = top_ids(most, top)
     chosen = chosen[most[chosen] > 0]
     chosen = chosen[logits[chosen].argsort(descending=True, stable=True)].numpy()
