@@ -7,7 +7,7 @@ array([1., 1., 1., 1., 1., 1.], dtype=float32)
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import cast
@@ -24,6 +24,7 @@ from model.generation.together import SharedBatch
 from model.gpt import decode_step, decode_ways, linear
 from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
+from model.gpt.mixers.needs import both_ways, headless, no_mask, not_alone
 from model.gpt.transformer import Transformer
 from model.hooked.config import needs_weights, no_lens
 from model.hooked.model import Hooked
@@ -35,6 +36,8 @@ from model.loading.stored import are_of, stored_bytes, stored_dtype
 from model.progress import Passed, Progress, silent, unseen
 from model.public import one_of, public, unchecked
 from model.records import Tokens
+from model.sampling.rules.matching import compiled
+from model.sampling.rules.rule import KINDS, Rule, rule_of
 from model.text import tokenizer
 from model.text.chat import chat_turns, ending
 from model.text.surrogates import joined
@@ -63,13 +66,27 @@ class LanguageModel:
 
     @property
     def gives(self) -> frozenset[str]:
-        """The parts that can be read: "weights" and "lens"; of a hooked model at most "lens"."""
+        """The parts that can be read: "weights", "layers", "lens", "next" and "token" (viz.seam.view.Needs).
+
+        A hooked model gives "next", "token" and perhaps "lens"; a model that reads in both directions "layers", and
+        "token" if it predicts masked tokens; one whose layers are not `alone` everything but "weights".
+        """
         if isinstance(self.model, Hooked):
-            return frozenset({"lens"} if self.model.norm is not None else ())
-        return frozenset({"weights", "lens"})
+            return frozenset({"lens", "next", "token"} if self.model.norm is not None else {"next", "token"})
+        if self.config.two_way:
+            masks = not self.config.headless and self.tokenizer.mask_id is not None
+            return frozenset({"layers", "token"} if masks else {"layers"})
+        every = frozenset({"weights", "layers", "lens", "next", "token"})
+        return every if self.config.alone else every - {"weights"}
 
     def lacks(self, what: str) -> InputError:
-        """Return the error that says why the model does not give "weights" or "lens"."""
+        """Return the error that says why the model does not give one of the parts."""
+        if not isinstance(self.model, Hooked):
+            if self.config.headless:
+                return headless(self.label)
+            if not self.config.alone:
+                return not_alone(self.label, self.config)
+            return no_mask(self.label) if what == "token" else both_ways(self.label, "token" in self.gives)
         hooked = cast(Hooked, self.model)
         return no_lens(hooked.config, hooked.why) if what == "lens" else needs_weights(hooked.config)
 
@@ -90,10 +107,13 @@ class LanguageModel:
 
     @public()
     def encode(self, text: str, *, special: bool = False) -> Tokens:
-        """Tokenize a text, after a beginning-of-text token if the vocabulary requires one.
+        """Tokenize a text, between the tokens that the vocabulary puts first and last, if it does.
 
-        If `special`, special tokens written in the text are recognized. Raises InputError for an unpaired surrogate.
+        If `special`, special tokens written in the text are recognized; a model that reads in both directions always
+        recognizes them, since its prompts name the tokens to predict ([MASK]). Raises InputError for an unpaired
+        surrogate.
         """
+        special = special or self.config.two_way
         return self.tokenizer.tokens(self.tokenizer.prompt_ids(text, special=special))
 
     @public(ids=unchecked)
@@ -134,8 +154,8 @@ class LanguageModel:
         `drop` is the number of tokens to remove from its end (a beam search may revise its choice). `made` are new
         tokens, each with its log-probability, rank and alternatives in the model itself and its probability after the
         warps. `ended` is "" or the reason why the text ends: "end" (an end-of-text token, which is the last token),
-        "stop" (a string of `stop` is complete), "length" or "context" (no room is left). Closing the iterator stops
-        generation at once.
+        "stop" (a string of `stop` is complete), "rule" (a rule is complete, and there is no end token), "stuck" (no
+        token fits the rule), "length" or "context" (no room is left). Closing the iterator stops generation at once.
 
         The same seed gives the same text. If `shared`, all strategies get the same random number at a step, so that
         only their methods differ; otherwise each has its own. If `edits` are given, the model generates with them, as
@@ -157,6 +177,18 @@ class LanguageModel:
         plan = DecodingPlan(max_new_tokens, seed, shared, ending=ending(self.tokenizer), stop=texts, edits=tuple(edits))
         arguments = (tokens.ids.tolist(), chosen, plan, self.tokenizer.vocab_size, self.decode)
         return SharedBatch.of(self.model).generate(*arguments) if together else generate(self.model, *arguments)
+
+    @public(kind=one_of(KINDS))
+    def rule(self, kind: str, text: str) -> Rule:
+        """Return a rule for generated text, as the `rule` of a step "fits", which excludes every token that breaks it.
+
+        kind: "choice" (one text per line), "regex", "json" (a JSON schema), "gbnf" (a grammar of llama.cpp) or "lark"
+        (llguidance's dialect). The rule begins after the prompt. It needs the package llguidance. Raises InputError
+        for a rule with a mistake, with its place, and for one that takes too much time or memory.
+
+        >>> step = Step("fits", rule=lm.rule("choice", " yes\\n no"))                           # doctest: +SKIP
+        """
+        return compiled(rule_of(self.tokenizer, kind, text))
 
     def chat(
         self, messages: Sequence[Mapping[str, str]], *, answer: bool = True, continue_final: bool = False
@@ -312,7 +344,9 @@ def open_resolved(
         vocabulary = tokenizer.from_gguf(metadata)
     else:
         config, state = load_folder(resolved.path, progress, stored=stored)
-        vocabulary = tokenizer.from_folder(resolved.path)
+        vocabulary = tokenizer.from_folder(resolved.path, config.vocab_size)
+    if (config.n_segment or 1) > 1 and vocabulary.separator_id:
+        config = replace(config, segment_end=vocabulary.separator_id)
     if vocabulary.vocab_size > config.vocab_size:
         got = f"{vocabulary.vocab_size} tokens, {config.vocab_size} rows"
         hint = "Use the vocabulary and the weights of the same model."

@@ -79,6 +79,10 @@ class Astray(InputError):
     """Error raised when a training run diverges; the last model with finite numbers is kept."""
 
 
+class DeadEnd(InputError):
+    """Error raised if no token can come next under a rule, although the text is not complete."""
+
+
 class PromptTooLong(InputError):
     """Error raised if the prompt has too many tokens; `cut` is the longest prefix that fits, `limit` the maximum
     number.

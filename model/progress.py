@@ -8,7 +8,12 @@ Progress = Callable[[int, int | None, str], None]
 
 
 class ProgressMessage(str):
-    """A message about progress or a result, in the user's language, which the page shows beside the progress bar."""
+    """A message about progress or a result, in the user's language, which the page shows beside the progress bar.
+
+    `grid` are the numbers so far as rows, which the page draws as a small map below the bar; None for no map.
+    """
+
+    grid: list[list[float]] | None = None
 
 
 # (the model.tracing.trace.Trace of a run in progress, number of finished layers)

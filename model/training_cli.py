@@ -23,7 +23,8 @@ from model.alignment.adapter_files import peft_files
 from model.command_line import run as run_command
 from model.errors import InputError
 from model.free_memory import keep_freed_memory
-from model.gpt.config import ModelConfig, from_dict, preset, to_dict
+from model.gpt.config import ModelConfig, from_dict, to_dict
+from model.gpt.presets import preset
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.export import save_gpt2
 from model.text.tokenizer import from_folder

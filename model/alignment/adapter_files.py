@@ -58,7 +58,9 @@ LLAMA = Naming(
     {f"self_attn.{name}_proj": (name,) for name in "qkvo"}
     | {f"mlp.{name}_proj": (name,) for name in ("gate", "up", "down")},
 )
-_ROTARY = {"mixer": "softmax", "norm_placement": "pre", "n_expert": 1, "embed_scale": False}
+_ROTARY = {"mixer": "softmax", "norm_placement": "pre", "n_expert": 1, "embed_scale": False, "unrotated": ()}
+_ROTARY |= {"rope_pairs": "halves", "shared_norm": False, "embed_norm": False, "sinks": False, "score_multiplier": None}
+_ROTARY |= {"embed_multiplier": 1.0, "residual_multiplier": 1.0, "logit_multiplier": 1.0, "head_bias": False}
 _LLAMA_SHAPE = _ROTARY | {"norm": "rmsnorm", "parallel_residual": False, "mlp": "swiglu"}
 _GPT_NEOX_SHAPE = _ROTARY | {"norm": "layernorm", "norm_bias": True, "qk_norm": False, "mlp_bias": True}
 

@@ -17,6 +17,7 @@ from model.alignment.preferences import Pair, Split
 from model.api import LanguageModel
 from model.arguments import check_token
 from model.errors import CheckpointError, InputError, say
+from model.gpt.mixers.needs import need_next
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
 from model.progress import Progress, silent
@@ -222,6 +223,7 @@ def train(lm: LanguageModel, parts: Split, recipe: RewardRecipe, progress: Progr
     have mean 0, there over demonstrations, here over the training texts. `progress` counts steps. Raises InputError if
     no pair fits into the context, CheckpointError if the loss is not finite.
     """
+    need_next(lm.config)
     rows, held = pair_ids(lm, parts.train), pair_ids(lm, parts.held_out)
     if not rows or not held:
         raise InputError("No pair fits into the context.", "", say("{} tokens fit.", lm.config.n_ctx))

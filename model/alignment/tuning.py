@@ -24,6 +24,7 @@ from model.api import open_resolved
 from model.errors import CheckpointError, InputError
 from model.generation.generate import generate
 from model.generation.strategies import STRATEGIES, DecodingPlan
+from model.gpt.mixers.needs import need_next
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
 from model.loading.sources import Resolved
@@ -176,6 +177,7 @@ def open_job(job: TuneJob, limits: Limits) -> RunningJob:
 
 def begin(model: Transformer, tokenizer: Tokenizer, job: TuneJob) -> Tuning:
     """Prepare a new run; adapters are added to the model in place. Raises InputError for unusable examples."""
+    need_next(model.config)
     end, longest = instructions.end_of(tokenizer), min(job.recipe.length, model.config.n_ctx)
     parts = instructions.split(job.examples, seed=job.recipe.seed)
     train, held_out = (instructions.fitting(part, tokenizer, end, longest, job.template) for part in parts)

@@ -12,9 +12,10 @@ from model.claims.changed import Changed
 from model.gpt.tap import record
 from model.records import Tokens
 from model.tracing.logit_lens import lens_logits
+from model.tracing.norm_sites import BLOCK_NORMS
 
 _SITES = ("embed", "pos_embed", "resid_pre", "resid_post", "norm1_in", "norm2_in", "pattern")
-SITES = (*_SITES, "attn_out", "mlp_out", "mlp_pre", "mlp_post")
+SITES = (*_SITES, "after1_in", "after2_in", "after1_out", "after2_out", "attn_out", "mlp_out", "mlp_pre", "mlp_post")
 LENS_STEP = 4  # the logit lens is read at every fourth position
 
 
@@ -62,13 +63,13 @@ class Reading:
 
     @functools.cached_property
     def attn_out(self) -> np.ndarray:
-        """The writes of attention to the residual stream. [L, T, D]"""
-        return self.layers("attn_out")
+        """The writes of attention to the residual stream, after a norm of its output if there is one. [L, T, D]"""
+        return self.layers("after1_out" if ("after1_out", 0) in self.sites else "attn_out")
 
     @functools.cached_property
     def mlp_out(self) -> np.ndarray:
-        """The writes of the MLPs to the residual stream. [L, T, D]"""
-        return self.layers("mlp_out")
+        """The writes of the MLPs to the residual stream, after a norm of their output if there is one. [L, T, D]"""
+        return self.layers("after2_out" if ("after2_out", 0) in self.sites else "mlp_out")
 
     @functools.cached_property
     def mlp_pre(self) -> np.ndarray:
@@ -82,8 +83,9 @@ class Reading:
 
     @functools.cached_property
     def norm_inputs(self) -> np.ndarray:
-        """The inputs of all norms of the layers. [2 L, T, D]"""
-        return np.concatenate([self.layers("norm1_in"), self.layers("norm2_in")])
+        """The inputs of all norms of the layers. [n L, T, D] for n norms per layer"""
+        sites = (f"{name}_in" for name in BLOCK_NORMS)
+        return np.concatenate([self.layers(site) for site in sites if (site, 0) in self.sites])
 
     @functools.cached_property
     def embedding(self) -> np.ndarray:

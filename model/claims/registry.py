@@ -28,10 +28,11 @@ UNITS = ("share", "points", "ratio", "nats", "tokens", "cosine", "depth")
 # What a claim may need of a model: the key of the reason why it cannot be measured, and the test.
 NEEDS: Mapping[str, Callable[[ModelConfig], bool]] = {
     "attention": lambda config: all(map(config.is_attention, range(config.n_layer))),
-    "full_attention": lambda config: set(config.mixers) == {"softmax"},
+    "full_attention": lambda config: config.plain_attention,
     "layernorm": lambda config: config.norm == "layernorm",
     "position_vectors": lambda config: config.positions in ("learned", "sinusoidal"),
-    "dense": lambda config: config.n_expert == 1,
+    "dense": lambda config: config.n_expert == 1 and config.mlp != "none",
+    "plain": lambda config: config.plain_attention and config.n_expert == 1,
     "two_layers": lambda config: config.n_layer > 1,
 }
 
@@ -106,7 +107,7 @@ GROUPS: Mapping[str, Mapping[str, Claim]] = {
         "hide_first": Claim(prediction.hide_first, "nats", low=1, needs="full_attention"),
         "knows": Claim(prediction.knows, "cosine", low=0.3),
         "perplexity": Claim(prediction.perplexity, "nats", low=-0.1, high=0.1),
-        "int8": Claim(prediction.int8, "share", low=0.95, needs="full_attention"),
+        "int8": Claim(prediction.int8, "share", low=0.95, needs="plain"),
     },
 }
 CLAIMS: Mapping[str, Claim] = {key: claim for group in GROUPS.values() for key, claim in group.items()}

@@ -80,7 +80,8 @@ def with_dropout(rate: float, seed: int, step: int, device: torch.device) -> Tra
 
     Dropout applies to the sum of the embeddings, the attention weights, and what attention and MLP add to the stream.
     It is a tap of training passes only: the model itself has no dropout, so none is applied when it is evaluated,
-    traced, saved or used for generation. A mixer without softmax has no attention weights to drop.
+    traced, saved or used for generation. A mixer without softmax has no attention weights to drop, and those of
+    a layer with a window or other rules for its scores are kept.
     """
     if not rate:
         return PLAIN

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from model.alignment.lora import Lora, adapted_beside, learned
 from model.alignment.reinforcement.course import ADAPTED_RATE, CourseSettings
 from model.gpt import linear
+from model.gpt.mixers.needs import need_next
 from model.gpt.transformer import Transformer
 from model.loading.checkpoint import build
 
@@ -55,6 +56,7 @@ def start(reference: Transformer, course: CourseSettings, lora: Lora | None = No
     With `lora`, the policy shares the reference's weights and only its adapters are trained (Hu et al. 2021). There is
     no weight decay: the weights should stay near the reference, not near 0.
     """
+    need_next(reference.config)
     policy = trainable(reference) if lora is None else adapted_beside(reference, lora, course.seed)
     linear.tune(policy)
     head = nn.Linear(reference.config.d_model, 1)

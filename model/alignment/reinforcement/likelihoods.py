@@ -73,7 +73,7 @@ def distributions(model: Transformer, rollouts: Rollouts, size: int) -> tuple[Te
     """
     stream = model.trunk(rollouts.ids[:, :-1], attend=attend_rows)[rollouts.written]  # [n, D]
     states = model.normed(stream)
-    return usable(model.unembed(states).float(), size).log_softmax(-1), states
+    return usable(model.head(states).float(), size).log_softmax(-1), states
 
 
 def drawn(log_p: Tensor, rollouts: Rollouts) -> Tensor:

@@ -33,7 +33,7 @@ _CHARACTERS = {
 }
 PRESETS: dict[str, dict[str, object]] = {
     # The classic educational block trained on noise, as its code is often published; config from
-    # `model.gpt.config.PRESETS`.
+    # `model.gpt.presets.PRESETS`.
     "minigpt": {
         "task": "noise",
         "characters": False,
