@@ -121,7 +121,10 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         help="fixed models, tighter limits, no training, and so many requests of one client",
     )
     shared.add_argument(
-        "--models", default="", metavar="A,B", help="the only models that can be chosen, beside that of --model"
+        "--models",
+        default="",
+        metavar="A,B",
+        help="the only models that can be chosen, beside that of --model: names as there",
     )
     shared.add_argument("--login", type=Path, metavar="FILE", help="ask for a name and password: lines name:password")
     shared.add_argument("--hash-password", action="store_true", help="make a line for the --login file, and end")

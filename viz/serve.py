@@ -28,7 +28,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from model.errors import PlaygroundError
-from model.loading.sources import BUILT_IN, resolve
+from model.loading.sources import BUILT_IN, HUB_PREFIX, Resolved, resolve
 from model.progress import Progress
 from model.recorded.files import read_npz
 from model.recorded.record import AttentionRecord
@@ -112,22 +112,42 @@ def engine_of(arguments: argparse.Namespace, options: Options) -> Engine:
     )
 
 
+def _located(name: str, names: set[str], public: bool) -> Resolved:
+    """Return a folder or file of the command line; if `public`, its id is its name, made different from all `names`.
+
+    Adds that id to them. Raises InputError if there is no such folder or .gguf file.
+    """
+    found = resolve(name, allow_paths=True)
+    if not public:
+        return found
+    label = found.label
+    while label in names:
+        label = f"local-{label}"
+    names.add(label)
+    return dataclasses.replace(found, model_id=label, label=label)
+
+
 def options_of(arguments: argparse.Namespace) -> Options:
     """Build the server's options from the command line.
 
-    On a shared server, a model from a folder or file is listed by its name instead of its path.
+    On a shared server, a model from a folder or file is listed by its name instead of its path. Raises InputError for a
+    name in --models that is no model, folder or file.
     """
     public, local = arguments.public, None
     if arguments.login:
         login.lines(arguments.login)  # reports errors in the file before anything is loaded
+    ids = {model.id for model in BUILT_IN}
+    names = ids | set(arguments.models)
     if Path(arguments.model).expanduser().exists():
-        local = resolve(arguments.model, allow_paths=True)
-        if public:
-            taken = {model.id for model in BUILT_IN} | set(arguments.models)
-            name = local.label if local.label not in taken else f"local-{local.label}"
-            local = dataclasses.replace(local, model_id=name)
+        local = _located(arguments.model, names, public)
     model = local.model_id if local else arguments.model
-    only = tuple(dict.fromkeys((model, *arguments.models))) if public or arguments.models else ()
+    others = {
+        name: _located(name, names, public)
+        for name in dict.fromkeys(arguments.models)
+        if name not in (*ids, arguments.model) and not name.startswith(HUB_PREFIX)
+    }
+    chosen = (others[name].model_id if name in others else name for name in arguments.models if name != arguments.model)
+    only = tuple(dict.fromkeys((model, *chosen))) if public or arguments.models else ()
     return Options(
         model=model,
         max_tokens=arguments.max_tokens,
@@ -138,6 +158,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
         dtype=arguments.dtype,
         device=arguments.device,
         local=local,
+        others=tuple(others.values()),
         mcp=arguments.mcp,
         allowed=dataclasses.replace(PUBLIC if public else PRIVATE, models=only),
         public=public,

@@ -73,8 +73,8 @@ def scales(kind: str, curve: str) -> dict[str, list[list]]:
 
 
 def frame_layout(meta: dict) -> dict:
-    """Build the layout shared by all figures; static/parts/figure_look.js adapts text colors and scales to the page's
-    theme.
+    """Build the layout shared by all figures; static/parts/figure/figure_look.js adapts text colors and scales to the
+    page's theme.
 
     `meta["scales"]`, {"light": color scale, "dark": color scale}, replaces `layout.coloraxis` there.
     """

@@ -17,6 +17,7 @@ _SYNONYMS = "search.toml"  # in a language's folder; contains lists, whereas the
 # Each folder of words is a language, named by its lowercase tag. English is the language of code and docstrings, and
 # the fallback for all other languages.
 LANGUAGES = ("en", *sorted(path.name for path in _FOLDER.iterdir() if path.is_dir() and path.name != "en"))
+MASKED = "masked"  # tables of words for a model that predicts masked tokens, which replace those beside them
 WIDE = tuple("。！？；：")  # full-width punctuation marks, which need no space after them
 
 
@@ -104,9 +105,11 @@ class Words(Mapping):
 
     catalogue: Catalogue
     place: str  # "score_scaling", or "score_scaling.table"
+    variant: str = ""  # a table in the place whose words come first, such as "masked"
 
     def __getitem__(self, key: str) -> str:
-        text = self.catalogue.get(f"{self.place}.{key}") or self.catalogue.get(f"common.{key}")
+        first = self.catalogue.get(f"{self.place}.{self.variant}.{key}") if self.variant else None
+        text = first or self.catalogue.get(f"{self.place}.{key}") or self.catalogue.get(f"common.{key}")
         if text is None:
             raise KeyError(f"{self.place}.{key}")
         return text
@@ -119,11 +122,17 @@ class Words(Mapping):
 
     def within(self, name: str) -> "Words":
         """Return the words of a nested table: `words.within("table")["title"]` is `words["table.title"]`."""
-        return Words(self.catalogue, f"{self.place}.{name}")
+        return Words(self.catalogue, f"{self.place}.{name}", self.variant)
 
     def plain(self) -> dict[str, str]:
-        """Return the words as a dict for a payload, with dotted keys for nested tables."""
-        return section(self.catalogue, self.place)
+        """Return the words as a dict for a payload, with dotted keys for nested tables, without those of variants."""
+        words = section(self.catalogue, self.place)
+        usual = {key: text for key, text in words.items() if not key.startswith(f"{MASKED}.")}
+        return usual | (section(self.catalogue, f"{self.place}.{self.variant}") if self.variant else {})
+
+    def of(self, place: str) -> "Words":
+        """Return the words of another place, in the same variant."""
+        return Words(self.catalogue, place, self.variant)
 
 
 def section(catalogue: Catalogue, name: str) -> dict[str, str]:

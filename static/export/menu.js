@@ -13,8 +13,8 @@
 //  python                code that reproduces the numbers
 //  extra                 elements placed before the buttons
 import { el, fill } from "../page/dom.js";
+import { tools } from "../parts/figure/tools.js";
 import { tableOf } from "../parts/table.js";
-import { tools } from "../parts/tools.js";
 import { csv, json, npz, parquet, save } from "./files.js";
 import * as onefile from "./onefile.js";
 import { picture } from "./picture.js";

@@ -1,7 +1,7 @@
 // Export of a figure, or a complete report, as one self-contained HTML file: it works offline, follows the reader's light
 // or dark theme, and prints black on white. Text from users and models is included only as text.
 import { el, fill } from "../page/dom.js";
-import { themed } from "../parts/figure_look.js";
+import { themed } from "../parts/figure/figure_look.js";
 import { tableOf } from "../parts/table.js";
 import { sourceOf, sources } from "./sources.js";
 import { still } from "./still.js";

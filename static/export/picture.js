@@ -1,8 +1,8 @@
 // Export of a figure as PNG or SVG, with its title above and the source of the numbers below.
 import { el } from "../page/dom.js";
 import { isDark } from "../page/theme.js";
-import { themed } from "../parts/figure_look.js";
-import { plotly } from "../parts/plotly.js";
+import { themed } from "../parts/figure/figure_look.js";
+import { plotly } from "../parts/figure/plotly.js";
 import { sourceOf, sources } from "./sources.js";
 import { still } from "./still.js";
 import { vendor } from "./vendor.js";

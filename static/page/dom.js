@@ -39,7 +39,7 @@ export function roving(container, step) {
     target.tabIndex = 0;
   });
   container.addEventListener("keydown", (event) => {
-    const buttons = [...container.querySelectorAll("button[data-index]")];
+    const buttons = [...container.querySelectorAll("button[data-index]:not([hidden])")];
     const at = buttons.indexOf(document.activeElement);
     if (at < 0) return;
     const to = step(event.key, at, buttons.length);

@@ -119,11 +119,16 @@ export function mountPart(kind, root, props, send = (event) => tell(root.dataset
   return entry;
 }
 
-// Show only the first note of a view about what is not available yet: the others would repeat it.
+// Show only the first note of a view about what is not available yet, and an error of several parts once: the others
+// would repeat it.
 function showOneNote(screen) {
-  const [, ...others] = screen?.querySelectorAll(".pg-block[data-quiet]") ?? [];
+  const said = new Set();
   for (const block of screen?.querySelectorAll(".pg-block[data-repeated]") ?? []) delete block.dataset.repeated;
-  for (const block of others) block.dataset.repeated = "";
+  for (const block of screen?.querySelectorAll(".pg-block[data-problem]") ?? []) {
+    const text = "quiet" in block.dataset ? "" : block.querySelector(".pg-problem")?.textContent;
+    block.toggleAttribute("data-repeated", said.has(text));
+    said.add(text);
+  }
 }
 
 // Draw parts; a part that is not mounted yet is drawn when it is mounted.

@@ -3,6 +3,8 @@
 // payload: { controls: [{ name, kind, label, value, options, min, max, step, when, help }], help, shows }
 //  kind "views" and "choice": options [[value, text, help]]; "views" is a row of buttons, "choice" a select menu
 //  options of "views" may have a fourth entry, a sentence: the views are then the stages of one process, in order
+//  groups: { option: the heading above it and its neighbors in a select menu, or "" }
+//  absent: the views whose buttons are hidden while they are not selected
 //  kind "check": a checkbox; "range": a slider with its number; "number"; "text"; "tokens": the prompt as chips
 //  file: accepted types of files whose text can be loaded; kind "button": repeats the question without a change
 //  help: the label of the button that unfolds the texts of several settings
@@ -13,6 +15,13 @@ import { choose, define } from "../page/mount.js";
 
 const PAUSE = 120; // milliseconds between questions while a slider moves or the user types
 
+// Scroll a row sideways, so that one of its buttons is in sight; the page stays where it is.
+function reveal(row, button) {
+  const [outer, inner] = [row, button].map((node) => node.getBoundingClientRect());
+  if (inner.left < outer.left || inner.right > outer.right)
+    row.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
+}
+
 const makers = {
   views(control, value, change) {
     const row = el("div", "pg-views", "", { role: "tablist", "aria-label": control.label });
@@ -21,7 +30,6 @@ const makers = {
       const tab = el("button", "pg-view", text, {
         type: "button",
         role: "tab",
-        "aria-selected": key === value,
         "data-index": index,
         "data-key": key,
       });
@@ -30,23 +38,36 @@ const makers = {
         tab.append(el("small", "", stage || term, { "aria-hidden": "true" })); // the technical term
         tab.setAttribute("aria-description", stage ? `${term}. ${stage}` : term);
       }
-      tab.tabIndex = key === value ? 0 : -1;
       tab.onclick = () => {
-        for (const other of row.children) {
-          other.setAttribute("aria-selected", other === tab);
-          other.tabIndex = other === tab ? 0 : -1;
-        }
+        mark(key);
         change(key);
       };
       row.append(tab);
     });
+    const mark = (selected) => {
+      for (const tab of row.children) {
+        const { key } = tab.dataset;
+        tab.setAttribute("aria-selected", key === selected);
+        tab.tabIndex = key === selected ? 0 : -1;
+        tab.hidden = key !== selected && (control.absent ?? []).includes(key);
+        if (key === selected) requestAnimationFrame(() => reveal(row, tab));
+      }
+    };
+    mark(value);
     roving(row, (key, at, n) => ({ ArrowRight: (at + 1) % n, ArrowLeft: (at - 1 + n) % n })[key] ?? null);
     return row;
   },
   choice(control, value, change) {
     const select = el("select");
-    for (const [key, text] of control.options)
-      select.append(new Option(text, key, key === control.value, key === value));
+    let group = null;
+    for (const [key, text] of control.options) {
+      const label = control.groups?.[key] ?? "";
+      if (label !== (group?.label ?? "")) {
+        group = label ? el("optgroup", "", "", { label }) : null;
+        if (group) select.append(group);
+      }
+      (group ?? select).append(new Option(text, key, key === control.value, key === value));
+    }
     select.onchange = () => change(select.value);
     return select;
   },

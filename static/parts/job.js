@@ -3,9 +3,28 @@ import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { pageState } from "../page/state.js";
 
+const CELL = 10, // size in pixels of a cell of the numbers so far
+  LOWER = "#b35806",
+  RAISE = "#542788";
 const PAUSE = 400; // milliseconds to wait for more changes of the settings
 
-function advance({ bar, cancel, text }, payload) {
+// Draw the numbers so far as a map of small cells: orange below 0, purple above.
+function drawGrid(canvas, grid) {
+  const top = Math.max(...grid.flat().map(Math.abs)) || 1,
+    rows = grid.length,
+    columns = grid[0].length,
+    pen = canvas.getContext("2d");
+  Object.assign(canvas, { width: columns * CELL, height: rows * CELL, hidden: false });
+  for (const [y, row] of grid.entries())
+    for (const [x, value] of row.entries()) {
+      pen.globalAlpha = Math.sqrt(Math.abs(value) / top);
+      pen.fillStyle = value < 0 ? LOWER : RAISE;
+      pen.fillRect(x * CELL, y * CELL, CELL - 1, CELL - 1);
+    }
+}
+
+function advance({ bar, cancel, text, canvas }, payload) {
+  if (payload.grid) drawGrid(canvas, payload.grid);
   bar.setAttribute("aria-label", payload.text || payload.cancel);
   if (payload.fraction === null) bar.removeAttribute("value");
   else bar.value = payload.fraction;
@@ -36,8 +55,10 @@ define("job", (root, props, ask) => {
         cancelled = cancel.disabled = true;
         ask("cancel");
       };
+      const canvas = el("canvas", "pg-job-grid", "", { "aria-hidden": "true" });
+      canvas.hidden = true;
       items.push(bar, cancel);
-      shown = { bar, cancel };
+      shown = { bar, cancel, canvas };
     } else if (state !== "done" || payload.again) {
       const look = state === "done" ? "" : " pg-primary";
       const start = el("button", `pg-button${look}`, state === "done" ? payload.again : payload.start, {
@@ -59,7 +80,10 @@ define("job", (root, props, ask) => {
     const text = el("span", "pg-job-text", payload.text);
     items.push(text);
     root.setAttribute("role", state === "failed" ? "alert" : "status");
-    if (shown) advance(Object.assign(shown, { text }), payload);
+    if (shown) {
+      items.push(shown.canvas);
+      advance(Object.assign(shown, { text }), payload);
+    }
     root.replaceChildren(...items);
   };
 });

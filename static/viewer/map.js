@@ -3,8 +3,8 @@
 import { el, fill, hint, onWidth, touch } from "../page/dom.js";
 import { onTheme } from "../page/theme.js";
 import { lookup } from "../parts/colors.js";
+import { plotly } from "../parts/figure/plotly.js";
 import { percent } from "../parts/percent.js";
-import { plotly } from "../parts/plotly.js";
 import { both, plotText, properties, ramp, short, swatch } from "./looks.js";
 
 const MONO = "ui-monospace, Menlo, Consolas, monospace",

@@ -2,9 +2,9 @@
 // itself (overlay.js); a file of its own opens it alone (alone.js). See data.js for the document.
 import { csv, save } from "../export/files.js";
 import { el, fill } from "../page/dom.js";
+import { tools } from "../parts/figure/tools.js";
 import { cross } from "../parts/icons.js";
 import { switcher } from "../parts/switcher.js";
-import { tools } from "../parts/tools.js";
 import { dataOf } from "./data.js";
 import { headsGrid } from "./heads.js";
 import { imagePanel } from "./image.js";

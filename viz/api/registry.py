@@ -59,11 +59,13 @@ COMMON = {  # descriptions of arguments shared by several endpoints; a docstring
     "token": "The token that is watched, as its text, with its space in front (' Paris'), or as 'id:1234'. Empty: the "
     "likeliest next one.",
     "steps": 'The pipeline that reshapes the distribution, in this order, each {"warp", "values": {number: value}}; '
-    'for logit_bias {"warp", "text"} with a line "token: number" for each token. Not given: temperature 0.8, top_k 40, '
-    "top_p 0.9; []: none. Warps with their numbers: "
+    'for logit_bias {"warp", "text"} with a line "word: number" for each word; for banned_words a word or phrase per '
+    "line, for dry a breaker per line (by default a line break, a colon, a quotation mark and an asterisk). Not given: "
+    "temperature 0.8, top_k 40, top_p 0.9; []: none. Warps with their numbers: "
     + "; ".join(f"{key} {', '.join(map(_range, warp.parameters))}".strip() for key, warp in WARPS.items())
-    + ". Off: top_k 0, top_p 1, min_p 0, epsilon 0, eta 0, no_repeat_ngram 0. One token: temperature 0, top_p 0. A "
-    "repetition_penalty below 1 and negative presence and frequency penalties reward repeats.",
+    + ". Off: top_k 0, top_p 1, min_p 0, top_a 0, epsilon 0, eta 0, no_repeat_ngram 0, a multiplier, factor or "
+    "xtc_probability of 0. One token: temperature 0, top_p 0. A repetition_penalty below 1 and negative presence and "
+    "frequency penalties reward repeats. A window of n: the last n tokens; 0: no limit.",
 }
 _OWN = {"run": ("prompt",), "plain run": ("prompt",), "model": (), "server": ()}
 _SHARED = {"run": ("model", "edits", "messages"), "plain run": ("model", "messages"), "model": ("model",), "server": ()}

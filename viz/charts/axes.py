@@ -92,7 +92,7 @@ def figure(
     more: Mapping[str, Any] | None = None,
 ) -> go.Figure:
     """Draw traces on one pair of axes, with a legend above. `narrow` is the figure's height on a phone; for `meta`,
-    see parts/figure.js.
+    see parts/figure/figure.js.
     """
     full_meta = {"height": height, "narrow": narrow or height, **(meta or {})}
     layout = frame_layout(full_meta) | {"xaxis": dict(x), "yaxis": dict(y), "legend": LEGEND} | dict(more or {})

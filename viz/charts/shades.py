@@ -1,6 +1,7 @@
 """Color scales for numbers: logarithmic if they span several orders of magnitude, symmetric around zero if signed."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ SPAN = 30.0  # minimum ratio of maximum to minimum for which colors and axes are
 MIDDLE = (15.0, 85.0)  # percentiles spanned by robust colors
 NARROW = 5.0  # maximum ratio within the middle range for which linear colors still distinguish its values
 SKEW = 2.0  # minimum ratio of full range to middle range for which outliers would take up most of the colors
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # between the labels of fractions, at most five of them above 0
 DEPTH = 1e-6  # lower end of logarithmic colors, as a fraction of the maximum
 
 
@@ -44,7 +46,8 @@ def colored(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str,
     """Map numbers to positions on a color axis; return the positions, the axis labeled with the numbers themselves,
     and its scales by theme.
 
-    A logarithmic scale has no position for 0, so such a cell stays blank.
+    A logarithmic scale has no position for 0, so such a cell stays blank. "share" is for fractions of a whole: from 0
+    to a round percentage.
     """
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])
     top = float(sizes.max()) if sizes.size else 1.0
@@ -56,6 +59,10 @@ def colored(values: np.ndarray, shade: str) -> tuple[np.ndarray, dict, dict[str,
         places = [float(_signed(np.float64(tick), knee)) for tick in ticks]
         end = float(_signed(np.float64(top), knee))
         return _signed(values, knee), _bar(places, ticks, -end, end), scales
+    if shade == "share":
+        step = next((each for each in STEPS if top <= 5 * each), STEPS[-1])
+        ticks = [step * n for n in range(max(math.ceil(top / step - 1e-6), 1) + 1)]
+        return values, _bar(ticks, ticks, 0.0, ticks[-1], lambda tick: f"{100 * tick:.0f}%"), scales
     if shade == "log":
         low = max(float(sizes.min()), DEPTH * top)
         ticks = decades(low, top)
@@ -103,6 +110,8 @@ def label(value: float) -> str:
     return number(value) if value == 0 or 1e-3 <= abs(value) < 1e6 else power(value, 1)
 
 
-def _bar(places: list[float], ticks: list[float], low: float, high: float) -> dict:
-    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": places, "ticktext": [label(t) for t in ticks]}
+def _bar(
+    places: list[float], ticks: list[float], low: float, high: float, text: Callable[[float], str] = label
+) -> dict:
+    bar = {"thickness": 10, "len": 1, "outlinewidth": 0, "tickvals": places, "ticktext": [text(t) for t in ticks]}
     return {"cmin": low, "cmax": high, "colorbar": bar}

@@ -67,22 +67,21 @@ def name_of(playground: Playground, model_id: str) -> str:
     """Return a model's name in a link: its id or, for a folder or file, only its name, so that the path stays
     private.
     """
-    local = playground.options.local
-    return f"local:{local.label}" if local and model_id == local.model_id else model_id
+    local = playground.options.located.get(model_id)
+    return f"local:{local.label}" if local else model_id
 
 
 def id_of(playground: Playground, name: str) -> str:
     """Return the id of the model that a link names."""
-    local = playground.options.local
-    return local.model_id if local and name == name_of(playground, local.model_id) else name
+    located = playground.options.located
+    return next((model_id for model_id in located if name == name_of(playground, model_id)), name)
 
 
 def is_available(playground: Playground, model_id: str) -> bool:
     """Return whether a link may open the model without a click: it is loaded, installed with the app, or
     trained here.
     """
-    local = playground.options.local
-    ours = (*BUNDLED, playground.options.model, *([local.model_id] if local else []))
+    ours = (*BUNDLED, playground.options.model, *playground.options.located)
     present = playground.models.peek(model_id) is not None or playground.workshop.find(model_id) is not None
     return model_id in ours or model_id in playground.given or present
 

@@ -14,7 +14,9 @@ MOST_FOUND = 4  # maximum number of special tokens to list
 
 
 def found_in(model: LanguageModel, text: str) -> tuple[str, ...]:
-    """Find the special tokens in a text, in order of appearance."""
+    """Find the special tokens in a text that could be read as plain text, in order of appearance."""
+    if model.config.two_way:  # it always reads them as such
+        return ()
     special = [each for each in model.tokenizer.special if each and each in text]
     return tuple(sorted(special, key=text.index)[:MOST_FOUND])
 
@@ -25,7 +27,7 @@ def payload(playground: Playground, model: LanguageModel, words: Catalogue, text
     return {
         "offered": offered,
         "system": computed_once(playground, ("system message", model.id), lambda: default_system(model.tokenizer)),
-        "special": bool(model.tokenizer.special),
+        "special": bool(model.tokenizer.special) and not model.config.two_way,
         "found": [visible(each) for each in found_in(model, text)],
         "roles": [[role, words[f"chat.{role}"]] for role in ROLES],
         "most": MOST_TURNS,

@@ -1,5 +1,6 @@
 """The frame around the views: the page's name, its groups of tabs, and the words of its search, by language."""
 
+from model.loading.families import FAMILIES, MODEL_TYPE
 from model.loading.sources import BUILT_IN, BuiltIn, available
 from viz.numbers import count, size, whole
 from viz.seam.tab import Tab
@@ -67,4 +68,6 @@ def _models(playground: Playground, catalogue: Catalogue) -> dict:
         if not only or each.id in only
     ]
     words = some(catalogue, "models", "label", "title", *(() if only else ("add",)))
-    return {"add": ""} | words | {"items": items}
+    labels = list(dict.fromkeys(family.label for name, family in FAMILIES.items() if name != MODEL_TYPE))
+    families = "" if only else catalogue["models.families"].format(names=", ".join(labels))
+    return {"add": "", "families": families} | words | {"items": items}

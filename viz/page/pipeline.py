@@ -52,7 +52,7 @@ def header_payload(catalogue: Catalogue, scene: Scene | None) -> dict:
     return {
         "status": status,
         "slow": slow,
-        "locked": scene is not None and "weights" not in scene.model.gives,  # whether its heads cannot be switched off
+        "locked": scene is not None and "layers" not in scene.model.gives,  # whether its heads cannot be switched off
         "exports": section(catalogue, "exports"),
         "report": section(catalogue, "report"),
         "run": scene.run if scene else "",
@@ -88,7 +88,7 @@ def selection_payload(catalogue: Catalogue, picked: Selection | None, of: str = 
     kinds = {kind: catalogue[f"edit.{kind}"] for kind in EDITS}
     sites = {kind: EDITS[kind].site for kind in EDITS}
     payload: dict = {"words": section(catalogue, "selection"), "kinds": kinds, "sites": sites, "hues": list(HUES)}
-    payload["many"] = section(catalogue, "edit_many")
+    payload["many"], payload["places"] = section(catalogue, "edit_many"), section(catalogue, "edit_place")
     if picked is None:
         return payload
     heads, edits = [list(head) for head in picked.heads], [edit_payload(edit) for edit in picked.edits]

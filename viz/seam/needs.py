@@ -34,6 +34,8 @@ def note(error: InputError, scene: Scene) -> Picture:
     def make() -> Payload:
         said = notice(error, scene.language)
         way = {"tab": "attention", "view": "map", "text": scene.words["lacks.maps"]}
+        if scene.model.config.two_way and "token" in scene.model.gives:
+            way = {"tab": "predictions", "view": "surprise", "text": scene.words["lacks.masked"]}
         return {"empty": {"text": said["text"], "hint": said["hint"], "lacks": True, "way": way}}
 
     return Picture(("lacks", str(error), scene.model.id, scene.language), make)

@@ -19,7 +19,7 @@ from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
 from viz.seam.tasks import MeasureTask, Measuring, slow_ones, travels
 from viz.seam.view import Facts, Part, Payload, Picture, Seen, Values, View
-from viz.words import Catalogue, Words, plot_words
+from viz.words import MASKED, Catalogue, Words, plot_words
 from viz.work.engine import Done, EngineRequest, Work
 
 
@@ -205,6 +205,8 @@ def facts_of(scene: Scene) -> Facts:
         model.tokenizer.piece,
         source(scene),
         scene.run,
+        scene.mask,
+        scene.actual,
     )
 
 
@@ -278,7 +280,7 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
 
     def make() -> Payload:
         results = {each: answered(question) for each, question in questions.items()}
-        words = Words(scene.words, view.key)
+        words = Words(scene.words, view.key, MASKED if scene.masks else "")
         starts = bool(unmeasured) and all(starts_itself(questions[each]) for each in unmeasured)
         if missing:
             return _soon(scene) if starts else _waiting(words, name)

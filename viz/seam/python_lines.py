@@ -44,3 +44,14 @@ def _edit(edit: Edit) -> str:
     values = {name: value for name, value in vars(edit).items() if name != "kind" and value is not None}
     fields = ", ".join(f"{name}={value!r}" for name, value in values.items())
     return f"Edit({edit.kind!r}, {fields})"
+
+
+def logits_python(facts: Facts) -> str:
+    """Return the expression of the logits at the selected position: of the next token, or of the masked one there."""
+    at = facts.position
+    return f"masked_logits(run, {at}, lm.tokenizer.mask_id)" if facts.config.two_way else f"run.logits_at({at})"
+
+
+def logits_imports(facts: Facts) -> list[str]:
+    """Return the imports of `logits_python`."""
+    return ["from model.predictions.masked import masked_logits"] if facts.config.two_way else []

@@ -10,6 +10,7 @@ import numpy as np
 
 from model.api import LanguageModel
 from model.errors import PlaygroundError
+from model.predictions.masked import masked_logits
 from model.records import RunKey, Tokens
 from model.tracing.trace import Trace
 from viz.seam.jobs.stored import MODEL, PROMPT
@@ -82,8 +83,49 @@ class Scene:
     def position(self) -> int:
         """The position whose next token is examined: the last selected token or, if none is selected, the last of the
         prompt.
+
+        In a model that reads in both directions, it is the token there that is predicted: by default the first mask,
+        or else the last token that is not special.
         """
-        return max(self.picked.tokens, default=len(self.tokens) - 1)
+        return max(self.picked.tokens, default=self._usual if self.masks else len(self.tokens) - 1)
+
+    @property
+    def masks(self) -> bool:
+        """True if the model predicts masked tokens instead of the next one."""
+        return self.model.config.two_way
+
+    @property
+    def mask(self) -> str:
+        """The text of the mask token, in a model that predicts masked tokens; "" without one."""
+        number = self.model.tokenizer.mask_id if self.masks else None
+        return "" if number is None else self.model.tokenizer.piece(number)
+
+    @property
+    def _usual(self) -> int:
+        ids, tokenizer = self.tokens.ids.tolist(), self.model.tokenizer
+        if tokenizer.mask_id in ids:
+            return ids.index(tokenizer.mask_id)
+        special = set(tokenizer.special.values())
+        return max((at for at, each in enumerate(ids) if each not in special), default=len(ids) - 1)
+
+    @property
+    def actual(self) -> int | None:
+        """The prompt's own token that is predicted at the position: the next one, or the one that is masked there.
+        None if there is none.
+        """
+        if not self.masks:
+            return int(self.tokens.ids[self.position + 1]) if self.position + 1 < len(self.tokens) else None
+        own = int(self.tokens.ids[self.position])
+        return None if own == self.model.tokenizer.mask_id else own
+
+    def logits(self, run: Trace | None = None) -> np.ndarray:
+        """Return the logits of the next token after the position, or of the masked token there: those of the scene's
+        run, or of another one of its prompt. float32 [V]
+        """
+        run = run or self.trace
+        if self.masks:
+            return masked_logits(run, self.position, self.model.tokenizer.mask_id)
+        return run.logits_at(self.position)
 
     @property
     def unedited(self) -> Trace:
@@ -157,7 +199,10 @@ def source(scene: Scene) -> str:
 
 
 def default_head(trace: Trace) -> tuple[int, int]:
-    """Return the head that attends most to the previous token, whose map is the easiest to understand first."""
+    """Return the head that attends most to the previous token, whose map is the easiest to understand first; of a
+    layer with attention, if there is one.
+    """
     scores = trace.head_metrics()["previous_token"].fillna(0)
-    layer, head = scores.idxmax()
+    with_attention = [trace.config.is_attention(layer) for layer, _ in scores.index]
+    layer, head = (scores[with_attention] if any(with_attention) else scores).idxmax()
     return int(layer), int(head)

@@ -33,6 +33,8 @@ class Choice:
     # (words, scene) -> the setting's label, if it depends on the scene
     title: Callable[[Words, Any], str] | None = None
     help: Callable[[Words, str], str] | None = None  # (words, option) -> the option's help text
+    # (words, option) -> the heading above the option and its neighbors in a long list; "" for none
+    group: Callable[[Words, str], str] | None = None
 
     def options_in(self, scene: object) -> tuple[str, ...]:
         """Return the options available in a scene."""
@@ -51,7 +53,9 @@ class Choice:
         for option in self.options_in(scene):
             about = self.help(words, option) if self.help else words.get(f"{self.name}_{option}_help")
             listed.append([option, self._text(words, option, scene), *([about] if about else [])])
-        named = {"label": self.title(words, scene)} if self.title else {}
+        named: dict[str, object] = {"label": self.title(words, scene)} if self.title else {}
+        if self.group:
+            named["groups"] = {option: self.group(words, option) for option in self.options_in(scene)}
         return _control(self, "choice", words) | named | {"value": self.read(None, scene), "options": listed}
 
     def _text(self, words: Words, option: str, scene: object) -> str:

@@ -1,13 +1,17 @@
 """A tab: a row of buttons, one per view, and the selected view, initially the first one."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from model.api import LanguageModel
+from model.gpt.config import ModelConfig
+from model.gpt.presets import PRESETS
 from viz.seam import panels
 from viz.seam.jobs.background import BackgroundJob
 from viz.seam.layout import Box, Node, Slot, of_view, slots
+from viz.seam.needs import lacking
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.scene import Scene
 from viz.seam.settings import choice
@@ -15,6 +19,17 @@ from viz.seam.view import Payload, Picture, Values, View
 from viz.words import Catalogue, Words, section
 
 Plan = Callable[[Scene, Values], BackgroundJob]  # builds the job that a button starts
+
+
+def _absent(views: Sequence[View], config: ModelConfig, model: LanguageModel | None = None) -> tuple[str, ...]:
+    """Return the views that are not for a model with this config, and those that need what the model does not give."""
+
+    def is_absent(view: View) -> bool:
+        if view.offered is None:
+            return False
+        return (model is not None and lacking(model, view.needs) is not None) or not view.offered(config)
+
+    return tuple(view.key for view in views if is_absent(view))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +128,8 @@ class Tab:
         """Build the payloads that depend only on the language."""
         payloads: dict[str, Payload] = {f"{self.key}_question": {"text": words[f"tab.{self.key}_question"]}}
         if not self.is_single:
-            payloads[self.chooser] = self._choosing(words)
+            # Until a model is known, the views are those for a GPT-2.
+            payloads[self.chooser] = self._choosing(words, _absent(self.views, PRESETS["gpt2"]))
         for view in self.all_views:
             payloads |= panels.fixed(view, words)
         for view in self.views:
@@ -127,6 +143,8 @@ class Tab:
         """Draw the parts that depend on the scene or on settings: those of the selected view, and of `beside`."""
         chosen = choice(values.get(self.chooser), "view", tuple(view.key for view in self.views))
         pictures: dict[str, Picture] = {}
+        if any(view.offered for view in self.views):
+            pictures[self.chooser] = self._chooser(scene)
         for view in self.all_views:
             if view is self.beside or view.key == chosen:
                 pictures |= panels.pictures(view, scene, self._values_for(view, values))
@@ -154,13 +172,23 @@ class Tab:
         chosen = {each.name: shared[each.name] for each in view.tab_settings if each.name in shared}
         return {**values, f"{view.key}_form": {**(form if isinstance(form, Mapping) else {}), **chosen}}
 
-    def _choosing(self, words: Catalogue) -> Payload:
-        """Build the row of views, with the shared settings beside it, each visible with the views that name it."""
+    def _chooser(self, scene: Scene) -> Picture:
+        """Draw the row of views without those that are not for this model."""
+        absent = _absent(self.views, scene.model.config, scene.model)
+        key = (self.chooser, absent, scene.language)
+        return Picture(key, lambda: self._choosing(scene.words, absent))
+
+    def _choosing(self, words: Catalogue, absent: tuple[str, ...]) -> Payload:
+        """Build the row of views, with the shared settings beside it, each visible with the views that name it.
+
+        The buttons of the views in `absent` are hidden unless they are selected.
+        """
         row = {
             "name": "view",
             "kind": "views",
             "label": words["page.view"],
             "value": self.views[0].key,
+            "absent": list(absent),
             "options": [
                 [view.key, *(words.get(f"{view.key}.{name}", "") for name in ("view", "term", "stage"))]
                 for view in self.views

@@ -42,8 +42,11 @@ Depends = Literal[
 
 # What a view reads of the model beside its attention weights, hidden states and logits, which every model gives.
 Needs = Literal[
-    "weights",  # our own forward pass: its weights, config, and everything inside a layer
+    "weights",  # our own forward pass from left to right: its weights, config, everything inside a layer, generation
+    "layers",  # our own forward pass in any direction: its weights, config, and everything inside a layer
     "lens",  # the logits of any hidden state
+    "next",  # a prediction of the next token
+    "token",  # a prediction of a token: of the next one or, in a model that reads in both directions, of a masked one
 ]
 
 
@@ -101,7 +104,7 @@ class Facts:
     tokens: Tokens
     head: tuple[int, int]  # (layer, head) of the main head
     heads: tuple[tuple[int, int], ...]
-    position: int  # the position whose next token is predicted
+    position: int  # the position whose next token is predicted, or whose token is masked
     picked: tuple[int, ...]  # selected token positions
     pair: tuple[int, int] | None
     edits: tuple[Edit, ...]
@@ -112,6 +115,8 @@ class Facts:
     piece: Callable[[int], str] = field(compare=False)  # the text of a token id
     source: str = ""  # the source line below a figure, for parts that extend it
     run: str = ""  # a short name of the run; a part's own `run` begins with it
+    mask: str = ""  # the text of the mask token, in a model that predicts masked tokens
+    actual: int | None = None  # the prompt's own token that is predicted at the position, if there is one
 
     @property
     def pieces(self) -> tuple[str, ...]:
@@ -207,7 +212,7 @@ def Figure(
 ) -> Part:
     """Build a part with a Plotly figure: {"title", "note", "figure", "columns", "python"} or {"absent": True}.
 
-    Source, file and words are added. `static/parts/figure.js` documents further fields, such as what a click selects.
+    Source, file and words are added. Further fields, such as what a click selects: static/parts/figure/figure.js.
     """
     return Part("figure", draw, _names(of), also, depends, settings)
 
@@ -392,10 +397,12 @@ class View:
     # A slow measure whose result has `names`, {head: [(label, score, baseline)]}, which lists of heads on all tabs show
     # after it has run.
     names_heads: str = ""
-    # What its measures read of the model. A model of another library that runs by its own code lacks the weights; the
-    # view then says so instead (viz/seam/needs.py).
+    # What its measures read of the model. A model of another library that runs by its own code lacks the weights, one
+    # that reads in both directions the next token; the view then says so instead (viz/seam/needs.py).
     needs: tuple[Needs, ...] = ("weights",)
     problems: str = ""  # the part that shows errors in input parts; "" for the page's notice
+    # Which models the tab's row of views offers it for; None: all. A link or the search opens it on any model.
+    offered: Callable[[ModelConfig], bool] | None = None
     streams: tuple[Stream, ...] = ()  # events outside the page's pipeline
 
     def part_name(self, part: str) -> str:

@@ -45,7 +45,8 @@ class Options:
     stored: bool = False  # keep the weights of safetensors in their files (memory-mapped)
     dtype: str = "float32"  # type of matrix products: a key of model.loading.halves.DTYPES
     device: str = "cpu"  # device of matrix products: one of model.loading.devices.KINDS
-    local: Resolved | None = None  # a folder or .gguf file given on the command line
+    local: Resolved | None = None  # the folder or .gguf file of --model
+    others: tuple[Resolved, ...] = ()  # those of --models
     mcp: bool = False  # True to offer the endpoints also as tools for language models
     allowed: Allowed = PRIVATE
     public: bool = False  # open to the internet: requests are rate-limited, and any host name is accepted
@@ -58,6 +59,11 @@ class Options:
     lessons: Path | None = None  # a teacher's own folder of lessons
     workshop: str = ""  # keys of lessons, or "all", for a server that shows only lessons
     examples: bool = True  # show stored results until a visitor's own are measured
+
+    @property
+    def located(self) -> dict[str, Resolved]:
+        """The folders and .gguf files of the command line, by model id."""
+        return {each.model_id: each for each in (*([self.local] if self.local else []), *self.others)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +97,12 @@ class Playground:
 
     def choices(self, owner: str = "") -> list[tuple[str, str]]:
         """List the models in the picker as (label, id), with the visitor's own trained models last."""
-        local, only = self.options.local, self.options.allowed.models
+        located, only = self.options.located, self.options.allowed.models
         labels = {row.id: row.label for row in list_models().itertuples()}
-        named = [(labels.get(name, name), name) for name in only or labels if not local or name != local.model_id]
+        named = [(labels.get(name, name), name) for name in only or labels if name not in located]
         trained = [(label(run), run.model_id) for run in self.workshop.of(owner) if self.workshop.find(run.model_id)]
         given = [(model.label, model.id) for model in self.given.values()]
-        return given + ([(local.label, local.model_id)] if local else []) + named + trained
+        return given + [(each.label, name) for name, each in located.items()] + named + trained
 
     def give(self, model: LanguageModel) -> None:
         """Offer a model that is in memory already, on every page of this process."""
@@ -146,8 +152,8 @@ class Playground:
         """Raise InputError for a model that visitors may not choose or, if any model may be chosen, for an overlong
         id.
         """
-        local, only = self.options.local, self.options.allowed.models
-        if (local and model_id == local.model_id) or (model_id.startswith(PREFIX) and self.workshop.find(model_id)):
+        only = self.options.allowed.models
+        if model_id in self.options.located or (model_id.startswith(PREFIX) and self.workshop.find(model_id)):
             return
         if only and model_id not in only:
             raise InputError("This server does not offer that model.", shown(model_id), "Choose one from the list.")
@@ -193,9 +199,8 @@ class Playground:
         return self.models.get((model.id, "int8"), lambda: int8(model))
 
     def _resolve(self, model_id: str, progress: Progress | None) -> Resolved:
-        local = self.options.local
-        if local and model_id == local.model_id:
-            return local
+        if located := self.options.located.get(model_id):
+            return located
         if trained := self.workshop.find(model_id):
             return trained
         return resolve(model_id, progress, offline=self.options.offline)
@@ -279,10 +284,13 @@ def _too_long(model: LanguageModel, tokens: Tokens, got: str, limit: int) -> Pro
     """Build the error for a prompt beyond the model's context or the server's limit, with the longest prefix that
     fits.
     """
-    start = int(len(tokens) > 0 and tokens.ids[0] == model.tokenizer.begin_id)
+    tokenizer = model.tokenizer
+    begin = tokenizer.begin_ids
+    start = len(begin) if tuple(tokens.ids[: len(begin)].tolist()) == begin else 0
     count = limit
     while True:  # a prefix by itself may be tokenized into different and more tokens
         cut = b"".join(tokens.raw[start:count]).decode("utf-8", "ignore")
+        cut = tokenizer.typed(tokens.ids[start:count]) if tokenizer.library else cut
         if count <= start or len(model.encode(cut)) <= limit:
             break
         count -= 1

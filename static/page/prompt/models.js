@@ -5,7 +5,7 @@ import { enter, state } from "../address/address.js";
 import { el, roving } from "../dom.js";
 import { popup } from "../popup.js";
 
-export function modelsButton({ label, title, items, add }) {
+export function modelsButton({ label, title, items, add, families }) {
   const place = el("span", "pg-models"),
     button = iconButton("info", label, null, {
       look: "pg-button pg-models-open",
@@ -27,7 +27,7 @@ export function modelsButton({ label, title, items, add }) {
       };
       return item;
     }),
-    ...(add ? [el("p", "pg-muted pg-models-add", add)] : []),
+    ...[add, families].filter(Boolean).map((text) => el("p", "pg-muted pg-models-add", text)),
   );
   roving(list, (key, at, n) => ({ ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: n - 1 })[key] ?? null);
   place.append(button, list);

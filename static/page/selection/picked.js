@@ -9,10 +9,17 @@ import { offButton } from "./off.js";
 import { adds, alwaysAdd, onSelect, select, selection } from "./selection.js";
 import { nameWatched, ROLES, tokenText, watch, watchedText } from "./watched.js";
 
+// Name the place at which a vector is added: its site, and its tokens if it is not added to all.
+function placed(places, edit) {
+  const place = fill(places[edit.site] ?? "", edit);
+  return edit.positions === undefined ? place : fill(places.some, { ...edit, place });
+}
 // Format the name of an edit from the words of its kind and its parameters.
-const named = (kinds, edit) =>
+const named = (kinds, places, edit) =>
   fill(kinds[edit.kind] ?? edit.kind, {
     ...edit,
+    name: edit.name ?? places.unnamed,
+    place: placed(places, edit),
     at: edit.layer === undefined ? "" : `${edit.layer}.${edit.head}`,
     token: tokenText(edit.token),
   });
@@ -88,7 +95,7 @@ define("selection", (root, props, ask) => {
     pageState.hues = hues;
     pageState.editSites = payload.sites;
     pageState.editMany = payload.many;
-    pageState.editName = (edit) => named(kinds, edit);
+    pageState.editName = (edit) => named(kinds, payload.places, edit);
     if (payload.heads) {
       pageState.firstHeads ??= payload.heads;
       const { heads, edits, target, distractor, of } = payload;

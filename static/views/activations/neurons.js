@@ -5,7 +5,7 @@ import { define } from "../../page/mount.js";
 import { adding, onSelect, select, selection, toggled } from "../../page/selection/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { lookup } from "../../parts/colors.js";
-import { mountPlot } from "../../parts/figure.js";
+import { mountPlot } from "../../parts/figure/figure.js";
 import { rowOf, tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 

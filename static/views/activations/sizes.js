@@ -7,7 +7,7 @@
 import { el, roving } from "../../page/dom.js";
 import { define, mounted } from "../../page/mount.js";
 import { onSelect, select, selection } from "../../page/selection/selection.js";
-import { mountPlot } from "../../parts/figure.js";
+import { mountPlot } from "../../parts/figure/figure.js";
 import { iconButton } from "../../parts/icons.js";
 import { tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";

@@ -1,9 +1,10 @@
 // A diagram of a model: its parts are boxes that act as buttons, connected by lines drawn behind them.
 //
 // payload: { title, note, source, file, run, python, words, drawing, labels { part: [name, second line, share] }, formulas, chosen,
-//   heads { groups, size, more, chosen, text }, times, look: { layer, layers, head, heads } of the loaded model or null,
+//   heads { groups, size, more, chosen, text }, frames [name, how many] of each kind of layer, look: { layer, layers, head, heads } of the loaded model or null,
 //   names, lines }
-//   drawing: see viz/views/anatomy/diagram/figures.py; across, places are fractions of the width
+//   drawing: see viz/views/anatomy/diagram/boxes.py; across, places are fractions of the width. Where layers differ in size, a box of
+//     a layer has its own second line and heads
 // value: { part }
 import { el, fill, onWidth, roving, svg } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
@@ -12,7 +13,11 @@ import { icon, iconButton } from "../../parts/icons.js";
 import { titled } from "../../parts/titled.js";
 
 const ROUND = 9, // corner radius in pixels
-  SLIM = 140; // a narrower box has no room for its share of the parameters
+  // A narrower box has no room for: the second half of a name such as "Scores, causal mask", its share of the parameters,
+  // and the sizes of its matrix.
+  SHORT = 180,
+  SLIM = 140,
+  TINY = 60;
 
 // Build the path of a connection with rounded corners through these points.
 function way(points) {
@@ -53,7 +58,8 @@ function headsOf({ groups, size, more, chosen }) {
 
 // Build a part of the model as a button; additions are circles.
 function partButton({ labels, heads }, box, index, pick) {
-  const [name, second, share] = labels[box.key];
+  const [name, one, share] = labels[box.key],
+    second = box.second ?? one;
   const node = el("button", `pg-dia-box${box.round ? " pg-dia-sum" : ""}`, "", {
     type: "button",
     "data-index": index,
@@ -80,8 +86,11 @@ function partButton({ labels, heads }, box, index, pick) {
   const line = el("span", "pg-dia-second");
   line.append(el("span", "", second));
   if (share) line.append(el("em", "", share));
-  node.append(el("span", "pg-dia-name", name));
-  if (box.key === "scores") node.append(headsOf(heads));
+  const [short, ...more] = name.split(/(?=[,，])/),
+    label = el("span", "pg-dia-name", short);
+  label.append(el("span", "", more.join("")));
+  node.append(label);
+  if (box.key === "scores") node.append(headsOf(box.heads ?? heads));
   node.append(line);
   node.title = [name, second, share].filter(Boolean).join(" · ");
   return node;
@@ -137,15 +146,17 @@ function lookSteppers({ words, look }) {
     stepper(words, words.head, look.head, look.heads, (by) => step(0, by)),
   ];
 }
-// Build the frame around the parts that are repeated in each block.
-function blockFrame({ drawing, words, times }) {
-  const [top, end] = drawing.frame,
-    frame = el("div", "pg-dia-frame"),
-    name = el("div", "pg-dia-times");
-  Object.assign(frame.style, { top: `${top}px`, height: `${end - top}px`, width: `${100 * drawing.edge}%` });
-  name.append(el("b", "", words.block), el("span", "", times));
-  frame.append(name);
-  return frame;
+// Build the frames around the parts of a layer, one for each kind of layer.
+function layerFrames({ drawing, frames }) {
+  return drawing.frames.map(([top, end], i) => {
+    const frame = el("div", "pg-dia-frame"),
+      name = el("div", "pg-dia-times"),
+      [kind, times] = frames[i];
+    Object.assign(frame.style, { top: `${top}px`, height: `${end - top}px`, width: `${100 * drawing.edge}%` });
+    name.append(el("b", "", kind), el("span", "", times));
+    frame.append(name);
+    return frame;
+  });
 }
 
 define("modeldiagram", (root, props, ask) => {
@@ -180,9 +191,14 @@ define("modeldiagram", (root, props, ask) => {
   };
   const lines = () => {
     const { drawing } = payload;
-    drawing.boxes.forEach((box, i) => buttons[i].classList.toggle("pg-dia-slim", box.w * width < SLIM));
+    for (const [limit, name] of [
+      [SHORT, "short"],
+      [SLIM, "slim"],
+      [TINY, "tiny"],
+    ])
+      drawing.boxes.forEach((box, i) => buttons[i].classList.toggle(`pg-dia-${name}`, box.w * width < limit));
     board.querySelector(".pg-dia-lines")?.remove();
-    board.querySelector(".pg-dia-frame").after(waysOf(drawing, width));
+    [...board.querySelectorAll(".pg-dia-frame")].at(-1).after(waysOf(drawing, width));
   };
   const draw = (next) => {
     payload = next;
@@ -196,7 +212,7 @@ define("modeldiagram", (root, props, ask) => {
     board.style.height = `${drawing.height}px`;
     board.setAttribute("aria-label", words.parts);
     buttons = drawing.boxes.map((box, index) => partButton(payload, box, index, pick));
-    board.replaceChildren(blockFrame(payload), ...buttons);
+    board.replaceChildren(...layerFrames(payload), ...buttons);
     if (width) lines();
     frame(payload, { names: payload.names, lines: payload.lines });
     paint();

@@ -2,13 +2,14 @@
 //
 // payload of "vocabchips": { title, about, ids: whether chips show their ids, rows [{ name, count, chips [[text, id, bytes, broken, part]],
 //   frames, more, problem }], words, file, source, run, python }; of "mergesteps": { title, about, pieces [{ text, bytes [text], merges [[at, rank,
-//   text, pairs]], ids, tokens [text], added, whole }], words, file, source, run, python }; pairs: [[left, right, rank]]
+//   text, pairs]], ids, tokens [text], added, whole, lattice (lattice.js) or null }], words, file, source, run, python }; pairs: [[left, right, rank]]
 //  of the adjacent parts that could be merged, in increasing order of rank
 import { exporting } from "../../export/menu.js";
 import { framed, onJoin } from "../../page/characters.js";
 import { el, fill, roving } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { titled } from "../../parts/titled.js";
+import { consideredBoxes, drawLattice, latticeSentence, partsOfPath } from "./lattice.js";
 
 define("vocabchips", (root) => {
   let last = null;
@@ -69,8 +70,20 @@ function partsAfter({ bytes, merges }, count) {
   return now;
 }
 
+// Return the number of steps of a piece.
+function stepsOf({ merges, lattice }) {
+  return lattice ? lattice.steps.length : merges.length;
+}
+
 // Build the parts as boxes; mark the newest one and the pair to merge next, and show the token ids at the end.
 function partBoxes(piece, step) {
+  if (piece.lattice)
+    return partsOfPath(piece.lattice, step).map(([part, id]) => {
+      const box = el("span", `pg-merge-part${id === null ? "" : " pg-merge-made"}`);
+      box.append(el("span", "", part));
+      if (id !== null) box.append(el("small", "", String(id)));
+      return box;
+    });
   const { merges, ids, whole, added, text } = piece,
     last = merges[step - 1],
     next = merges[step],
@@ -87,6 +100,7 @@ function partBoxes(piece, step) {
 
 // Describe the next merge, or the result after the last one.
 function mergeSentence(piece, step, words) {
+  if (piece.lattice) return latticeSentence(piece, step, words);
   const { merges, ids, bytes, added, whole } = piece,
     n = merges.length,
     next = merges[step];
@@ -121,10 +135,15 @@ function mergeRecords({ words, pieces }) {
   const names = ["piece", "text", "step", "left", "right", "made", "rank"].map((name) => words[`csv_${name}`]);
   const lines = () =>
     pieces.flatMap((one, at) =>
-      one.merges.map(([place, rank, text], index) => {
-        const before = partsAfter(one, index);
-        return [at, one.text, index + 1, before[place], before[place + 1], text, rank];
-      }),
+      one.lattice
+        ? one.lattice.steps.map(([, , [[arc, total]]], index) => {
+            const [, , made] = one.lattice.arcs[arc];
+            return [at, one.text, index + 1, "", "", made, total];
+          })
+        : one.merges.map(([place, rank, text], index) => {
+            const before = partsAfter(one, index);
+            return [at, one.text, index + 1, before[place], before[place + 1], text, rank];
+          }),
     );
   return { names, lines, table: true };
 }
@@ -138,7 +157,8 @@ define("mergesteps", (root) => {
     parts = el("div", "pg-merge-parts"),
     status = el("p", "pg-merge-told", "", { "aria-live": "polite" }),
     pairs = el("div", "pg-merge-pairs"),
-    show = titled(root, pieces, bar, parts, status, pairs);
+    picture = el("div", "pg-lattice-frame", "", { tabindex: 0 }),
+    show = titled(root, pieces, bar, parts, status, pairs, picture);
   let payload = null,
     piece = 0,
     step = 0;
@@ -149,7 +169,7 @@ define("mergesteps", (root) => {
   const draw = () => {
     const { words } = payload,
       one = payload.pieces[piece],
-      n = one.merges.length;
+      n = stepsOf(one);
     slider.max = n;
     slider.value = step;
     slider.disabled = n === 0;
@@ -157,7 +177,11 @@ define("mergesteps", (root) => {
     slider.setAttribute("aria-valuetext", shown.textContent);
     parts.replaceChildren(...partBoxes(one, step));
     status.textContent = mergeSentence(one, step, words);
-    pairs.replaceChildren(...pairBoxes(one.merges[step], words));
+    pairs.replaceChildren(
+      ...(one.lattice ? consideredBoxes(one.lattice, step, words) : pairBoxes(one.merges[step], words)),
+    );
+    picture.hidden = !one.lattice;
+    picture.replaceChildren(...(one.lattice ? [drawLattice(one.lattice, step, words)] : []));
     root.dataset.piece = piece;
     root.dataset.step = step;
   };
@@ -175,8 +199,9 @@ define("mergesteps", (root) => {
     }
     draw();
   };
-  const pieceButton = ({ text, merges, ids }, at) => {
-    const label = fill(payload.words.piece, { text, merges: merges.length, tokens: ids.length }),
+  const pieceButton = (one, at) => {
+    const { text, ids } = one,
+      label = fill(payload.words.piece, { text, merges: stepsOf(one), tokens: ids.length }),
       button = el("button", "pg-chip pg-merge-piece", "", { type: "button", "data-index": at, "aria-label": label });
     button.append(el("span", "", text), el("small", "", String(ids.length)));
     button.onclick = () => choose(at);

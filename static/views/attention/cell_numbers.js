@@ -9,6 +9,7 @@ function vectors(payload) {
     products: payload.products,
     value: payload.value,
     weighted: payload.weighted,
+    ...(payload.gate ? { gate: payload.gate } : {}),
   };
 }
 const row = ({ scores, exponentials, row: { denominator } }) => ({
@@ -19,8 +20,16 @@ const row = ({ scores, exponentials, row: { denominator } }) => ({
 const single = (payload) => ({
   dot: payload.dot,
   scale: payload.scale,
+  ...(payload.cap === null && payload.slope === null ? {} : { scaled: payload.scaled }),
   score: payload.score,
   peak: payload.row.peak,
+  ...(payload.row.sink
+    ? {
+        sink: payload.row.sink.score,
+        sink_exponential: payload.row.sink.exponential,
+        sink_weight: payload.row.sink.weight,
+      }
+    : {}),
   denominator: payload.row.denominator,
   weight: payload.weight,
   output_length: payload.output_length,
@@ -34,7 +43,7 @@ export function asLines(payload) {
   for (const [name, values] of Object.entries(vectors(payload)))
     values.forEach((value, d) => out.push([name, d, "", value]));
   for (const [name, values] of Object.entries(row(payload)))
-    values.forEach((value, at) => out.push([name, at, payload.tokens[at], value]));
+    values.forEach((value, n) => out.push([name, n + payload.first, payload.tokens[n + payload.first], value]));
   for (const [name, value] of Object.entries(single(payload))) out.push([name, "", "", value]);
   return out;
 }

@@ -17,12 +17,17 @@ export const figure = (value, text = short(value)) => el("b", "pg-figure-number"
 
 // Format a symbol such as "W_O" with a subscript.
 export const math = (text) => text.split(/_(\w+)/).map((piece, i) => (i % 2 ? el("sub", "", piece) : piece));
-// Fill the placeholders of a template with text and elements.
-export const pieces = (template, values) =>
-  template.split(/(\{\w+\})/).flatMap((piece) => {
+// Fill the placeholders of a template with text and elements; an element that occurs again is copied.
+export const pieces = (template, values) => {
+  const used = new Set();
+  return template.split(/(\{\w+\})/).flatMap((piece) => {
     const value = piece.startsWith("{") ? values[piece.slice(1, -1)] : undefined;
-    return value === undefined ? math(piece) : [value];
+    if (value === undefined) return math(piece);
+    if (used.has(value) && typeof value === "object") return [value.cloneNode(true)];
+    used.add(value);
+    return [value];
   });
+};
 export const say = (template, values) => {
   const line = el("p");
   line.append(...pieces(template, values));
@@ -94,7 +99,12 @@ export function dimensions(root, payload) {
   const half = payload.angles?.length ?? 0,
     E = payload.products.length,
     w = payload.words;
-  const partner = (d) => (d < half ? d + half : d < 2 * half ? d - half : null);
+  const partner = (d) => {
+    if (d >= 2 * half) return null;
+    if (payload.adjacent) return d % 2 ? d - 1 : d + 1;
+    return d < half ? d + half : d - half;
+  };
+  const pair = (d) => (payload.adjacent ? Math.floor(d / 2) : d % half);
   const description = (d, stage) => {
     const parts = [
       fill(w.dimension, { d }),
@@ -105,7 +115,7 @@ export function dimensions(root, payload) {
     ];
     if (payload.angles)
       parts.push(
-        partner(d) === null ? w.straight : fill(w.pair, { d: partner(d), angle: short(payload.angles[d % half]) }),
+        partner(d) === null ? w.straight : fill(w.pair, { d: partner(d), angle: short(payload.angles[pair(d)]) }),
       );
     return parts.join(" · ");
   };

@@ -1,7 +1,7 @@
 // Decoding of the server's attention links, and export of pictures of them, for the lines and the running text.
 //
 // payload: { tokens, frames, parts: [[token, note]], breaks, kept, panels: [{ name, head, counts, keys, weights, totals }],
-//   title, measure, note, source, run, words }; see links_payload in viz/views/attention/links.py. Within a row, links
+//   sink (whether the rest of a row is that of a learned sink), title, measure, note, source, run, words }; see links_payload in viz/views/attention/links.py. Within a row, links
 //   are in decreasing order of weight.
 import { el } from "../../page/dom.js";
 import { pageState } from "../../page/state.js";

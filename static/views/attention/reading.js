@@ -143,7 +143,19 @@ function tokenList(look, asLeft, color) {
     line.append(chip, el("span", "pg-muted", placeOf(look.payload, at)), track, el("b", "", digits(weights[at])));
     part.append(line);
   }
+  if (asLeft && look.payload.sink) part.append(sinkLine(look, weights[best[0]]));
   return part;
+}
+// The rest of the row, which a learned sink takes, in the scale of the largest weight.
+function sinkLine(look, largest) {
+  const rest = centerOf(look).reduce((sum, at) => sum + 1 - look.panels[0].totals[at], 0),
+    line = el("div", "pg-reading-line"),
+    track = el("span", "pg-reading-track"),
+    bar = el("i", "pg-reading-sink", "", { "aria-hidden": "true" });
+  bar.style.width = `${Math.min(100, (100 * rest) / (largest || 1))}%`;
+  track.append(bar);
+  line.append(el("span", "pg-muted", look.payload.words.sink), el("span"), track, el("b", "", digits(rest)));
+  return line;
 }
 
 // Build the tokens as running text, with the tokens of one character in one frame.

@@ -15,7 +15,10 @@ export function mostBlocked(edits, query) {
   return Math.max(...[null, ...heads].map((head) => keys(head).size));
 }
 
-const FIELDS = ["kind", "layer", "head", "factor", "query", "key", "neuron", "value", "token"];
+const FIELDS = [
+  ...["kind", "layer", "head", "factor", "query", "key", "neuron", "value", "token"],
+  ...["site", "vector", "positions", "name"],
+];
 
 // Return the identity of an edit. There is at most one edit per head output, head pattern, MLP, neuron, direction after
 // a layer, and link. `kinds`: [{ key, site }].
@@ -53,10 +56,10 @@ function placeOf({ words, neurons, value: maxValue }, needs, form) {
 }
 
 // Return the edits after Apply, { next }, or the reason why the edit cannot be applied, { problem } or { note }.
-// `limits`: { words, kinds, factor, value, neurons, most }; `form`: { kind, factor, everywhere, block, neuron, value,
+// `limits`: { words, kinds, factor, value, neurons, most, two_way, tokens }; `form`: { kind, factor, everywhere, block, neuron, value,
 // token }; `pair`: the link [query, key] to block.
 export function wantedEdits(limits, form, [query, key], { heads, edits }) {
-  const { words, kinds, factor: maxFactor, most: room } = limits,
+  const { words, kinds, factor: maxFactor, most: room, two_way, tokens } = limits,
     { kind } = form,
     { of, needs } = kinds.find((each) => each.key === kind);
   const block = kind === "block_edge",
@@ -66,8 +69,8 @@ export function wantedEdits(limits, form, [query, key], { heads, edits }) {
   if (scaled && !(Math.abs(factor) <= maxFactor)) {
     return { problem: fill(words.bad_factor, { low: -maxFactor, high: maxFactor }) };
   }
-  if (block && key > query) return { problem: words.key_later };
-  if (block && query === 0) return { problem: words.query_first };
+  if (block && !two_way && key > query) return { problem: words.key_later };
+  if (block && !two_way && query === 0) return { problem: words.query_first };
   const { place, problem } = of === "heads" ? {} : placeOf(limits, needs, form);
   if (problem) return { problem };
   const places = place ? [place] : block && form.everywhere ? [{}] : heads.map(([layer, head]) => ({ layer, head }));
@@ -75,7 +78,7 @@ export function wantedEdits(limits, form, [query, key], { heads, edits }) {
   const next = places
     .map((each) => ({ kind, ...each, ...more }))
     .reduce((all, edit) => withEdit(all, edit, kinds), edits);
-  if (block && mostBlocked(next, query) > query) return { problem: words.row_empty };
+  if (block && mostBlocked(next, query) > (two_way ? tokens.length - 1 : query)) return { problem: words.row_empty };
   if (next.length > room) return { problem: fill(words.too_many, { most: room }) };
   if (same(next, edits)) return { note: words.nothing_new };
   return { next };

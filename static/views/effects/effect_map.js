@@ -3,7 +3,7 @@ import { define } from "../../page/mount.js";
 import { headActions, headNames } from "../../page/selection/head_list.js";
 import { ranking } from "../../page/selection/ranking.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
-import { mountPlot } from "../../parts/figure.js";
+import { mountPlot } from "../../parts/figure/figure.js";
 import { button, same } from "./widgets.js";
 
 // The map of each head's effect, and a list of the strongest heads; { absent: true } shows nothing.

@@ -10,7 +10,7 @@ import { crossedOut } from "../../page/selection/off.js";
 import { ranking } from "../../page/selection/ranking.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
-import { decoded } from "../../parts/figure_numbers.js";
+import { decoded } from "../../parts/figure/figure_numbers.js";
 import { headOf, markSorted, rowOf, tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 import { chooseName, chosenName, onName } from "./chosen_name.js";

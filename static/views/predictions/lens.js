@@ -8,7 +8,7 @@ import { define } from "../../page/mount.js";
 import { onSelect, select, selection } from "../../page/selection/selection.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { lookup } from "../../parts/colors.js";
-import { decoded } from "../../parts/figure_numbers.js";
+import { decoded } from "../../parts/figure/figure_numbers.js";
 import { icon } from "../../parts/icons.js";
 import { percent } from "../../parts/percent.js";
 import { tableOf } from "../../parts/table.js";

@@ -5,7 +5,7 @@ import { headActions, headNames } from "../../page/selection/head_list.js";
 import { ranking } from "../../page/selection/ranking.js";
 import { adding, onSelect, pickHead, selection } from "../../page/selection/selection.js";
 import { pageState } from "../../page/state.js";
-import { mountPlot } from "../../parts/figure.js";
+import { mountPlot } from "../../parts/figure/figure.js";
 
 const partOf = ({ kind, layer, head }) => [kind, layer, head].join(); // identity, independent of the current value
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);

@@ -1,12 +1,15 @@
 // The editor of a pipeline: an ordered list of steps that reshape a distribution.
 //
-// spec: { warps [{ key, label, help, kind, source, tokens, parameters [{ name, label, low, high, default, step, whole }] }],
-//   groups [[kind, text]], presets [{ key, label, steps }], default, most, words }
-// steps: [{ warp, values { name: number }, text?, off? }]; onChange(steps, settled): settled is false during a drag
+// spec: { warps [{ key, label, help, kind, source, text { label, example, default } or null, rule,
+//   parameters [{ name, label, low, high, default, step, whole, quiet }] }], groups [[label, keys]], presets [{ key, label, steps }],
+//   rules (rule_field.js), default, most, words }
+// steps: [{ warp, values { name: number }, text?, rule?, off? }]; onChange(steps, settled): settled is false during a drag
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { iconButton } from "../../parts/icons.js";
 import { tableOf } from "../../parts/table.js";
+import { firstRule, ruleField } from "./rule_field.js";
+import { compareButton, toolFold } from "./tool_settings.js";
 
 const PAUSE = 120; // milliseconds to wait after the last movement of a slider
 const PLACES = 1000; // number of positions of a logarithmic slider
@@ -72,30 +75,42 @@ function numberField(warp, step, parameter, words, tell) {
   box.onchange = () => paint(null); // this resets an invalid number
   paint(null);
   track.append(usual, slider);
-  field.append(el("span", "pg-pipe-name", parameter.label), track, box);
+  if (parameter.quiet) field.classList.add("pg-pipe-aside");
+  field.append(el("span", "pg-pipe-name", parameter.label), ...(parameter.quiet ? [] : [track]), box);
   return field;
 }
 
-// Build the text field of a warp that takes tokens.
-function textField(warp, step, words, tell) {
-  const text = el("textarea", "", "", {
-    rows: 2,
-    placeholder: words.tokens_example,
-    "aria-label": `${warp.label}: ${words.tokens}`,
-    title: words.tokens,
-    spellcheck: "false",
-  });
-  text.value = step.text ?? "";
+// Build the text field of a warp that takes tokens or phrases; one with a default text is folded, and shows it.
+function textField({ label, text: { label: what, example, default: usual } }, step, tell) {
+  const own = step.text ?? usual,
+    box = el(usual ? "details" : "label", "pg-pipe-text"),
+    shown = el("code"),
+    text = el("textarea", "", "", {
+      rows: usual ? 4 : 2,
+      placeholder: example,
+      "aria-label": `${label}: ${what}`,
+      spellcheck: "false",
+    });
+  const paint = () => {
+    shown.textContent = usual ? text.value.split("\n").filter(Boolean).join(" ") : "";
+  };
+  text.value = own;
   text.oninput = () => {
     step.text = text.value;
+    paint();
     tell(false);
   };
-  return text;
+  paint();
+  const name = el(usual ? "summary" : "span", "", what);
+  name.append(" ", shown);
+  box.append(name, text);
+  return box;
 }
 
 // Build the line of a step. `place`: { at, last }; acts: tell(settled), move(at, by), remove(at), explain(warp).
-function stepLine(step, place, warp, words, acts) {
-  const { at, last } = place,
+function stepLine(step, place, warp, spec, acts) {
+  const { words } = spec,
+    { at, last } = place,
     line = el("li", `pg-pipe-step pg-pipe-${warp.kind}`, "", { "data-warp": step.warp }),
     title = el("label", "pg-pipe-title"),
     fields = el("span", "pg-pipe-fields"),
@@ -115,7 +130,8 @@ function stepLine(step, place, warp, words, acts) {
   };
   title.append(use, el("b", "", warp.label));
   fields.append(...warp.parameters.map((parameter) => numberField(warp, step, parameter, words, acts.tell)));
-  if (warp.tokens) fields.append(textField(warp, step, words, acts.tell));
+  if (warp.text) fields.append(textField(warp, step, acts.tell));
+  if (warp.rule) fields.append(ruleField(warp, step, spec, acts.tell));
   moves.append(
     button("up", "up", () => acts.move(at, -1), at > 0),
     button("down", "down", () => acts.move(at, 1), at < last),
@@ -156,10 +172,10 @@ function pipelineHead({ words, presets, default: usual }, take) {
 function addList({ words, groups, warps, most }, add) {
   const node = el("select", "pg-pipe-add", "", { "aria-label": words.add });
   node.append(new Option(words.add, "", true, true));
-  for (const [kind, text] of groups) {
-    const group = el("optgroup", "", "", { label: text });
-    group.append(...warps.filter((warp) => warp.kind === kind).map((warp) => new Option(warp.label, warp.key)));
-    if (group.children.length) node.append(group);
+  for (const [label, keys] of groups) {
+    const group = el("optgroup", "", "", { label });
+    group.append(...warps.filter(({ key }) => keys.includes(key)).map((warp) => new Option(warp.label, warp.key)));
+    node.append(group);
   }
   node.onchange = () => {
     const warp = warps.find(({ key }) => key === node.value);
@@ -189,17 +205,21 @@ export function pipelineEditor(spec, start, onChange) {
     tell(true);
   });
   const more = addList(spec, (warp) => {
-    steps.push({ warp: warp.key, values: {}, ...(warp.tokens ? { text: "" } : {}) });
+    // a rule goes first: after a cut, perhaps no token that fits is left
+    if (warp.rule) steps.unshift({ warp: warp.key, values: {}, rule: firstRule(spec.rules) });
+    else steps.push({ warp: warp.key, values: {}, ...(warp.text ? { text: warp.text.default } : {}) });
     rebuild();
     explain(warp.key);
-    list.lastElementChild.querySelector(".pg-pipe-fields input, .pg-pipe-fields textarea")?.focus();
+    const added = warp.rule ? list.firstElementChild : list.lastElementChild;
+    added.querySelector(".pg-pipe-fields :is(input, textarea)")?.focus();
     tell(true);
   });
 
-  const filled = ({ warp, values = {}, text = "", off = false }) => [
+  const filled = ({ warp, values = {}, text, rule = null, off = false }) => [
     warp,
     Object.values(valuesOf(warps[warp], values)),
-    text,
+    text ?? warps[warp].text?.default ?? "",
+    rule,
     Boolean(off),
   ];
   const same = (other) => JSON.stringify(other.map(filled)) === JSON.stringify(steps.map(filled));
@@ -225,7 +245,7 @@ export function pipelineEditor(spec, start, onChange) {
   };
   const rebuild = (focus) => {
     const last = steps.length - 1;
-    list.replaceChildren(...steps.map((step, at) => stepLine(step, { at, last }, warps[step.warp], words, acts)));
+    list.replaceChildren(...steps.map((step, at) => stepLine(step, { at, last }, warps[step.warp], spec, acts)));
     mark();
     if (!focus) return;
     const [at, what] = focus,
@@ -279,36 +299,50 @@ function usesTable({ uses, words }, fold, use) {
   return box;
 }
 
-// The pipeline shared by several views of a tab. payload: the spec; value: { steps }.
+// The pipeline below for other parts: use(steps) replaces its steps.
+export const shared = { steps: () => [], use: () => {} };
+
+// The pipeline shared by several views of a tab. payload: the spec with `other`, that of the tools; value: { steps }.
 define("pipeline", (root, props, ask) => {
   let timer = null,
     sent = "";
   const tell = () => {
     clearTimeout(timer);
-    const now = JSON.stringify(props.value);
-    if (now === sent) return;
-    sent = now;
+    const value = JSON.stringify(props.value);
+    if (value === sent) return;
+    sent = value;
     ask("select");
   };
   let spec = null;
-  const fold = { open: false };
+  const fold = { open: false },
+    tools = { open: false, text: "", tool: "", answer: null };
   const use = (steps) => {
     props.value = { steps: copy(steps) };
     draw(spec);
     ask("select");
   };
+  const now = () => copy(Array.isArray(props.value?.steps) ? props.value.steps : spec.default);
+  Object.assign(shared, { steps: now, use });
   const draw = (next) => {
     spec = next;
-    const steps = Array.isArray(props.value?.steps) ? props.value.steps : spec.default;
+    const steps = now();
     sent = JSON.stringify(props.value);
+    const take = (steps) => {
+        use(steps);
+        root.querySelector(".pg-pipe-other-said").focus(); // what was read, in the new fold
+      },
+      other = toolFold(spec.other, tools, { steps: now, use: take });
     root.replaceChildren(
       pipelineEditor(spec, steps, (next, settled) => {
         props.value = { steps: next };
+        other.forget();
         clearTimeout(timer);
         if (settled) tell();
         else timer = setTimeout(tell, PAUSE);
       }),
       usesTable(spec, fold, use),
+      other.node,
+      compareButton(spec.other, now),
     );
     root.dataset.ready = "yes";
   };

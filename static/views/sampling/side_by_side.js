@@ -1,12 +1,12 @@
-// Side by side: the bar and the rows. side_by_side_state.js holds the state; side_by_side_bar.js draws the bar,
-// side_by_side_row.js a row, side_by_side_token.js a token, and side_by_side_tree.js everything below the rows.
+// Side by side: the bar and the rows. In side_by_side/, state.js holds the state; bar.js draws the bar, row.js a row,
+// token.js a token, and tree.js everything below the rows.
 import { el, rests } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { pageState } from "../../page/state.js";
 import { onTheme } from "../../page/theme.js";
 import { percent } from "../../parts/percent.js";
-import { colorChoices, paintChatPrompt, runBar, runStatus } from "./side_by_side_bar.js";
-import { forked, hueOf, painter, rowView } from "./side_by_side_row.js";
+import { colorChoices, paintChatPrompt, runBar, runStatus } from "./side_by_side/bar.js";
+import { forked, hueOf, painter, rowView } from "./side_by_side/row.js";
 import {
   ask,
   bits,
@@ -26,8 +26,8 @@ import {
   state,
   tell,
   text,
-} from "./side_by_side_state.js";
-import { partsBeside } from "./side_by_side_tree.js";
+} from "./side_by_side/state.js";
+import { partsBeside } from "./side_by_side/tree.js";
 
 const PAUSE = 400; // milliseconds before the first texts start by themselves
 

@@ -7,6 +7,7 @@
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
 import { cross } from "../../parts/icons.js";
+import { ask } from "./side_by_side/state.js";
 import { MEMORY, strategyEditor } from "./strategy_editor.js";
 import { sharedSettings } from "./strategy_settings.js";
 import { copy, core, labels, summary } from "./strategy_text.js";
@@ -38,7 +39,7 @@ function strategyLine({ payload, strategies, open }, i, label, acts) {
   return item;
 }
 
-// Build the buttons above the list, which add a strategy or compare four eviction policies.
+// Build the buttons above the list, which add a strategy, or compare four eviction policies, or a rule with none.
 function strategyHead({ payload, strategies }, acts) {
   const { words, bounds, presets } = payload;
   const button = (text, title, disabled, act) => {
@@ -56,10 +57,20 @@ function strategyHead({ payload, strategies }, acts) {
     const kinds = ["window", "first", "h2o"].map((kind) => ({ memory: { kind, budget: MEMORY } }));
     acts.replace([{}, ...kinds].map((more) => ({ ...copy(presets.top_p), name: "", ...more })));
   };
+  // the same strategy with a rule and without it, with the same random numbers
+  const masks = () => {
+    const { kind, text } = payload.pipeline.rules.examples[2],
+      plain = { ...copy(presets.top_p), name: "" };
+    acts.replace([
+      { ...copy(plain), steps: [{ warp: "fits", values: {}, rule: { kind, text } }, ...plain.steps] },
+      plain,
+    ]);
+  };
   const full = strategies.length >= bounds.strategies;
   return [
     button(`+ ${words.add}`, fill(words.most, { n: bounds.strategies }), full, add),
     button(words.compare_memories, words.compare_memories_help, bounds.strategies < 4, memories),
+    button(words.compare_rule, words.compare_rule_help, bounds.strategies < 2 || !payload.pipeline.rules.ready, masks),
   ];
 }
 
@@ -151,6 +162,13 @@ define("strategies", (root, props, send) => {
     if (there < 0) tell();
     list.children[desk.open].querySelector(".pg-strat-open").focus({ preventScroll: true });
     root.scrollIntoView({ block: "start" });
+  });
+  // Write with a pipeline and with greedy decoding, with the same random numbers.
+  root.addEventListener("pg-compare", ({ detail: { name, steps } }) => {
+    desk.settings.shared = true;
+    sharedSettings(shared, desk.payload, desk.settings, tell);
+    acts.replace([copy(desk.payload.presets.greedy), { name, method: "sample", options: {}, steps }]);
+    ask("start");
   });
   const draw = (payload) => {
     const { strategies, settings } = structuredClone(props.value ?? {});

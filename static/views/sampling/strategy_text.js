@@ -34,9 +34,12 @@ export function summary(strategy, payload) {
     .filter(({ off }) => !off)
     .map((step) => {
       const { label, parameters } = warp(payload, step.warp);
+      const values = filled(parameters, step.values);
+      const named = parameters.filter((each) => !each.quiet || values[each.name] !== each.default);
       return [
         payload.words[`short_${step.warp}`] ?? label,
-        ...Object.values(filled(parameters, step.values)).map(short),
+        ...named.map(({ name }) => short(values[name])),
+        ...(step.rule ? [payload.pipeline.rules.kinds.find(([kind]) => kind === step.rule.kind)?.[1] ?? ""] : []),
       ].join(" ");
     });
   const { key, label, parameters } = method(payload, strategy.method);
@@ -59,5 +62,10 @@ export const core = (strategy, payload) =>
     strategy.memory ?? null,
     strategy.steps
       .filter(({ off }) => !off)
-      .map((step) => [step.warp, filled(warp(payload, step.warp).parameters, step.values), step.text ?? ""]),
+      .map((step) => [
+        step.warp,
+        filled(warp(payload, step.warp).parameters, step.values),
+        step.text ?? "",
+        step.rule ?? null,
+      ]),
   ]);

@@ -1,13 +1,13 @@
 // What comes next: the most likely tokens as bars at any temperature, and buttons that append one of them.
 //
 // payload of "startnext": { title, about, tokens: [{ id, text, logit, prompt }], temperatures, sums, drawn: [{ id, text,
-//   prompt, ends }], u, usual, before, chat, last, room, words, file, source, python, run }
+//   prompt, ends }], u, usual, before, chat, last, room, masked, words, file, source, python, run }
 //  The page itself computes a probability, as exp(logit / T - sum of T). `prompt`: the prompt with that token appended,
-//  "" if no string is tokenized like that.
+//  "" if no string is tokenized like that. `masked`: the token at the position is predicted, and put in its place.
 // value: { temperature }, which the server ignores
 import { el, fill } from "../../page/dom.js";
 import { define } from "../../page/mount.js";
-import { promptText, writeOn } from "../../page/prompt/prompt.js";
+import { promptText, setPrompt, writeOn } from "../../page/prompt/prompt.js";
 import { percent } from "../../parts/percent.js";
 import { titled } from "../../parts/titled.js";
 
@@ -20,7 +20,7 @@ const shareOf = ({ tokens, temperatures, sums }, at, n) =>
   temperatures[at] ? shareAt(tokens[n].logit, temperatures[at], sums[at]) : +!n;
 
 // Build the most likely tokens as buttons with bars; a click appends the token. Returns rows { id, line, bar, number }.
-function tokenBars({ tokens, words, chat, room, before }) {
+function tokenBars({ tokens, words, chat, room, before, masked }) {
   return tokens.map(({ id, text, prompt }) => {
     const line = el("li"),
       title = prompt ? words.append : chat ? words.chat : words.untypable,
@@ -29,7 +29,7 @@ function tokenBars({ tokens, words, chat, room, before }) {
       bar = el("i"),
       number = el("b");
     button.disabled = !prompt || !room;
-    button.onclick = () => writeOn(prompt, before);
+    button.onclick = () => (masked ? setPrompt(prompt) : writeOn(prompt, before));
     track.append(bar);
     button.append(el("code", "", text), track, number);
     line.append(button);
@@ -119,6 +119,7 @@ define("startnext", (root, props, ask) => {
     slider.setAttribute("aria-valuetext", T.toFixed(2));
     write.replaceChildren(`${last ? words.write : words.write_here} `, el("code", "", pick.text));
     write.disabled = !pick.prompt || !room;
+    keep.node.hidden = !!payload.masked;
     keep.allow(!write.disabled && last && !pick.ends);
     why.textContent = reason(payload, pick, T);
   };
@@ -130,7 +131,9 @@ define("startnext", (root, props, ask) => {
   };
   write.onclick = () => {
     const { prompt } = payload.drawn[at];
-    if (prompt) writeOn(prompt, payload.before);
+    if (!prompt) return;
+    if (payload.masked) setPrompt(prompt);
+    else writeOn(prompt, payload.before);
   };
   const draw = (next) => {
     payload = next;

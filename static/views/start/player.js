@@ -2,8 +2,8 @@
 //
 // Time is counted in steps: 0 is the first step, and 2.5 is halfway between the third and the fourth.
 import { el } from "../../page/dom.js";
+import { plotlyAfter } from "../../parts/figure/plotly.js";
 import { icon } from "../../parts/icons.js";
-import { plotlyAfter } from "../../parts/plotly.js";
 
 const DURATION = 3400; // milliseconds from the first step to the last
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -2,7 +2,7 @@
 import { exporting } from "../../export/menu.js";
 import { el, fill } from "../../page/dom.js";
 import { isDark, onTheme } from "../../page/theme.js";
-import { plotly } from "../../parts/plotly.js";
+import { plotly } from "../../parts/figure/plotly.js";
 import { formed } from "./forming.js";
 import { lab } from "./runs.js";
 

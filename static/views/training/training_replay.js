@@ -4,8 +4,8 @@
 import { el, fill, roving } from "../../page/dom.js";
 import { isDark, onTheme } from "../../page/theme.js";
 import { lookup } from "../../parts/colors.js";
-import { mountPlot } from "../../parts/figure.js";
-import { ownFigure } from "../../parts/figure_numbers.js";
+import { mountPlot } from "../../parts/figure/figure.js";
+import { ownFigure } from "../../parts/figure/figure_numbers.js";
 import { lab } from "./runs.js";
 
 const percent = (share) => `${(100 * share).toFixed(share < 0.1 ? 1 : 0)}%`;

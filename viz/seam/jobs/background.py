@@ -206,12 +206,13 @@ def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None, str], seco
     left = ""
     if share and share > SURE and seconds > 1:
         left = catalogue["job.left"].format(seconds=round(seconds * (1 - share) / share))
+    grid = {"grid": what.grid} if isinstance(what, ProgressMessage) and what.grid else {}
     return {
         "state": "running",
         "fraction": share,
         "text": " · ".join(filter(None, (what, left))),
         "cancel": catalogue["job.cancel"],
-    }
+    } | grid
 
 
 def failed(error: BaseException, language: str) -> dict:

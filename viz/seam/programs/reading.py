@@ -69,6 +69,12 @@ def on(scene: Scene, layer: int, head: int) -> Scene:
     return dataclasses.replace(scene, picked=dataclasses.replace(scene.picked, heads=((layer, head),)))
 
 
+def layer_or_first(model: LanguageModel, layer: int | None) -> int:
+    """Return the layer; for None, the first one with attention, or 0 in a model without attention."""
+    having = (n for n in range(model.config.n_layer) if model.config.is_attention(n))
+    return next(having, 0) if layer is None else layer
+
+
 def check_head(model: LanguageModel, layer: int, head: int) -> None:
     """Raise InputError unless the model has the given head."""
     check_layer(layer, model.config.n_layer)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from model.activations.norm_walk import norms_of
+from model.activations.norm_walk import SITES, norms_of
 from model.activations.residual_statistics import StreamStatistics, survey
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings, choice, number
@@ -13,7 +13,7 @@ from viz.views.activations.norms import place_name
 from viz.words import Words
 
 Row = tuple[str, int]  # (what, layer), as in model.activations.residual_statistics.statistic
-_WHATS = ("norm1", "norm2", "final", "attn", "mlp", "block")
+_WHATS = (*SITES, "attn", "mlp", "block")
 
 
 def measure_stream(scene: Scene, settings: Settings) -> StreamStatistics:
@@ -39,7 +39,7 @@ def shared(seen: Seen) -> Words:
 def row_name(seen: Seen, row: Row) -> str:
     """Format the name of a row with its layer; a norm has the same name in every view."""
     what, layer = row
-    if what in ("norm1", "norm2", "final"):
+    if what in SITES:
         return place_name(seen.all_words, seen.facts.config, (layer, what))
     return shared(seen)[f"row_{what}"].format(layer=layer)
 

@@ -5,7 +5,9 @@ from viz.views.activations.neurons import view as neurons
 from viz.views.activations.norm_swap import view as norm_swap
 from viz.views.activations.one_norm import view as one_norm
 from viz.views.activations.outliers import view as outliers
+from viz.views.activations.routing import view as routing
 from viz.views.activations.sizes import view as sizes
 from viz.views.activations.stream_picture import view as stream_picture
 
-TAB = Tab("activations", (sizes.VIEW, outliers.VIEW, one_norm.VIEW, norm_swap.VIEW, neurons.VIEW, stream_picture.VIEW))
+_NORMS = (sizes.VIEW, outliers.VIEW, one_norm.VIEW, norm_swap.VIEW)
+TAB = Tab("activations", (*_NORMS, neurons.VIEW, routing.VIEW, stream_picture.VIEW))

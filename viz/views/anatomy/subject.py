@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from model.anatomy.anatomy import ARCHITECTURES, MOST_TEXT, config_of
+from model.anatomy.anatomy import MOST_TEXT, config_of
+from model.anatomy.architectures import ARCHITECTURES
 from model.gpt.config import ModelConfig
 from viz.seam.programs.arguments import OneOf
 from viz.seam.python_lines import script
@@ -23,7 +24,37 @@ def _label(words: Words, option: str) -> str:
     return ARCHITECTURES[option].label if option in ARCHITECTURES else words[f"which_{option}"]
 
 
-WHICH = Choice("which", (LOADED, *ARCHITECTURES, PASTED), label=_label)
+# Who made them, by the beginnings of their keys; the others are for teaching.
+MAKERS = {
+    "OpenAI": ("gpt1", "gpt2", "gpt3", "gpt-oss"),
+    "Meta": ("llama", "opt"),
+    "Google": ("gemma",),
+    "Mistral AI": ("mistral", "mixtral"),
+    "Qwen": ("qwen",),
+    "Microsoft": ("phi", "tinystories"),
+    "Ai2": ("olmo",),
+    "EleutherAI": ("gpt-j", "gpt-neo", "pythia"),
+    "Hugging Face": ("smollm",),
+    "IBM": ("granite",),
+    "BigScience": ("bloom",),
+    "NVIDIA": ("nemotron",),
+    "TII": ("falcon",),
+    "Liquid AI": ("lfm",),
+    "Gu & Dao": ("mamba",),
+}
+
+
+def maker_of(key: str) -> str:
+    """Return the maker of an architecture; "" for those that are for teaching."""
+    return next((maker for maker, begins in MAKERS.items() if key.startswith(begins)), "")
+
+
+def _group(words: Words, option: str) -> str:
+    return (maker_of(option) or words["which_teaching"]) if option in ARCHITECTURES else ""
+
+
+_GROUPED = sorted(ARCHITECTURES, key=lambda key: [*MAKERS, ""].index(maker_of(key)))
+WHICH = Choice("which", (LOADED, *_GROUPED, PASTED), label=_label, group=_group)
 # One character over the limit, so that a longer text is rejected instead of truncated.
 CONFIG = Text("config", max_length=MOST_TEXT + 1, lines=6, when={"which": (PASTED,)})
 
@@ -113,7 +144,7 @@ def config_python(seen: Seen, subject: Subject, lines: Sequence[str], imports: S
     if subject.live:
         return script(seen.facts, ["config = lm.config", *lines], imports)
     config = f"config = ARCHITECTURES[{subject.key!r}].config"
-    import_line = "from model.anatomy.anatomy import ARCHITECTURES"
+    import_line = "from model.anatomy.architectures import ARCHITECTURES"
     if subject.key == PASTED:
         config = 'config = config_of(open("config.json").read())'
         import_line = "from model.anatomy.anatomy import config_of"

@@ -10,7 +10,16 @@ from model.records import Tokens
 from viz.characters import frames, part_notes
 from viz.labels import visible
 from viz.seam.view import Payload, Seen
-from viz.views.attention.patterns import hidden_note, lines_of, run_name, titles, value_name, without_sign
+from viz.views.attention.patterns import (
+    has_sink,
+    hidden_note,
+    lines_of,
+    rules_note,
+    run_name,
+    titles,
+    value_name,
+    without_sign,
+)
 from viz.views.attention.units import merged, shown_spans, unit_note, unit_payload, unit_words
 from viz.words import Words, joined
 
@@ -33,6 +42,8 @@ def drawn_links(seen: Seen) -> Payload:
         hidden_note(facts, seen.all_words, name, of),
     )
     panels = list(zip(shown.panels, seen.result.z, strict=True))
+    one = seen.result.z[0] if name == "weights" and len(panels) == 1 and unit == "tokens" else None
+    notes += (rules_note(facts, seen.all_words, one),)
     spans = shown_spans(facts, unit)
     tokens = merged(facts.tokens, spans)
     return (
@@ -42,6 +53,7 @@ def drawn_links(seen: Seen) -> Payload:
             "parts": list(part_notes(tokens.raw, seen.all_words).items()),
             "run": run_name(facts, shown.name, unit),
             "title": shown.title,
+            "sink": one is not None and has_sink(facts),
             "measure": value_name(facts, seen.all_words, name, of),
             "note": joined(notes),
             "python": lines_of(facts, name, of, unit),

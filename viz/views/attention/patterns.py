@@ -7,13 +7,16 @@ import numpy as np
 
 from model.attention.measures import MEASURES, measure, rows_undefined
 from model.attention.spans import spans_of, summed
+from model.gpt.mixers.names import ATTENTION
+from model.gpt.mixers.scoring import alibi_slopes
 from viz.charts.heatmap import combined
+from viz.numbers import number, percent, whole
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
 from viz.seam.view import Facts, Measure
 from viz.views.attention.units import unit_of
-from viz.words import Words
+from viz.words import Words, joined
 
 # The selected heads individually, their mean or maximum, or the mean over the main head's layer.
 OF = ("each", "mean", "max", "layer")
@@ -155,6 +158,43 @@ def hidden_note(facts: Facts, catalogue: Mapping[str, str], name: str, of: str) 
     """Describe the values drawn for layers without attention weights; "" if all displayed layers have a softmax."""
     layers = ", ".join(map(str, without_softmax(facts, name, of)))
     return catalogue["attention.hidden.note"].format(layers=layers) if layers else ""
+
+
+def rules_note(
+    facts: Facts, texts: Mapping[str, str], weights: np.ndarray | None = None, row: int | None = None
+) -> str:
+    """Say by which rules the selected layer turns scores into weights, besides a softmax; "" for a softmax alone.
+
+    With the head's weights [T, T], it says how much of a row a learned sink takes on average, and of the given `row`.
+    """
+    config, layer = facts.config, facts.head[0]
+    if config.mixer_of(layer) not in ATTENTION:  # nothing is known of the scores of a hooked model
+        return ""
+    said = []
+    if config.two_way:
+        said.append(texts["attention.rules.two_way"])
+    if config.mixer_of(layer) == "sliding_window":
+        key, n = ("window_two_way", config.window // 2) if config.two_way else ("window", config.window)
+        said.append(texts[f"attention.rules.{key}"].format(layer=layer, n=whole(n)))
+    if config.score_cap is not None:
+        said.append(texts["attention.rules.cap"].format(cap=number(config.score_cap)))
+    if config.positions == "alibi":
+        slope = float(alibi_slopes(config.n_head)[facts.head[1]]) / (config.d_head**0.5 if config.alibi_rounded else 1)
+        said.append(texts["attention.rules.alibi"].format(layer=layer, head=facts.head[1], slope=number(slope)))
+    if has_sink(facts) and weights is not None:
+        shares = 1 - np.nansum(weights, axis=1)
+        values = {"mean": percent(float(shares.mean()))}
+        if row is not None:
+            values |= {"share": percent(float(shares[row])), "position": row}
+        said.append(texts["attention.rules.sink_mean" if row is None else "attention.rules.sink"].format(**values))
+    if config.output_gate:
+        said.append(texts["attention.rules.gate"])
+    return joined(said)
+
+
+def has_sink(facts: Facts) -> bool:
+    """Return whether the selected head has a learned sink, which takes the rest of each row."""
+    return facts.config.mixer_of(facts.head[0]) in ATTENTION and facts.config.sinks
 
 
 def lines_of(facts: Facts, name: str, of: str, unit: str = "tokens") -> str:

@@ -121,12 +121,11 @@ def suggestion(prompt: str) -> str:
 def models_ready(scene: Scene) -> dict[str, str]:
     """Return {id: label} of the other models that are ready: downloaded, local, or trained by the visitor."""
     playground = scene.playground
-    local, downloaded = playground.options.local, available()
+    ready = (*playground.options.located, *available())
     return {
         model_id: label
         for label, model_id in playground.choices(scene.visitor)
-        if model_id != scene.model.id
-        and (model_id in downloaded or model_id.startswith(PREFIX) or (local and model_id == local.model_id))
+        if model_id != scene.model.id and (model_id in ready or model_id.startswith(PREFIX))
     }
 
 
@@ -242,7 +241,7 @@ def _other(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> Othe
         request,
         model.label,
         model.dtype,
-        model is scene.model,
+        request.model_id == scene.model.id,  # two objects, if this server has loaded the model again in between
         trace.key == scene.trace.key,
         one_vocabulary,
         len(shapes) == 1,

@@ -2,6 +2,8 @@
 
 import math
 
+from model.errors import InputError, say
+from model.predictions.masked import MaskedPredictions, masking_work, predict_masked
 from model.predictions.predictions import Predictions, predict
 from model.records import Tokens
 from viz.labels import visible
@@ -11,10 +13,22 @@ from viz.seam.settings import Settings
 from viz.seam.view import Facts, Measure, Seen
 from viz.words import Words
 
+MOST_MASKING = 6e11  # maximum number of operations of masking every token in turn, about 5 seconds on two cores
 
-def measure(scene: Scene, settings: Settings) -> Predictions:
-    """Compute the most likely next tokens at every position, and the rank and probability of the actual next token."""
-    return predict(scene.trace)
+
+def measure(scene: Scene, settings: Settings) -> Predictions | MaskedPredictions:
+    """Compute the most likely next tokens at every position, and the rank and probability of the actual next token.
+
+    In a model that predicts masked tokens, each token is masked in turn. Raises InputError if that would take long.
+    """
+    if not scene.masks:
+        return predict(scene.trace)
+    tokenizer, T = scene.model.tokenizer, len(scene.tokens)
+    if masking_work(scene.model.n_params, T) > MOST_MASKING:
+        most = int((MOST_MASKING / masking_work(scene.model.n_params, 1)) ** 0.5)
+        what = "Masking each token in turn would take too long: the prompt runs once for each of its tokens."
+        raise InputError(what, say("{} tokens", T), say("Shorten it to {} tokens or fewer.", most))
+    return predict_masked(scene.trace, tokenizer.mask_id, skipped=set(tokenizer.special.values()))
 
 
 EXPECTED = Measure("main", measure, owner="expected")
@@ -22,7 +36,7 @@ EXPECTED = Measure("main", measure, owner="expected")
 
 def shared_words(seen: Seen) -> Words:
     """Return the words for rows and entropies, which are shared by several views."""
-    return Words(seen.all_words, "expected")
+    return seen.words.of("expected")
 
 
 def row_words(seen: Seen) -> dict[str, str]:

@@ -1,20 +1,26 @@
 """Pipelines of warps: the editor that several views share, and the parsing of the steps that a page sends."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from model.api import LanguageModel
 from model.errors import InputError, say
 from model.generation.next_token import context_at, logits_after
 from model.records import Tokens
-from model.sampling.pipeline import MOST_STEPS, Context, Parameter, Step, checked
-from model.sampling.warps import WARPS, values_of
+from model.sampling.phrases import banned, breakers, lines_of
+from model.sampling.pipeline import MOST_STEPS, Context, Parameter, Step, checked, second, usable
+from model.sampling.settings.parsing import MOST_TEXT
+from model.sampling.settings.tools import TOOLS
+from model.sampling.warps import WARPS, probabilities_of, values_of
 from viz.labels import quoted
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
-from viz.seam.typed import token_of
-from viz.seam.view import Asking, Payload, Seen
+from viz.seam.typed import ids_of
+from viz.seam.view import Asking, Facts, Payload, Seen
+from viz.views.sampling import rules
 from viz.words import section
 
 DEFAULT: tuple[Step, ...] = (
@@ -22,9 +28,20 @@ DEFAULT: tuple[Step, ...] = (
     Step("top_k", (("k", 40.0),)),
     Step("top_p", (("p", 0.9),)),
 )
-MOST_TOKENS = 32  # maximum number of tokens per logit bias
+MOST_TOKENS = 32  # maximum number of lines of tokens or words per step
+_MOST_TEXT = 4000  # maximum number of characters of them
+_READERS = {"banned": banned, "breakers": breakers}
 _SIGNS = {"temperature": "T"}
-KINDS = ("penalty", "scale", "cut")  # groups of warps in the editor's list
+# Groups of warps in the editor's list, labeled by the words "pipeline.group_<key>".
+GROUPS: dict[str, tuple[str, ...]] = {
+    "scale": ("temperature", "dynamic_temperature", "smoothing"),
+    "tail": ("top_k", "top_p", "min_p", "top_a", "top_n_sigma", "epsilon", "eta"),
+    "other": ("typical", "xtc", "mirostat"),
+    "repeats": ("dry", "repetition_penalty", "presence_penalty", "frequency_penalty", "no_repeat_ngram"),
+    "words": ("logit_bias", "banned_words", "fits"),
+}
+# The text of a new step, in the symbols of the page: DRY's breakers in llama.cpp and text-generation-webui.
+TEXTS = {"dry": '↵\n:\n"\n*'}
 # Presets, labeled by the words "pipeline.preset_<key>". A preset is offered only if all of its warps exist.
 PRESETS: dict[str, tuple[Step, ...]] = {
     "standard": DEFAULT,
@@ -39,6 +56,19 @@ PRESETS: dict[str, tuple[Step, ...]] = {
     "min_p": (Step("min_p"), Step("temperature", (("temperature", 1.5),))),
     "typical": (Step("typical"),),
     "eta": (Step("eta"),),
+    "dynamic": (Step("dynamic_temperature"), Step("min_p")),
+    "story": (Step("dry"), Step("min_p", (("min_p", 0.02),)), Step("xtc")),
+    "llama": (
+        Step("top_k", (("k", 40.0),)),
+        Step("top_p", (("p", 0.95),)),
+        Step("min_p", (("min_p", 0.05),)),
+        Step("temperature", (("temperature", 0.8),)),
+    ),
+    "ollama": (
+        Step("top_k", (("k", 40.0),)),
+        Step("top_p", (("p", 0.9),)),
+        Step("temperature", (("temperature", 0.8),)),
+    ),
 }
 
 
@@ -69,12 +99,13 @@ def spec(words: Mapping[str, str]) -> dict:
                 "help": words[f"warp_help.{key}"],
                 "kind": warp.kind,
                 "source": warp.source,
-                "tokens": warp.takes_tokens,
+                "text": _text_field(words, key),
+                "rule": warp.takes_rule,
                 "parameters": [parameter_spec(words, parameter) for parameter in warp.parameters],
             }
             for key, warp in WARPS.items()
         ],
-        "groups": [[kind, words[f"pipeline.group_{kind}"]] for kind in KINDS],
+        "groups": [[words[f"pipeline.group_{key}"], list(warps)] for key, warps in GROUPS.items()],
         "presets": [
             {"key": key, "label": words[f"pipeline.preset_{key}"], "steps": value_of(steps)}
             for key, steps in PRESETS.items()
@@ -92,9 +123,20 @@ def spec(words: Mapping[str, str]) -> dict:
             for key, steps in USES.items()
         ],
         "default": value_of(DEFAULT),
+        "rules": rules.rules_spec(words),
         "most": MOST_STEPS,
         "words": section(words, "pipeline"),
     }
+
+
+def _text_field(words: Mapping[str, str], key: str) -> dict | None:
+    """Describe the text field of a warp that takes tokens or phrases; None for other warps."""
+    warp = WARPS[key]
+    name = "tokens" if warp.takes_tokens else warp.takes_phrases
+    if not name:
+        return None
+    labels = {"label": words[f"pipeline.{name}"], "example": words[f"pipeline.{name}_example"]}
+    return labels | {"default": TEXTS.get(key, "")}
 
 
 def parameter_spec(words: Mapping[str, str], parameter: Parameter) -> dict:
@@ -103,23 +145,46 @@ def parameter_spec(words: Mapping[str, str], parameter: Parameter) -> dict:
 
 
 def value_of(steps: tuple[Step, ...]) -> list[dict]:
-    """Convert steps to the page's form, with every parameter filled in: [{"warp", "values": {name: number}}]."""
-    return [{"warp": step.warp, "values": values_of(step)} for step in steps]
+    """Convert steps to the page's form, with every parameter filled in: [{"warp", "values": {name: number}, "text",
+    "rule"}].
+
+    Only a warp that takes tokens or phrases has a text, and only a step with a rule has one.
+    """
+    return [
+        {"warp": step.warp, "values": values_of(step)} | _text_of(step) | rules.rule_value(step.rule) for step in steps
+    ]
+
+
+def _text_of(step: Step) -> dict:
+    warp = WARPS[step.warp]
+    text = step.text.replace("\\n", "↵").replace("\\t", "⇥")
+    return {"text": text or TEXTS.get(step.warp, "")} if warp.takes_tokens or warp.takes_phrases else {}
 
 
 def step_name(words: Mapping[str, str], step: Step) -> str:
     """Format a step with its parameter values, as in "Top-k 40"."""
-    numbers = [f"{value:g}" for value in values_of(step).values()]
+    numbers = [f"{value:g}" for value in named_values(step)]
     if WARPS[step.warp].takes_tokens:
         numbers.append(words["pipeline.tokens_n"].format(n=len(step.tokens)))
+    elif WARPS[step.warp].takes_phrases == "banned":
+        numbers.append(words["pipeline.tokens_n"].format(n=len(lines_of(step.text)) or len(step.phrases)))
+    elif step.rule is not None:
+        numbers.append(f"({words[f'rule.{step.rule.kind}']})")
     return " ".join((words[f"warp.{step.warp}"], ", ".join(numbers))).strip()
 
 
-def steps_of(model: LanguageModel, sent: object) -> tuple[Step, ...]:
-    """Parse the steps that a page sent, [{"warp", "values", "text", "off"}], and leave out those switched off.
+def named_values(step: Step) -> list[float]:
+    """Return the numbers that name a step: all but those that are quiet and have their defaults."""
+    parameters = WARPS[step.warp].parameters
+    return [step.get(each) for each in parameters if not (each.quiet and step.get(each) == each.default)]
 
-    For a warp that takes tokens, `text` holds one line `token: number` per token. None stands for DEFAULT. Raises
-    InputError if the list is malformed or a value is out of bounds.
+
+def steps_of(model: LanguageModel, sent: object) -> tuple[Step, ...]:
+    """Parse the steps that a page sent, [{"warp", "values", "text", "rule", "off"}], and leave out those switched off.
+
+    For a warp that takes tokens, `text` holds one line `word: number` per word; for one that takes phrases, one per
+    line. For one that takes a rule, `rule` is {"kind", "text"}. None stands for DEFAULT. Raises InputError if the list
+    is malformed or a value is out of bounds.
     """
     if sent is None:
         return DEFAULT
@@ -138,16 +203,31 @@ def _step(model: LanguageModel, sent: Mapping) -> Step:
         if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) < 1e15:
             raise InputError("A setting is not a number.", str(name)[:20], "Choose one from the list.")
         numbers.append((str(name), float(value)))
-    tokens = _tokens(model, text) if WARPS[warp].takes_tokens and isinstance(text, str) else ()
-    return Step(warp, tuple(numbers), tokens)
+    if WARPS[warp].takes_rule:
+        return Step(warp, tuple(numbers), rule=rules.read_rule(model, sent.get("rule")))
+    text = text if isinstance(text, str) else TEXTS.get(warp, "")
+    if WARPS[warp].takes_tokens:
+        return Step(warp, tuple(numbers), _tokens(model, text), text=text[:_MOST_TEXT])
+    if not WARPS[warp].takes_phrases:
+        return Step(warp, tuple(numbers))
+    text = _plain(text)
+    return Step(warp, tuple(numbers), phrases=_READERS[WARPS[warp].takes_phrases](model.tokenizer, text), text=text)
+
+
+def _plain(text: str) -> str:
+    """Replace the page's symbols for white space by a space, and by \\n and \\t, one line for each."""
+    lines = [line for line in text[:_MOST_TEXT].splitlines() if line]
+    if len(lines) > MOST_TOKENS:
+        raise InputError("There are too many tokens.", str(len(lines)), say("At most {} tokens.", MOST_TOKENS))
+    return "\n".join(lines).replace("·", " ").replace("↵", "\\n").replace("⇥", "\\t")
 
 
 def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
-    """Parse lines `token: number` into pairs (token id, number).
+    """Parse lines `word: number` into pairs (token id, number), one for each token of the word.
 
     Raises InputError if a line is malformed or there are too many.
     """
-    lines = [line for line in text[:4000].splitlines() if line.strip()]
+    lines = [line for line in text[:_MOST_TEXT].splitlines() if line.strip()]
     if len(lines) > MOST_TOKENS:
         raise InputError("There are too many tokens.", str(len(lines)), say("At most {} tokens.", MOST_TOKENS))
     pairs = []
@@ -157,10 +237,10 @@ def _tokens(model: LanguageModel, text: str) -> tuple[tuple[int, float], ...]:
             value = float(number)
         except ValueError:
             value = float("nan")
-        token = token_of(model, name)[0] if name else None
-        if token is None or value != value:
-            raise InputError("This line is not a token and a number.", line[:40], "Write a token, a colon, a number.")
-        pairs.append((token, value))
+        ids = ids_of(model, name) if name else []
+        if not ids or value != value:
+            raise InputError("This line is not a word and a number.", line[:40], "Write a word, a colon, a number.")
+        pairs += [(token, value) for token in ids]
     return tuple(pairs)
 
 
@@ -170,12 +250,24 @@ def steps_code(steps: tuple[Step, ...]) -> str:
     for step in steps:
         values = ", ".join(f'("{name}", {_number(value)})' for name, value in step.values)
         tokens = f", {_pairs(step.tokens)}" if step.tokens else ""
-        parts.append(f'Step("{step.warp}", ({values}{"," if step.values else ""}){tokens})')
+        phrases = f", phrases={_phrases_code(step)}" if step.phrases else ""
+        rule = "" if step.rule is None else f", rule=lm.rule({step.rule.kind!r}, {step.rule.text!r})"
+        parts.append(f'Step("{step.warp}", ({values}{"," if step.values else ""}){tokens}{phrases}{rule})')
     return f"({', '.join(parts)}{',' if parts else ''})"
 
 
 def _pairs(tokens: tuple[tuple[int, float], ...]) -> str:
     return f"({', '.join(f'({token}, {_number(number)})' for token, number in tokens)},)"
+
+
+def _phrases_code(step: Step) -> str:
+    return f"{WARPS[step.warp].takes_phrases}(lm.tokenizer, {step.text!r})" if step.text else repr(step.phrases)
+
+
+def step_imports(steps: Sequence[Step]) -> tuple[str, ...]:
+    """Return the imports that the code of the steps needs besides `Step`."""
+    names = sorted({WARPS[step.warp].takes_phrases for step in steps if step.phrases and step.text})
+    return (f"from model.sampling.phrases import {', '.join(names)}",) if names else ()
 
 
 def _number(value: float) -> str:
@@ -190,27 +282,62 @@ IMPORTS = (
 )
 
 
+@dataclass(frozen=True)
+class Pipeline:
+    """The steps of the editor, or the reason why they were rejected."""
+
+    steps: tuple[Step, ...] = ()
+    refusal: tuple[str, str, str] | None = None  # message, rejected value, hint
+
+    def check(self) -> None:
+        """Raise InputError if the steps were rejected."""
+        if self.refusal:
+            raise InputError(*self.refusal)
+
+
 def read(sent: object, scene: Scene) -> tuple[Step, ...]:
     """Parse the steps in the part's value. Raises InputError if they are malformed or out of bounds."""
     return steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None)
 
 
+def read_pipeline(sent: object, scene: Scene) -> Pipeline:
+    """Parse the steps that a page sent. An error is stored in `refusal`; `Pipeline.check` raises it later."""
+    try:
+        return Pipeline(steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None))
+    except InputError as error:
+        return Pipeline(refusal=(error.what, error.got, error.hint))
+
+
 def editor(seen: Seen) -> Payload:
-    """Build the payload of the editor."""
-    return spec(seen.all_words)
+    """Build the payload of the editor, with the tools of static/views/sampling/tool_settings.js."""
+    tools = [{"key": key, "label": tool.label, "example": tool.example} for key, tool in TOOLS.items()]
+    other = {"tools": tools, "most": MOST_TEXT, "words": section(seen.all_words, "tool_settings")}
+    return spec(seen.all_words) | {"other": other}
 
 
 PIPELINE = Asking("pipeline", read, editor, shared=True)
+PIPELINE_OR_REFUSAL = replace(PIPELINE, read=read_pipeline)  # for views that use the steps in a job
 
 
 def logits_of(scene: Scene) -> Tensor:
     """Return the run's logits at the selected position, over the tokenizer's vocabulary. float32 [V]"""
+    if scene.masks:
+        return usable(torch.from_numpy(scene.logits()), scene.model.tokenizer.vocab_size)
     return logits_after(scene.trace, scene.position, scene.model.tokenizer.vocab_size)
 
 
 def context_of(scene: Scene) -> Context:
-    """Return the context that the warps read: the prompt up to the selected position."""
+    """Return the context that the warps read: the prompt up to the selected position, or all of it with its mask."""
+    if scene.masks:
+        ids = scene.tokens.ids.copy()
+        ids[scene.position] = scene.model.tokenizer.mask_id
+        return Context(tuple(ids.tolist()), len(ids), chance=second(0, 0))
     return context_at(scene.trace, scene.position)
+
+
+def by_chance(steps: Sequence[Step]) -> bool:
+    """Return whether a step acts by chance: neither always nor never."""
+    return any(0 < each < 1 for each in probabilities_of(tuple(steps)))
 
 
 def following(tokens: Tokens, position: int) -> int | None:
@@ -236,8 +363,20 @@ def pipeline_lines(seen: Seen, last: Sequence[str], imports: Sequence[str] = ())
     facts = seen.facts
     lines = [
         f"at = {facts.position}  # {quoted(facts.pieces[facts.position])!r}",
-        "logits, context = logits_after(run, at, lm.tokenizer.vocab_size), context_at(run, at)",
+        *_logits_lines(facts),
         f"steps = {steps_code(seen.settings.pipeline)}",
         *last,
     ]
-    return script(facts, lines, (*IMPORTS, *imports))
+    return script(facts, lines, (*IMPORTS, *step_imports(seen.settings.pipeline), *imports))
+
+
+def _logits_lines(facts: Facts) -> tuple[str, ...]:
+    """Return the lines that compute `logits` and `context` at the position `at`."""
+    if not facts.config.two_way:
+        return ("logits, context = logits_after(run, at, lm.tokenizer.vocab_size), context_at(run, at)",)
+    return (
+        "ids = run.tokens.ids.copy()",
+        "ids[at] = lm.tokenizer.mask_id",
+        f"masked = lm.trace(ids){'.edit(*run.key.edits)' if facts.edits else ''}",
+        "logits, context = logits_after(masked, at, lm.tokenizer.vocab_size), context_at(masked, -1)",
+    )

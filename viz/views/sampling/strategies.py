@@ -9,7 +9,6 @@ from model.forgetting.policies import CACHES, Policy
 from model.generation.generate import MOST_STRATEGIES
 from model.generation.strategies import METHODS, STRATEGIES, Method, Strategy
 from model.sampling.pipeline import Parameter, Step
-from model.sampling.warps import values_of
 from viz.labels import shorten, visible
 from viz.numbers import exact
 from viz.seam.scene import Scene
@@ -324,7 +323,8 @@ def summary(catalogue: Mapping[str, str], strategy: Strategy) -> str:
 
 def _short(catalogue: Mapping[str, str], step: Step) -> str:
     name = catalogue.get(f"strategies.short_{step.warp}") or catalogue[f"warp.{step.warp}"]
-    return " ".join([name, *map(exact, values_of(step).values())])
+    rule = [] if step.rule is None else [catalogue[f"rule.{step.rule.kind}"]]
+    return " ".join([name, *map(exact, pipelines.named_values(step)), *rule])
 
 
 def continued(prompt: Prompt, chat: bool) -> Prompt:

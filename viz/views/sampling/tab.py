@@ -1,6 +1,7 @@
 """The sampling tab: how a distribution becomes a token, and what each strategy does to the same prompt."""
 
 from viz.seam.tab import Tab
+from viz.views.sampling.beam_tree import view as beam_tree
 from viz.views.sampling.distribution import view as distribution
 from viz.views.sampling.draws import view as draws
 from viz.views.sampling.kv_cache import view as kv_cache
@@ -17,6 +18,7 @@ TAB = Tab(
         temperature.VIEW,
         draws.VIEW,
         side_by_side.VIEW,
+        beam_tree.VIEW,
         many_samples.VIEW,
         prompts.VIEW,
         speculative.VIEW,

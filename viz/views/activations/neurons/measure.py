@@ -1,5 +1,6 @@
 """Measurements of MLP neurons: the top neurons of a layer, one neuron, the activation function, and all layers."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -170,12 +171,11 @@ def measure_one(scene: Scene, settings: Settings, results: Mapping[str, Activati
 
 def measure_curve(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> ActivationCurve:
     """Compute the activation function over the range of the layer's pre-activations, and at those of the neuron."""
-    pre, of_neuron, config = results["layer"].pre, results["one"].pre, scene.model.config
+    pre, of_neuron = results["layer"].pre, results["one"].pre
+    curve = functools.partial(activation, scene.model.model, results["layer"].layer)
     x = spread(*span(pre, of_neuron))
     counts, edges = np.histogram(pre, _BINS, (float(x[0]), float(x[-1])))
-    return ActivationCurve(
-        x, activation(config, x), edges, counts / pre.size, outside(pre, x), of_neuron, activation(config, of_neuron)
-    )
+    return ActivationCurve(x, curve(x), edges, counts / pre.size, outside(pre, x), of_neuron, curve(of_neuron))
 
 
 def span(pre: np.ndarray, of_neuron: np.ndarray) -> tuple[float, float]:

@@ -200,7 +200,7 @@ def curve(seen: Seen) -> Payload:
     name = seen.words[f"function_{kind}"]
     notes = [words["note"]]
     notes += [words["outside"].format(share=percent(result.outside))] if result.outside else []
-    notes += [words["gated"]] if kind == "swiglu" else []
+    notes += [words["gated"]] if seen.facts.config.gated else []
     lines = [f"pre = layer_activations(run, {shown.layer}).pre", f"activation(run.config, pre[:, {shown.neuron}])"]
     return {
         "figure": curve_figure(result, shown.neuron, name, seen.facts.pieces, words),
@@ -331,7 +331,7 @@ def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1,
         "pre": read.pre[:, neuron],
         "post": read.post[:, neuron],
         "up": None if read.up is None else read.up[:, neuron],
-        "function": activation(config, read.pre[:, neuron]),
+        "function": activation(scene.model.model, layer, read.pre[:, neuron]),
     } | {
         name: [named(scene.model, n) | {"score": score} for n, score in zip(*tokens, strict=True)]
         for name, tokens in sides.items()
@@ -373,6 +373,7 @@ VIEW = View(
     "neurons",
     settings=(LAYER, ORDER),
     form_depends=("model",),
+    offered=lambda config: config.mlp != "none" and config.n_expert == 1,  # a layer needs a single MLP
     measures=(
         Measure("layer", measure_layer, settings=("layer",), question=layer_question, keep=False),
         Measure("top", measure_top, ("token",), _ORDERED, question=top_question, uses=("layer",)),

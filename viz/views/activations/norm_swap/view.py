@@ -45,7 +45,7 @@ def _swap(words: Mapping[str, str], option: str, norm: str) -> str:
 
 
 def _where(words: Mapping[str, str], option: str, config: ModelConfig) -> str:
-    key = place_key(config, option).removeprefix("at_") if option.startswith("norm") else option
+    key = place_key(config, option).removeprefix("at_") if option.startswith(("norm", "after")) else option
     count = 1 if option == "one" else len(places_of(config, option))
     return words[f"where_{key}"].format(n=count)
 
@@ -212,7 +212,7 @@ def norm_swap(
             frozen: the same divisor for every token. removed: the input passes through unchanged.
         where: all norms, the norms at one site (norm1, norm2, final), or one: the norm given by layer and site.
         layer: Layer of the norm if where is one.
-        site: Site of the norm if where is one: norm1, norm2 or final.
+        site: Site of the norm if where is one: embed_norm, norm1, after1, norm2, after2 or final.
 
     Returns:
         kl: mean KL divergence of the predictions (nats); loss: before and after (nats per token); overflow: the block

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from viz.charts.axes import BLUE, GREEN, LEGEND, ORANGE, axis
+from viz.charts.axes import BLUE, GREEN, LEGEND, ORANGE, PINK, RED, axis
 from viz.charts.lines import band, bars, grid, line, token_data
 from viz.labels import plotly_text
 from viz.numbers import decimals, number, plain
+from viz.theme import HUES
 
 LARGEST, FIRST = 8, 4  # numbers of dimensions in the table: those with the largest |x|, and the first ones
 TAIL = 0.001  # fraction of the values that a histogram omits at each end if they would compress the rest
 BINS = 80
 POINTS = 300  # maximum number of points drawn as markers, each an element of the page; more are drawn as a line
 HEIGHT, NARROW = 300, 560  # heights in pixels of two panels, side by side and stacked
-SITES = {"norm1": BLUE, "norm2": ORANGE, "final": GREEN}
+SITES = {"embed_norm": HUES[5], "norm1": BLUE, "after1": PINK, "norm2": ORANGE, "after2": RED, "final": GREEN}
 
 # One formula per step: Ba et al. 2016, eq. 3 and 4; Zhang & Sennrich 2019, eq. 4.
 SIGNS = {"x": "x", "centred": "x − μ", "normalised": "n", "scaled": "n · γ", "out": "n · γ + β"}

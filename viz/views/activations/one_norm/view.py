@@ -239,7 +239,8 @@ def norm(scene: Scene, layer: int = 0, site: Site = "norm1", position: int = -1)
     """Compute every step of one norm (LayerNorm or RMSNorm) on one token, and compare the norm with BatchNorm.
 
     Args:
-        site: norm1 is the norm of the layer's attention, norm2 that of its MLP; final comes before the output head.
+        site: norm1 is the norm of the layer's attention, norm2 that of its MLP; after1 and after2 are those of their
+            outputs, embed_norm that of the embeddings; final comes before the output head.
         position: Position of the token whose vector is normalized; negative counts from the end.
 
     Returns:
@@ -276,6 +277,7 @@ _OF = ("norm",)
 
 VIEW = View(
     "one_norm",
+    needs=("layers",),
     settings=(NORM,),
     form_depends=("model",),
     measures=(

@@ -33,10 +33,10 @@ from viz.views.activations.outliers.figures import dimension_figure
 from viz.views.activations.stream import STREAM, Row, row_name, row_of, rows_payload, shared
 from viz.words import joined
 
-SITES = {"norm1": ("norm1", "final"), "norm2": ("norm2", "final")}  # option -> sites of its norms
+SITES = ("norm1", "norm2")  # the first or the second norm of each layer
 DIMENSIONS = 16  # number of columns of the map
 LISTED, CARRIERS = 100, 12  # maximum number of rows of each table
-RULE, SITE = Choice("rule", tuple(RULES)), Choice("site", tuple(SITES))
+RULE, SITE = Choice("rule", tuple(RULES)), Choice("site", SITES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +68,18 @@ class Dimensions:
     others: np.ndarray | None  # median of |x| over the other tokens, float32 [D]; None for a prompt of one token
 
 
+def _sites(stream: StreamStatistics, settings: Settings) -> tuple[str, ...]:
+    """Return the sites of the selected norms: with the final norm, the first or the second norm of each layer, which in
+    some models is the norm of a sublayer's output or the same.
+    """
+    sites = dict.fromkeys(site for site, _ in stream.norms if site != "final")
+    known = [site for site in sites if site.startswith("norm")] or list(sites)
+    return known[0 if settings.site == "norm1" else -1], "final"
+
+
 def measure(scene: Scene, settings: Settings, results: Mapping[str, StreamStatistics]) -> Outliers:
     """Find the outliers in the inputs of the norms at the selected sites."""
-    stream, rule, sites = results["stream"], settings.rule, SITES[settings.site]
+    stream, rule, sites = results["stream"], settings.rule, _sites(results["stream"], settings)
     rows, dimensions = stream.rows(sites), top_dimensions(stream, sites, DIMENSIONS)
     ratio = np.stack([ratios(stream, n)[dimensions] for n in rows])
     return Outliers(
@@ -98,7 +107,7 @@ def _highest(stream: StreamStatistics, rows: Sequence[int]) -> int:
 def measure_one(scene: Scene, settings: Settings, results: Mapping[str, StreamStatistics]) -> Dimensions:
     """Measure one norm's input at one token: the clicked row and the selected token, or those of the largest ratio."""
     stream = results["stream"]
-    rows = stream.rows(SITES[settings.site])
+    rows = stream.rows(_sites(stream, settings))
     norms = [stream.norms[n] for n in rows]
     row = nearest_row(norms, *settings.map) if settings.map else _highest(stream, rows)
     n = rows[row]
@@ -250,7 +259,7 @@ def one(seen: Seen) -> Payload:
 def outliers(
     scene: Scene,
     rule: Annotated[str, OneOf(tuple(RULES))] = "massive",
-    site: Annotated[str, OneOf(tuple(SITES))] = "norm1",
+    site: Annotated[str, OneOf(SITES)] = "norm1",
     most: Rows = 30,
 ) -> dict:
     """Find the few residual stream dimensions that are far larger than the others, and the tokens that carry them.
@@ -277,6 +286,7 @@ def outliers(
 
 VIEW = View(
     "outliers",
+    needs=("layers",),
     settings=(RULE, SITE),
     measures=(
         STREAM,

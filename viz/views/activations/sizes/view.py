@@ -7,6 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from model.activations.residual_statistics import STATISTICS, StreamStatistics, nearest_row, statistic
+from model.gpt.config import ModelConfig
 from viz.charts.shades import shade_of, wide
 from viz.labels import quoted
 from viz.numbers import number, signed
@@ -103,7 +104,7 @@ def grid(seen: Seen) -> Payload:
     """Draw the map of the statistic: one row per norm, sublayer or block, one column per token."""
     words, sizes = seen.here, seen.result
     names = [row_name(seen, row) for row in sizes.rows]
-    rows = layer_line(words[f"rows_{STATISTICS[sizes.name]}"], names, [layer for _, layer in sizes.rows])
+    rows = layer_line(_rows_title(seen), names, [layer for _, layer in sizes.rows])
     columns = token_line(words["token"], seen.facts.pieces)
     figure = grid_figure(Grid(sizes.values, _value(seen), rows, columns, sizes.shade))
     return rows_payload(seen, figure, sizes.rows, _row(seen)) | {
@@ -115,14 +116,33 @@ def grid(seen: Seen) -> Payload:
     }
 
 
+def _rows_title(seen: Seen) -> str:
+    """Return the title of the rows' axis, with the order of a layer's rows if it has several."""
+    key, config = f"rows_{STATISTICS[seen.result.name]}", seen.facts.config
+    per_layer = sum(layer == 0 for _, layer in seen.result.rows)
+    if per_layer == 1:
+        return seen.here["rows_blocks"]
+    return seen.here[f"{key}_sandwich" if key == "rows_norms" and config.norm_placement == "sandwich" else key]
+
+
+def _wiring(config: ModelConfig, of: str) -> str:
+    """Return the words key for the order of norms and sublayers."""
+    if config.mlp == "none":
+        return "alone"
+    if of == "norms" and config.norm_placement in ("output", "sandwich"):
+        return config.norm_placement
+    if of == "norms" and config.shared_norm:
+        return "shared"
+    return "post" if config.norm_placement == "post" else "parallel" if config.parallel_residual else "pre"
+
+
 def _reads(seen: Seen) -> str:
-    """Describe the tensors behind the rows for this model's wiring: pre-norm, post-norm or parallel."""
+    """Describe the tensors behind the rows for this model's wiring."""
     words, config, name = seen.here, seen.facts.config, seen.result.name
     if STATISTICS[name] == "blocks":
         return words["reads_blocks"]
     kind = kind_name(config)
-    wiring = "post" if config.norm_placement == "post" else "parallel" if config.parallel_residual else "pre"
-    text = words[f"reads_{STATISTICS[name]}_{wiring}"].format(kind=kind)
+    text = words[f"reads_{STATISTICS[name]}_{_wiring(config, STATISTICS[name])}"].format(kind=kind)
     return joined([text, words[f"divides_{config.norm}"]]) if name == "divisor" else text
 
 
@@ -131,11 +151,14 @@ def _opened(seen: Seen) -> list[str]:
     return [] if seen.settings.map else [seen.here["opened_low" if seen.result.name in _LOW else "opened_high"]]
 
 
+_PLACES = {"after1": 0.25, "norm2": 0.5, "after2": 0.75}  # of a norm within its layer
+
+
 def _curves(seen: Seen) -> list[LayerCurve]:
     """Group the rows into curves across the layers: one for attention and one for MLP, or else a single curve."""
     words, sizes = seen.here, seen.result
     if STATISTICS[sizes.name] != "sublayers":
-        places = [layer + (0.5 if what == "norm2" else 0) for what, layer in sizes.rows]
+        places = [layer + _PLACES.get(what, 0) for what, layer in sizes.rows]
         return [LayerCurve("", range(len(sizes.rows)), places, [row_name(seen, row) for row in sizes.rows])]
     curves = []
     for what in ("attn", "mlp"):
@@ -220,6 +243,7 @@ _SELECTION = ("token", "tokens")
 
 VIEW = View(
     "sizes",
+    needs=("layers",),
     settings=(NUMBER,),
     measures=(
         STREAM,

@@ -14,7 +14,14 @@ from viz.theme import HUES, frame_layout
 from viz.views.anatomy.figures import BELOW, band, vertical_line
 
 HEIGHT = 420
-COLORS = {"attention": HUES[4], "projections": HUES[0], "mlp": HUES[2], "head": HUES[1], "rest": HUES[7]}
+COLORS = {
+    "attention": HUES[4],
+    "state": HUES[5],
+    "projections": HUES[0],
+    "mlp": HUES[2],
+    "head": HUES[1],
+    "rest": HUES[7],
+}
 _MUTED = "rgba(128,134,150,0.35)"
 
 

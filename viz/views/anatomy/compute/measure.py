@@ -1,5 +1,6 @@
 """FLOPs of a prompt and of one more token, by formula, and the loaded model's measured time by component."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from model.anatomy.flops import (
     PassSize,
     by_group,
     cache_moved,
+    countable,
     counted,
     crossing,
     intensity,
@@ -21,7 +23,9 @@ from model.anatomy.flops import (
     training,
     weights_read,
 )
+from model.anatomy.mixers.kinds import attention_layers
 from model.anatomy.two_ways import Pair, two_ways
+from model.gpt.config import ModelConfig
 from model.progress import Progress
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Range, Settings
@@ -46,7 +50,7 @@ ITEM = Choice("item", tuple(ITEMS))
 
 @dataclass(frozen=True)
 class PassWork:
-    """The FLOPs and memory traffic of a prompt and of one more token.
+    """The FLOPs and memory traffic of a prompt and of one more token, unless the model reads in both directions.
 
     `readings`, `operations`, `moved` and `intensity` have the keys "prompt" and "step".
     """
@@ -59,21 +63,23 @@ class PassWork:
     moved: dict[str, int]  # bytes of weights and cache that are moved
     intensity: dict[str, float]  # FLOPs per byte
     rules: dict[str, int]  # from model.anatomy.flops.rules
-    kaplan: int  # FLOPs per token by Kaplan et al. 2020: 2 N + 2 L T H E
+    kaplan: int  # FLOPs per token by Kaplan et al. 2020: 2 N + 2 L T H E, with L layers of attention
     training: float  # FLOPs per token of a training step
-    crossings: dict[str, float]  # context lengths: "projections", "layer", and "useful" for the causal half
+    crossings: dict[str, float]  # context lengths: "projections", "layer", and "useful" for the causal half; inf: none
 
 
-def readings(settings: Settings) -> dict[str, PassSize]:
-    """Return the sizes of the two forward passes in the tables: the prompt and one more token."""
+def readings(config: ModelConfig, settings: Settings) -> dict[str, PassSize]:
+    """Return the sizes of the forward passes in the tables: the prompt and, if there is a next token, one more."""
     T = settings.tokens
-    return {"prompt": prompt(T, None if settings.logits == "every" else 1), "step": next_token(T)}
+    sizes = {"prompt": prompt(T, None if settings.logits == "every" else 1), "step": next_token(T)}
+    return {"prompt": sizes["prompt"]} if config.two_way else sizes
 
 
 def measure_work(scene: Scene, settings: Settings) -> PassWork:
-    """Compute the FLOPs and memory traffic of both forward passes from the config alone."""
+    """Compute the FLOPs and memory traffic of the forward passes from the config alone."""
     subject, T, item = subject_of(scene, settings), settings.tokens, ITEMS[settings.item]
-    c, passes = subject.config, readings(settings)
+    c = subject.config
+    passes = readings(c, settings)
     rules_of_thumb = rules(c)
     return PassWork(
         subject,
@@ -84,18 +90,21 @@ def measure_work(scene: Scene, settings: Settings) -> PassWork:
         {name: item * (weights_read(c, each) + cache_moved(c, each)) for name, each in passes.items()},
         {name: intensity(c, each, item) for name, each in passes.items()},
         rules_of_thumb,
-        rules_of_thumb["forward"] + 2 * c.n_layer * T * c.n_head * c.d_head,
+        rules_of_thumb["forward"] + 2 * T * c.n_head * sum(c.at(layer).d_head for layer in attention_layers(c)),
         training(c, passes["prompt"]) / T,
         {"projections": crossing(c), "layer": crossing(c, "layer"), "useful": crossing(c, useful=True)},
     )
 
 
 def measure_counted(scene: Scene, settings: Settings) -> dict[str, int] | None:
-    """Count the FLOPs of both forward passes with PyTorch's counter; None for a model with too many layers."""
+    """Count the FLOPs of both forward passes with PyTorch's counter; None for a model with too many layers, with
+    experts, or with too many steps of its states.
+    """
     config = subject_of(scene, settings).config
-    if config.n_layer > COUNTED_LAYERS:
+    passes = readings(config, settings)
+    if config.n_layer > COUNTED_LAYERS or config.n_expert > 1 or not countable(config, passes["prompt"]):
         return None
-    return {name: sum(counted(config, each).values()) for name, each in readings(settings).items()}
+    return {name: sum(counted(config, each).values()) for name, each in passes.items()}
 
 
 # --- the curve ---
@@ -111,7 +120,7 @@ class FlopsCurve:
     x: list[int]  # context lengths in tokens
     groups: dict[str, list[int]]  # by key of model.anatomy.flops.GROUPS, one value per context length
     crossings: dict[str, float]  # context lengths where attention overtakes "projections" or the rest of the "layer"
-    meeting: int  # FLOPs of attention where it overtakes the projections
+    meeting: int | None  # FLOPs of attention where it overtakes the projections; None if it never does
 
 
 def measure_curve(scene: Scene, settings: Settings) -> FlopsCurve:
@@ -121,17 +130,19 @@ def measure_curve(scene: Scene, settings: Settings) -> FlopsCurve:
     """
     subject, shown, every = subject_of(scene, settings), settings.shown, settings.logits == "every"
     config = subject.config
-    crossings = {against: crossing(config, against) for against in ("projections", "layer")}
-    longest = max(settings.tokens, round(1.5 * crossings["layer"]))
+    found = {against: crossing(config, against) for against in ("projections", "layer")}
+    crossings = {against: at for against, at in found.items() if math.isfinite(at)}
+    longest = max(settings.tokens, round(1.5 * crossings.get("layer", config.n_ctx)))
     longest = min(max(longest, config.n_ctx) if shown == "lines" else longest, 4 * MOST)
 
     def groups(T: int) -> dict[str, int]:
-        return by_group(operations(config, PassSize(1, T) if shown == "step" else prompt(T, None if every else 1)))
+        step = shown == "step" and not config.two_way
+        return by_group(operations(config, PassSize(1, T) if step else prompt(T, None if every else 1)))
 
     x = contexts(longest, shown == "lines")
     groups_at = [groups(T) for T in x]
     curves = {key: [each[key] for each in groups_at] for key in groups_at[0]}
-    meeting = groups(max(1, round(crossings["projections"])))["attention"]
+    meeting = groups(max(1, round(crossings["projections"])))["attention"] if crossings else None
     return FlopsCurve(subject, shown, every, x, curves, crossings, meeting)
 
 

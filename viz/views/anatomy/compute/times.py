@@ -1,7 +1,9 @@
 """Each component's measured time beside its fraction of the FLOPs, for the prompt and for one more token."""
 
 from model.anatomy.component_times import BUDGET, Clocked, ComponentTime, Forward
+from model.anatomy.mixers.kinds import attention_layers
 from model.generation.cache_costs import Times
+from model.gpt.config import ModelConfig
 from viz.numbers import NONE, flops, milliseconds, number, percent, signed_percent, whole
 from viz.seam.python_lines import script
 from viz.seam.view import Payload, Seen
@@ -32,6 +34,9 @@ def hint(seen: Seen) -> Payload:
 
 def empty(seen: Seen) -> Payload:
     """Build the placeholder of a part that needs the measurement."""
+    if seen.facts.config.two_way and kind_of(seen) == "step" and is_live(seen.settings):
+        words = seen.words.within("table")
+        return {"empty": {"text": words["no_step"], "hint": words["no_step_hint"]}}
     explanation = seen.words["empty_hint" if is_live(seen.settings) else "not_here"]
     return {"empty": {"text": seen.words[f"empty_{kind_of(seen)}"], "hint": explanation}}
 
@@ -42,6 +47,8 @@ def times(seen: Seen) -> Payload:
     if clocked is None:
         return empty(seen)
     forward = forward_of(clocked, kind)
+    if forward is None:
+        return empty(seen)
     every_head = clocked.prompt.reading.logits == clocked.prompt.reading.T
     lines = [
         f"clocked = measure(lm.model, run.tokens.ids.tolist(), {every_head})",
@@ -50,7 +57,7 @@ def times(seen: Seen) -> Payload:
     return {
         "figure": times_figure([_bar(words, each, forward) for each in forward.parts], words),
         "title": words[f"title_{kind}"].format(T=whole(forward.reading.T), S=whole(forward.reading.S - 1)),
-        "note": words["note"].format(n=len(forward.plain.seconds)),
+        "note": words[_note(seen.facts.config)].format(n=len(forward.plain.seconds)),
         "source": _source(seen, clocked),
         "file": f"time-by-component-{kind}",
         "columns": [words["component"], words["share"]],
@@ -58,8 +65,16 @@ def times(seen: Seen) -> Payload:
     }
 
 
-def forward_of(clocked: Clocked, kind: str) -> Forward:
-    """Return the forward pass of the prompt or of one more token."""
+def _note(config: ModelConfig) -> str:
+    """Return the key of the note: whether rotation and cache could be timed apart from the attention."""
+    attention = attention_layers(config)
+    ruled = config.positions == "alibi" or config.score_cap is not None or config.sinks or config.two_way
+    ruled = ruled or "sliding_window" in config.mixers
+    return "note_rules" if attention and ruled else "note"
+
+
+def forward_of(clocked: Clocked, kind: str) -> Forward | None:
+    """Return the forward pass of the prompt or of one more token; None if there is no next token."""
     return clocked.prompt if kind == "prompt" else clocked.step
 
 
@@ -104,6 +119,8 @@ def clock(seen: Seen) -> Payload:
     if clocked is None:
         return empty(seen)
     forward = forward_of(clocked, kind)
+    if forward is None:
+        return empty(seen)
     rows = []
     for each in forward.parts:
         share = each.times.median / forward.seconds

@@ -1,14 +1,19 @@
 """A model diagram drawn from the config alone: each part with its formula, shapes, weights and live numbers."""
 
+from dataclasses import replace
 from typing import Annotated
 
-from model.anatomy.anatomy import ARCHITECTURES, config_of, n_params
 from model.anatomy.anatomy import PARTS as COMPONENTS
-from model.anatomy.blueprint import Flow, blueprint, by_component, shares
+from model.anatomy.anatomy import config_of, n_params
+from model.anatomy.architectures import ARCHITECTURES
+from model.anatomy.blueprint import Component, Flow, blueprint
+from model.anatomy.mixers.kinds import kinds, layers_with
+from model.anatomy.mixers.mlp_rows import spans_of
+from model.anatomy.parameter_shares import by_component, shares
 from model.api import LanguageModel
 from model.arguments import check_layer
 from model.errors import InputError, say
-from model.gpt.config import to_dict
+from model.gpt.config import ModelConfig, to_dict
 from model.gpt.mixers.needs import need_scores
 from model.source_code.parts import code_of_part, wiring_of
 from model.source_code.steps import STEPS, code_of_step
@@ -19,10 +24,9 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import at, measured, on
 from viz.seam.scene import Scene
 from viz.seam.view import Asking, Custom, Measure, Payload, Seen, Table, View
-from viz.views.anatomy.diagram.figures import drawing, drawn, heads_drawn, second_line, shape_text
-from viz.views.anatomy.diagram.live import live, name_of, purpose_of, row_of
+from viz.views.anatomy.diagram.boxes import drawing
+from viz.views.anatomy.diagram.live import live, name_of, purpose_of, row_of, tensor_of
 from viz.views.anatomy.diagram.measure import (
-    FIRST,
     KEYS,
     Parts,
     measure,
@@ -31,21 +35,23 @@ from viz.views.anatomy.diagram.measure import (
     measure_outside,
     vectors,
 )
+from viz.views.anatomy.diagram.texts import drawn, heads_drawn, second_line, shape_text
 from viz.views.anatomy.subject import ASKING, FORM, config_python, label_of, published_of, source_of
 from viz.work.playground import Playground
 
-_LABELS = ("block", "layer", "head", "less", "more", "parts", "jump")
+MOST_SPANS = 4  # maximum number of spans of layers in the header of a frame
+_LABELS = ("layer", "head", "less", "more", "parts", "jump")
 
 
 def read(value: object, scene: Scene) -> str:
-    """Parse the clicked part; any other value selects the first part."""
+    """Parse the clicked part; "" for any other value."""
     part = value.get("part") if isinstance(value, dict) else None
-    return part if isinstance(part, str) and part in KEYS else FIRST
+    return part if isinstance(part, str) and part in KEYS else ""
 
 
 def _chosen(seen: Seen) -> tuple[Parts, str]:
     """Return all parts, and the key of the selected one."""
-    return seen.result, seen.result.chosen(seen.settings.figure)
+    return seen.result, seen.result.chosen(seen.settings.figure, seen.facts.head[0])
 
 
 # --- the drawing ---
@@ -62,16 +68,16 @@ def figure(seen: Seen) -> Payload:
     columns = words["part"], seen.words.within("facts")["formula"], words["reads"], words["gives"]
     lines = [f"blueprint(config, {result.tokens})  # the parts by key"]
     return {
-        "title": words["title"].format(label=label_of(subject, seen)),
-        "note": words["note"],
+        "title": words[_title(config)].format(label=label_of(subject, seen)),
+        "note": words["note" if len(kinds(config)) == 1 else "note_kinds"],
         "source": f"{source} · {words['tokens_of'].format(n=result.tokens)}",
         "file": f"diagram-{subject.key}",
-        "drawing": drawn(drawing(config, list(result.parts)), COMPONENTS),
+        "drawing": _drawn(seen),
         "labels": {key: _label(seen, key) for key in result.parts},
         "formulas": {key: part.formula for key, part in result.parts.items()},
-        "chosen": FIRST,
+        "chosen": result.chosen("", layer),
         "heads": heads_drawn(config, head if subject.live else None),
-        "times": words["times"].format(n=config.n_layer),
+        "frames": _frames(seen),
         "look": selection,
         "words": {key: words[key] for key in _LABELS},
         "names": [*columns, seen.words.within("facts")["parameters"]],
@@ -89,18 +95,70 @@ def figure(seen: Seen) -> Payload:
     }
 
 
+def _drawn(seen: Seen) -> dict:
+    """Return the drawing; where layers differ in size, each box of a layer with the sizes of its kind."""
+    result, config, layer = seen.result, seen.result.subject.config, seen.facts.head[0]
+    diagram, found = drawing(config, list(result.parts)), kinds(config)
+    page = drawn(diagram, COMPONENTS)
+    if not result.sized:
+        return page
+    for box, shown in zip(diagram.boxes, page["boxes"], strict=True):
+        if (n := diagram.kind_of(box)) is not None:
+            own, here = config.at(found[n].layers[0]), result.subject.live and layer in found[n].layers
+            part = result.sized[n][box.key]
+            if found[n].shares and box.key in ("qk_norm", "rope"):  # of queries alone
+                part = replace(part, gives=part.gives[:1])
+            shown["second"] = _second(seen, own, box.key, part)
+            shown["heads"] = heads_drawn(own, seen.facts.head[1] if here else None)
+    return page
+
+
+def _frames(seen: Seen) -> list[list[str]]:
+    """Return the name of each kind of layer, and how many there are; of several kinds, also which."""
+    words, config = seen.here, seen.result.subject.config
+    found = kinds(config)
+    if len(found) == 1:
+        return [[words["block"], words["times"].format(n=config.n_layer)]]
+    names = seen.words.within("mixers")
+    rows = []
+    for kind in found:
+        name = names[kind.mixer] if kind.mlp else names["alone"].format(mixer=names[kind.mixer])
+        if seen.result.sized and kind.mixer == "attention" and config.mixer_of(kind.layers[0]) == "sliding_window":
+            name = names["near"]
+        times = words["times_of" if len(kind.layers) > 1 else "times_one"]
+        rows.append([name, times.format(n=len(kind.layers), layers=_spans(kind.layers))])
+    return rows
+
+
+def _spans(layers: tuple[int, ...]) -> str:
+    """Format layer numbers as a list of spans, the first MOST_SPANS of them."""
+    spans = spans_of(layers)
+    return ", ".join(spans if len(spans) <= MOST_SPANS else [*spans[: MOST_SPANS - 1], "…"])
+
+
+def _title(config: ModelConfig) -> str:
+    """Return the key of the title: what the model computes from the tokens."""
+    return "title_layers" if config.headless else "title_two_way" if config.two_way else "title"
+
+
 def _label(seen: Seen, key: str) -> list[str]:
     """Return the name, the second line and the parameter fraction of a box."""
-    words, result = seen.here, seen.result
-    config, share = result.subject.config, result.shares.get(key)
-    text = second_line(config, key, result.parts[key])
+    result = seen.result
+    share = result.shares.get(key)
+    text = _second(seen, result.subject.config, key, result.parts[key])
+    return [name_of(seen, key), text, percent(share.share) if share else ""]
+
+
+def _second(seen: Seen, config: ModelConfig, key: str, part: Component) -> str:
+    """Return the second line of a box; `config` has the sizes of its layer."""
+    words = seen.here
     if key == "scores":
         H, G, size = config.n_head, config.n_kv_head, config.group_size
         kind = "own" if size == 1 else "one" if G == 1 else "shared"
-        text = words[f"heads_{kind}"].format(H=H, G=G, size=size)
+        return words[f"heads_{kind}"].format(H=H, G=G, size=size)
     if key == "unembed" and config.tie_embeddings:
-        text = words["tied"]
-    return [name_of(seen, key), text, percent(share.share) if share else ""]
+        return words["tied"]
+    return second_line(config, key, part, seen.result.shares.get(key))
 
 
 def _sites(flows: tuple[Flow, ...]) -> str:
@@ -113,7 +171,7 @@ def _sites(flows: tuple[Flow, ...]) -> str:
 def facts(seen: Seen) -> Payload:
     """List the function, formula, tensor shapes and parameters of the selected part."""
     words, (result, key) = seen.here, _chosen(seen)
-    part = result.parts[key]
+    part = result.of(key, seen.facts.head[0])
     items = [
         [words["does"], purpose_of(seen, key)],
         [words["formula"], part.formula],
@@ -130,8 +188,7 @@ def code(seen: Seen) -> Payload:
 
 
 def _tensors(seen: Seen, flows: tuple[Flow, ...]) -> str:
-    names = seen.words.within("tensors")
-    return ",  ".join(f"{names[flow.site]} {shape_text(flow)}" for flow in flows)
+    return ",  ".join(f"{tensor_of(seen, flow.site)} {shape_text(flow)}" for flow in flows)
 
 
 def _parameters(seen: Seen, result: Parts, key: str) -> str:
@@ -140,7 +197,8 @@ def _parameters(seen: Seen, result: Parts, key: str) -> str:
     if share is None:
         return words["tied_weights" if key == "unembed" and config.tie_embeddings else "none"]
     values = {"whole": whole(share.whole), "once": whole(share.once), "share": percent(share.share)}
-    return words["one_of_all" if result.parts[key].block else "once"].format(**values, n=config.n_layer)
+    kind = "one_layer" if share.layers == 1 else "one_of_all" if share.alike else "some_of_all"
+    return words[kind if result.parts[key].block else "once"].format(**values, n=share.layers)
 
 
 def weights(seen: Seen) -> Payload:
@@ -149,7 +207,10 @@ def weights(seen: Seen) -> Payload:
     name, share, subject = name_of(seen, key), result.shares.get(key), result.subject
     if share is None:
         return {"empty": {"text": words["none"].format(part=name), "hint": words["none_hint"]}}
-    about = words["about"].format(n=subject.config.n_layer - 1) if result.parts[key].block else words["one"]
+    about = words["one"]
+    if result.parts[key].block:
+        kind = "about_only" if share.layers == 1 else "about" if share.alike else "about_first"
+        about = words[kind].format(layer=share.tensors[0].layer, n=share.layers - 1)
     lines = [f"shares(config)[{key!r}].tensors"]
     return {
         "title": words["title"].format(part=name),
@@ -157,7 +218,7 @@ def weights(seen: Seen) -> Payload:
         "columns": [words[column] for column in ("name", "shape", "count")],
         "rows": [[each.name, " × ".join(map(whole, each.shape)), whole(each.size)] for each in share.tensors],
         "file": f"weights-{subject.key}-{key}",
-        "python": config_python(seen, subject, lines, ["from model.anatomy.blueprint import shares"]),
+        "python": config_python(seen, subject, lines, ["from model.anatomy.parameter_shares import shares"]),
     }
 
 
@@ -230,14 +291,18 @@ def part_numbers(
         vectors: inputs and outputs of the part, each with way (reads or gives), tensor, head (null for a tensor without
         a head axis), n (its length), rms, mean, largest (in absolute value) and place (index of the largest).
         attention: for the parts scores and softmax, the largest and the mean score, the largest weight with its key,
-        and the entropy of the weights (nats); otherwise null. active: for the part act, the fraction of neurons above
-        0; otherwise null.
+        the entropy of the weights (nats), and the number of visible keys; otherwise null. active: for the part act, the
+        fraction of neurons above 0 in a layer with a single MLP; otherwise null.
     """
     scene = at(on(scene, layer, head), position)
     parts: Parts = measured(VIEW, "main", scene)
     if part not in parts.parts:
         raise InputError("No part of the model has this name.", part, say("Choose one of: {}.", ", ".join(parts.parts)))
     position, block = scene.position, parts.parts[part].block
+    layers = layers_with(parts.subject.config, part)
+    if block and layer not in layers:
+        hint = say("Choose one of its layers: {}.", ", ".join(map(str, layers)))
+        raise InputError("This layer does not have the part.", f"layer {layer}: {part}", hint)
     passed = measured(VIEW, "inside" if block else "outside", scene)
     return {
         "part": part,
@@ -246,10 +311,10 @@ def part_numbers(
         "position": position,
         "vectors": [
             {"way": each.way, "tensor": each.site, "head": each.head} | vars(each.vector)
-            for each in vectors(parts, part, passed.sizes, head, position)
+            for each in vectors(parts, part, passed.sizes, (layer, head), position)
         ],
         "attention": row_of(passed, head, position) if part in ("scores", "softmax") else None,
-        "active": float(passed.active[position]) if part == "act" else None,
+        "active": float(passed.active[position]) if part == "act" and passed.active is not None else None,
     }
 
 
@@ -285,6 +350,7 @@ def code_of(
 
 VIEW = View(
     "diagram",
+    needs=("layers",),
     measures=(
         Measure("main", measure, ("plain",), (FORM,), locks=False),
         Measure("code", measure_code, ("plain", "layer"), (FORM, "figure"), locks=False),
@@ -295,10 +361,10 @@ VIEW = View(
     parts={
         FORM: ASKING,
         "figure": Asking("modeldiagram", read, figure, "main", depends=("head",)),
-        "facts": Custom("normfacts", facts),
+        "facts": Custom("normfacts", facts, depends=("head",)),
         "code": Custom("codelines", code, "code", settings=()),
         "live": Table(live, ("main", "inside", "outside"), depends=("head", "token")),
-        "weights": Table(weights),
+        "weights": Table(weights, depends=("head",)),
     },
     api=(
         Endpoint(anatomy, ("anatomy.diagram", "anatomy.parameters"), "model", kind="computed"),

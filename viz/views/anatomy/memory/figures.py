@@ -16,6 +16,7 @@ COLORS = {
     "weights": HUES[0],
     "gradients": HUES[3],
     "optimizer": HUES[4],
+    "state": HUES[5],
     "cache": HUES[2],
     "activations": HUES[1],
 }

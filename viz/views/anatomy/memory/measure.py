@@ -10,6 +10,8 @@ from model.anatomy.footprint import (
     FORMATS,
     MODES,
     Setting,
+    counts_activations,
+    held_bytes,
     kept_bytes,
     largest,
     n_tensors,
@@ -21,7 +23,7 @@ from model.anatomy.footprint import (
     working_bytes,
 )
 from model.anatomy.measured_memory import MOST_TOKENS, MemoryUse
-from model.generation.cache_costs import ITEM, cache_bytes, tensor_bytes
+from model.generation.cache_costs import ITEM, tensor_bytes
 from model.progress import Progress
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Range, Settings
@@ -48,9 +50,10 @@ class Rules:
     tensors: int  # a count, not bytes
     token: int  # cache of one token
     every: int  # the same if every query head had its own keys and values
+    state: int  # states of a text of any length
     adam: int  # optimizer state of Adam
-    fused: int  # activations saved in a training step
-    explicit: int  # the same including the attention matrices
+    fused: int | None  # activations saved in a training step; None if they are not counted
+    explicit: int | None  # the same including the attention matrices
     published: tuple[int, int] | None  # by Korthikanti's formula, with and without those matrices
 
 
@@ -67,6 +70,11 @@ class Memory:
     fits: dict[int, tuple[int, int]]  # GB -> longest context, largest batch size; 0 if nothing fits
     formats: dict[str, int]  # number format -> bytes of the weights
     rules: Rules
+
+    @property
+    def left_out(self) -> bool:
+        """Whether activations are left out, since they are not counted for this architecture."""
+        return not counts_activations(self.subject.config)
 
 
 def measure(scene: Scene, settings: Settings) -> Memory:
@@ -107,16 +115,19 @@ def contexts(longest: int) -> list[int]:
 
 def _rules(subject: Subject, setting: Setting) -> Rules:
     c, B, T = subject.config, setting.batch, setting.tokens
-    plain = c.n_kv_head == c.n_head and c.n_head * c.d_head == c.d_model and c.mlp != "swiglu"
-    applies = plain and c.d_mlp == 4 * c.d_model  # the formula covers only this architecture
+    plain = c.n_kv_head == c.n_head and c.n_head * c.d_head == c.d_model and not c.gated
+    counted = counts_activations(c)
+    applies = counted and plain and c.d_mlp == 4 * c.d_model  # the formula covers only this architecture
+    every = replace(c, n_kv_head=c.n_head, n_kv_head_local=None)
     return Rules(
         n_params(c),
         n_tensors(c),
-        cache_bytes(c, 1, 1) * setting.item // ITEM,
-        cache_bytes(c, 1, 1, c.n_head) * setting.item // ITEM,
+        held_bytes(c, 1, 1)[0] * setting.item // ITEM,
+        held_bytes(every, 1, 1)[0] * setting.item // ITEM,
+        held_bytes(c, 1, 1)[1] * setting.item // ITEM,
         optimizer_bytes(c),
-        kept_bytes(c, B, T, item=2),
-        kept_bytes(c, B, T, True, item=2),
+        kept_bytes(c, B, T, item=2) if counted else None,
+        kept_bytes(c, B, T, True, item=2) if counted else None,
         (published_kept(c, B, T), published_kept(c, B, T, explicit=False)) if applies else None,
     )
 
@@ -129,23 +140,29 @@ class Expected:
     """The loaded model's memory on the prompt: computed by formula, and read from its tensors without running it."""
 
     tokens: int
-    derived: dict[str, int]  # by field of model.anatomy.measured_memory.MemoryUse
+    derived: dict[str, int | None]  # by field of model.anatomy.measured_memory.MemoryUse; None if not counted
     readable: dict[str, int | None]  # the same, if known without a forward pass; otherwise None
 
 
 def measure_expected(scene: Scene, settings: Settings) -> Expected:
     """Compute the memory for the tokens of the measurement, with batch size 1 and float32."""
     config, T = scene.model.config, min(len(scene.tokens), MOST_TOKENS)
-    cache = tensor_bytes(config, 1, T)
-    derived = {
-        "weights": weights_bytes(config),
-        "cache": cache_bytes(config, 1, T),
-        "peak": working_bytes(config, Setting(tokens=T)),
-        "peak_explicit": working_bytes(config, Setting(tokens=T, explicit=True)),
-        "kept": kept_bytes(config, 1, T),
-        "kept_explicit": kept_bytes(config, 1, T, True),
-    }
-    readable = dict.fromkeys(derived) | {"weights": scene.model.nbytes, "cache": cache and cache[1]}
+    cache, state = held_bytes(config, 1, T)
+    derived: dict[str, int | None] = {"weights": weights_bytes(config)}
+    derived |= {name: n for name, n in (("cache", cache), ("state", state)) if n}
+    if counts_activations(config):
+        derived |= {
+            "peak": working_bytes(config, Setting(tokens=T)),
+            "peak_explicit": working_bytes(config, Setting(tokens=T, explicit=True)),
+            "kept": kept_bytes(config, 1, T),
+            "kept_explicit": kept_bytes(config, 1, T, True),
+        }
+    else:
+        derived |= dict.fromkeys(("peak",) if config.headless else ("peak", "kept"))
+    readable = dict.fromkeys(derived) | {"weights": scene.model.nbytes}
+    if "cache" in derived and "sliding_window" not in config.mixers:
+        tensors = tensor_bytes(config, 1, T)
+        readable["cache"] = tensors and tensors[1]
     return Expected(T, derived, readable)
 
 

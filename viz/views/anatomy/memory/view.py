@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated
 
-from model.anatomy.footprint import FORMATS, MODES
+from model.anatomy.footprint import FORMATS, MODES, MOST
 from model.anatomy.measured_memory import MOST_TOKENS
 from model.api import LanguageModel
 from viz.numbers import NONE, decimals, percent, signed_percent, size, whole
@@ -29,7 +29,7 @@ from viz.views.anatomy.memory.measure import (
     measure_held,
 )
 from viz.views.anatomy.subject import ASKING, FORM, LOADED, Which, config_python, derived, is_live
-from viz.words import Words
+from viz.words import Words, joined
 from viz.work.playground import Playground
 
 # --- derived ---
@@ -57,7 +57,7 @@ def figure(seen: Seen) -> Payload:
     return {
         "figure": memory_figure(x, bands, budgets, setting.tokens, words.plain() | {"here": label}),
         "title": words[f"title_{setting.mode}"].format(batch=setting.batch),
-        "note": words[f"note_{setting.mode}"],
+        "note": joined([words[_note(memory)], *_left_out(seen)]),
         "source": derived(memory.subject, seen),
         "file": f"memory-{memory.subject.key}-{setting.mode}",
         "columns": [words["part"], words["size"], words["context"], words["size"]],
@@ -65,10 +65,31 @@ def figure(seen: Seen) -> Payload:
     }
 
 
-def _formula(words: Words, key: str, mode: str) -> str:
-    """Describe how a kind of memory is computed in this mode."""
-    group = "inference" if mode == "inference" else "training"
-    return words.get(f"of_{key}_{mode}") or words[f"of_{key}_{group}"]
+def _note(memory: Memory) -> str:
+    """Return the key of the sentence that says what grows with the context."""
+    if memory.setting.mode != "inference" or not memory.left_out:
+        return f"note_{memory.setting.mode}"
+    if memory.subject.config.two_way:
+        return "note_no_cache"
+    if not memory.parts["state"]:
+        return "note_cache"
+    return "note_states" if memory.parts["cache"] else "note_constant"
+
+
+def _left_out(seen: Seen) -> list[str]:
+    """Return the sentence that says that activations are not counted, if they are not."""
+    return [seen.words["left_out"]] if seen.result.left_out else []
+
+
+def _formula(words: Words, key: str, mode: str, alike: bool) -> str:
+    """Describe how a kind of memory is computed in this mode; `alike`: whether all layers have the same sizes."""
+    if key == "cache" and not alike:
+        return words["of_cache_sized"]
+    return words.get(f"of_{key}_{mode}") or words[f"of_{key}_{_group(mode)}"]
+
+
+def _group(mode: str) -> str:
+    return "inference" if mode == "inference" else "training"
 
 
 def table(seen: Seen) -> Payload:
@@ -81,7 +102,7 @@ def table(seen: Seen) -> Payload:
             whole(n),
             size(n),
             {"text": percent(n / total), "bar": n / total},
-            _formula(words, key, setting.mode),
+            _formula(words, key, setting.mode, memory.subject.config.alone),
         ]
         for key, n in memory.parts.items()
         if n
@@ -90,7 +111,7 @@ def table(seen: Seen) -> Payload:
         "title": words["title"].format(batch=setting.batch, tokens=whole(setting.tokens)),
         "columns": [words[key] for key in ("part", "bytes", "size", "share", "how")],
         "rows": [*rows, [words["total"], whole(total), size(total), percent(1.0), ""]],
-        "about": words["about_inference" if setting.mode == "inference" else "about_training"],
+        "about": words["about_exact" if memory.left_out else f"about_{_group(setting.mode)}"],
         "source": derived(memory.subject, seen),
         "file": f"memory-{memory.subject.key}-{setting.mode}-parts",
         "python": _python(seen, ["parts(config, setting)"], "Setting, parts"),
@@ -102,10 +123,11 @@ def fits(seen: Seen) -> Payload:
     words, memory = seen.here, seen.result
     setting, n_ctx, rows, beyond = memory.setting, memory.subject.config.n_ctx, [], False
     for gigabytes, (tokens, batch) in memory.fits.items():
-        suffix = " *" if tokens > n_ctx else ""
+        suffix = " *" if n_ctx < tokens < MOST else ""
         beyond = beyond or bool(suffix)
-        shown = f"{whole(tokens)}{suffix}" if tokens else words["none"]
-        rows.append([f"{gigabytes} GB", shown, whole(batch) if batch else words["none"]])
+        shown = words["any"] if tokens >= MOST else f"{whole(tokens)}{suffix}" if tokens else words["none"]
+        batches = words["any"] if batch >= MOST else whole(batch) if batch else words["none"]
+        rows.append([f"{gigabytes} GB", shown, batches])
     values = {"batch": setting.batch, "tokens": whole(setting.tokens), "size": size(memory.smallest)}
     star = words["star"].format(n=whole(n_ctx))
     lines = [f"[largest(config, setting, size * 10**9) for size in {BUDGETS}]"]
@@ -113,7 +135,7 @@ def fits(seen: Seen) -> Payload:
         "title": words["title"],
         "columns": [words["memory"], words["context"].format(**values), words["batch"].format(**values)],
         "rows": rows,
-        "about": words["about"].format(**values),
+        "about": joined([words["about"].format(**values), *_left_out(seen)]),
         "note": star,
         "check": star if beyond else "",
         "same": False,
@@ -165,13 +187,18 @@ def facts(seen: Seen) -> Payload:
         },
         "adam": {"n": whole(rules.adam), "size": size(rules.adam), "count": whole(rules.tensors)},
         "mixed": {"size": size(16 * rules.params), "N": whole(rules.params)},
-        "kept": {
+    }
+    if rules.fused is not None:
+        values["kept"] = {
             "batch": setting.batch,
             "tokens": whole(setting.tokens),
             "fused": size(rules.fused),
             "explicit": size(rules.explicit),
-        },
-    }
+        }
+    if not rules.token:
+        del values["token"]
+    if rules.state:
+        values = {"state": {"size": size(rules.state), "item": setting.item}} | values
     items = [[words[key], words[f"{key}_text"].format(**each)] for key, each in values.items()]
     text = words["published_other"]
     if rules.published:
@@ -200,10 +227,10 @@ def held(seen: Seen) -> Payload:
         return {"empty": {"text": seen.words.within("job")["start"], "hint": seen.words["not_here"]}}
     shown = {key: getattr(result, key) for key in expected.derived} if result else expected.readable
     rows = [
-        [words[key], whole(n), *([NONE] * 2 if shown[key] is None else [whole(shown[key]), _difference(n, shown[key])])]
+        [words[key], *(NONE if each is None else whole(each) for each in (n, shown[key])), _difference(n, shown[key])]
         for key, n in expected.derived.items()
     ]
-    pairs = [(n, shown[key]) for key, n in expected.derived.items() if shown[key] is not None]
+    pairs = [(n, shown[key]) for key, n in expected.derived.items() if None not in (n, shown[key])]
     same = all(n == other for n, other in pairs)
     return {
         "title": words["title"].format(T=whole(expected.tokens)),
@@ -216,8 +243,10 @@ def held(seen: Seen) -> Payload:
     }
 
 
-def _difference(derived_bytes: int, measured_bytes: int) -> str:
+def _difference(derived_bytes: int | None, measured_bytes: int | None) -> str:
     """Format the measured minus the computed bytes, also relative to the computed ones."""
+    if derived_bytes is None or measured_bytes is None:
+        return NONE
     if derived_bytes == measured_bytes:
         return whole(0)
     difference = measured_bytes - derived_bytes
@@ -250,9 +279,11 @@ def memory(
         explicit_attention: Whether the attention matrices are computed explicitly, and saved in training.
 
     Returns:
-        parts (bytes of each) and their total. formats: bytes of the weights in each number format. fits: for 8, 16, 24
-        and 80 GB, the longest context at this batch size and the largest batch size at this context length; 0 if
-        nothing fits. setting: the workload. parameters: number of parameters.
+        parts (bytes of each; activations are 0 for a model with windows, other rules for scores, mixers with a state,
+        or experts, for which they are not counted) and their total. formats: bytes of the weights in each number
+        format. fits: for 8, 16, 24 and 80 GB, the longest context at this batch size and the largest batch size at this
+        context length; 0 if nothing fits, and 2^32 if what is counted does not grow with it. setting: the workload.
+        parameters: number of parameters.
     """
     attention = ATTENTION.options[explicit_attention]
     settings = {"mode": mode, "form": weights, "tokens": tokens, "batch": batch, "item": item, "attention": attention}
@@ -274,6 +305,7 @@ _SETTINGS = (MODE, FORMAT, NUMBER, BATCH, TOKENS, ATTENTION)
 VIEW = View(
     "memory",
     settings=_SETTINGS,
+    needs=("layers",),
     measures=(
         Measure("main", measure, ("model",), (FORM, *(each.name for each in _SETTINGS)), locks=False),
         Measure("expected", measure_expected, ("plain",), locks=False),

@@ -9,7 +9,14 @@ from viz.theme import HUES, frame_layout
 
 HEIGHT, NARROW = 460, 420
 MOST_LAYERS = 128  # maximum number of layers for which tensors are drawn
-COLORS = {"embedding": HUES[0], "attention": HUES[1], "norms": HUES[3], "mlp": HUES[2], "head": HUES[5]}
+COLORS = {
+    "embedding": HUES[0],
+    "attention": HUES[1],
+    "norms": HUES[3],
+    "state": HUES[4],
+    "mlp": HUES[2],
+    "head": HUES[5],
+}
 _DEPTH = 3  # levels visible at once: all, component, layer or tensor
 
 Tensor = tuple[str, int | None, str, int]  # component, layer, name, parameters

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from model.anatomy.anatomy import PARTS as COMPONENTS
 from model.anatomy.anatomy import n_params, weights
-from model.anatomy.blueprint import ParameterShare, by_component, shares_of
+from model.anatomy.parameter_shares import ParameterShare, by_component, shares_of
 from viz.numbers import NONE, percent, whole
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
@@ -85,7 +85,7 @@ def table(seen: Seen) -> Payload:
     rows = [_row(seen, part, share) for part, share in counted.parts.items()]
     lines = [[row[0], row[1], share.once, share.whole, share.share] for row, share in zip(rows, parts, strict=True)]
     count = ["sum(p.numel() for p in lm.model.parameters())"] if subject.live else []
-    imports = ["from model.anatomy.anatomy import n_params", "from model.anatomy.blueprint import shares"]
+    imports = ["from model.anatomy.anatomy import n_params", "from model.anatomy.parameter_shares import shares"]
     source = words["derived_live" if subject.live else "derived"]
     return {
         "title": words["title"],
@@ -107,7 +107,9 @@ def _row(seen: Seen, part: str, share: ParameterShare) -> list:
     tensors = ", ".join(f"{each.name.rpartition('.')[2]} {'×'.join(map(str, each.shape))}" for each in share.tensors)
     if part == "qk_norm":
         tensors = f"2 × weight {share.tensors[0].shape[0]}"
-    once = whole(share.once) if share.tensors[0].layer is not None else NONE
+    if not share.alike:  # of the first layer with the part
+        tensors += ", …"
+    once = whole(share.once) if share.tensors[0].layer is not None and share.alike else NONE
     return [
         f"{component} · {name}",
         tensors,
@@ -134,6 +136,7 @@ def _check(seen: Seen) -> str:
 
 VIEW = View(
     "parameters",
+    needs=("layers",),
     measures=(Measure("main", measure, depends=("model",), settings=(FORM,), locks=False),),
     layout=(FORM, ("tree", "table")),
     parts={FORM: ASKING, "tree": Figure(tree), "table": Table(table)},

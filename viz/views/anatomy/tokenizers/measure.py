@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from model.api import LanguageModel
 from model.errors import InputError, say
 from model.loading.tokenizer_comparison import (
     BYTES,
@@ -78,10 +79,10 @@ def vocabularies(scene: Scene, also: str) -> dict[str, Tokenizer | None]:
     }
 
 
-def tokenize(key: str, tokenizer: Tokenizer | None, text: str) -> Tokenized:
-    """Tokenize a text with one vocabulary."""
+def tokenize(key: str, tokenizer: Tokenizer | None, text: str, special: bool = False) -> Tokenized:
+    """Tokenize a text with one vocabulary; if `special`, special tokens in it are recognized."""
     try:
-        tokens = cut(key, tokenizer, text)
+        tokens = cut(key, tokenizer, text, special=special)
     except InputError:
         return Tokenized(key, None, None)
     return Tokenized(key, tokens, counted(tokens))
@@ -104,7 +105,14 @@ def text_of(scene: Scene, settings: Settings) -> str:
 def measure(scene: Scene, settings: Settings) -> Compared:
     """Tokenize the text with every vocabulary."""
     text = text_of(scene, settings)
-    return Compared(text, tuple(tokenize(key, each, text) for key, each in vocabularies(scene, settings.also).items()))
+    tokenizers = vocabularies(scene, settings.also)
+    rows = (tokenize(key, each, text, key == LOADED and names_special(scene.model)) for key, each in tokenizers.items())
+    return Compared(text, tuple(rows))
+
+
+def names_special(model: LanguageModel) -> bool:
+    """Return whether special tokens in the model's prompts are recognized, as [MASK] of an encoder."""
+    return model.config.two_way
 
 
 def measure_samples(scene: Scene, settings: Settings) -> dict[str, dict[str, Counted | None]]:
@@ -143,22 +151,23 @@ class Merged:
     """The merges that build the tokens of a text with one vocabulary."""
 
     which: str  # key of the vocabulary, as in `Tokenized`
+    kind: str  # "merges", "parts" (merges that begin with characters), "unigram" or "wordpiece"
     text: str  # the beginning of the text, as far as it is displayed
     complete: bool  # whether `text` is the full text
     pieces: tuple[Replayed, ...]
 
 
-def replayed(tokenizer: Tokenizer, text: str) -> tuple[Replayed, ...]:
+def replayed(tokenizer: Tokenizer, text: str, special: bool = False) -> tuple[Replayed, ...]:
     """Replay the merges of every piece of the text. Raises InputError if the text is too long."""
-    return tuple(_steps(tokenizer, piece) for piece in replay(tokenizer, text))
+    return tuple(_steps(tokenizer, piece) for piece in replay(tokenizer, text, special=special))
 
 
 def _steps(tokenizer: Tokenizer, piece: Piece) -> Replayed:
     ranks, parts, steps = tokenizer.vocabulary.ranks, piece.parts(0), []
-    for merge in piece.merges:
+    for at, merge in enumerate(piece.merges):
         left, right = parts[merge.at : merge.at + 2]
-        mergeable = candidates(ranks, parts)
-        pairs = tuple((parts[at], parts[at + 1], rank) for rank, at in mergeable[:MOST_PAIRS])
+        mergeable = piece.pairs[at] if piece.pairs else candidates(ranks, parts)
+        pairs = tuple((parts[left], parts[left + 1], rank) for rank, left in mergeable[:MOST_PAIRS])
         steps.append(MergeStep(merge.at, merge.rank, left, right, pairs, max(0, len(mergeable) - MOST_PAIRS)))
         parts = [*parts[: merge.at], left + right, *parts[merge.at + 2 :]]
     return Replayed(piece, tuple(steps))
@@ -169,4 +178,12 @@ def measure_merges(scene: Scene, settings: Settings) -> Merged:
     text, which = text_of(scene, settings), settings.merges
     tokenizer = scene.model.tokenizer if which == LOADED else tokenizer_of(scene.playground, which)
     shown = text[:MOST_CHARACTERS]
-    return Merged(which, shown, len(shown) == len(text), replayed(tokenizer, shown))
+    pieces = replayed(tokenizer, shown, which == LOADED and names_special(scene.model))
+    return Merged(which, kind_of(tokenizer), shown, len(shown) == len(text), pieces)
+
+
+def kind_of(tokenizer: Tokenizer) -> str:
+    """Return how a tokenizer builds its tokens, as in `Merged`."""
+    if tokenizer.library is None:
+        return "merges"
+    return {"Unigram": "unigram", "WordPiece": "wordpiece"}.get(tokenizer.library.content["model"]["type"], "parts")

@@ -5,6 +5,7 @@ from typing import Annotated
 from model.api import LanguageModel
 from model.loading.tokenizer_comparison import BYTES, Counted, built_in
 from model.text.bpe_steps import MOST_CHARACTERS
+from model.text.library.steps import Lattice
 from model.text.public_vocabularies import PUBLIC
 from viz.characters import frames, part_notes
 from viz.labels import visible
@@ -15,7 +16,14 @@ from viz.seam.programs.reading import measured
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, Table, View
-from viz.views.anatomy.tokenizers.figures import LANGUAGES, MOST_CHIPS, SAMPLES, chips, part_text, premium_figure
+from viz.views.anatomy.tokenizers.figures import (
+    LANGUAGES,
+    MOST_CHIPS,
+    SAMPLES,
+    chips,
+    part_text,
+    premium_figure,
+)
 from viz.views.anatomy.tokenizers.measure import (
     ALSO,
     IDS,
@@ -27,16 +35,32 @@ from viz.views.anatomy.tokenizers.measure import (
     measure,
     measure_merges,
     measure_samples,
+    names_special,
     replayed,
 )
 from viz.work.playground import Playground
 
+MOST_CONSIDERED = 6  # maximum number of arcs listed per step of a lattice
+# words of the replay that depend on the kind of tokenizer: key -> key of its own text
+OWN = {
+    "merges": {},
+    "parts": {key: f"parts_{key}" for key in ("about", "done", "nothing")},
+    "unigram": {key: f"unigram_{key}" for key in ("about", "slider", "next", "pairs", "done", "piece")}
+    | {"nothing": "unknown"},
+    "wordpiece": {key: f"wordpiece_{key}" for key in ("about", "slider", "next", "pairs", "done", "piece")}
+    | {"nothing": "unknown"},
+}
 _IMPORTS = ["from model.loading.tokenizer_comparison import counted, cut"]
 
 
 def name_of(seen: Seen, key: str) -> str:
     """Return the display name of a vocabulary."""
     return seen.words.within("names")[key].format(name=seen.facts.label)
+
+
+def _special(seen: Seen) -> str:
+    """Return the argument of the Python lines that recognizes special tokens in an encoder's text."""
+    return ", special=True" if seen.facts.config.two_way else ""
 
 
 def counts(seen: Seen) -> Payload:
@@ -64,7 +88,8 @@ def counts(seen: Seen) -> Payload:
     available = {row.key for row in seen.result.rows} | {seen.facts.model_id}
     absent = "" if "smollm2-135m" in available else f" {words['absent']}"
     turns = f" {words['turns']}" if seen.facts.prompt.turns and not seen.settings.text else ""
-    python = [f"text = {text!r}", "counted(cut('loaded', lm.tokenizer, text))", "counted(cut('bytes', None, text))"]
+    loaded = f"counted(cut('loaded', lm.tokenizer, text{_special(seen)}))"
+    python = [f"text = {text!r}", loaded, "counted(cut('bytes', None, text))"]
     return {
         "title": words["title"],
         "about": words["about"].format(characters=whole(len(text)), bytes=whole(len(text.encode()))) + turns + absent,
@@ -100,7 +125,7 @@ def side_by_side(seen: Seen) -> Payload:
         "words": words.plain(),
         "source": seen.words["measured"],
         "file": "tokens-side-by-side",
-        "python": script(seen.facts, [f"lm.tokenizer.encode({seen.result.text!r}).pieces"]),
+        "python": script(seen.facts, [f"lm.tokenizer.encode({seen.result.text!r}{_special(seen)}).pieces"]),
     }
 
 
@@ -110,19 +135,20 @@ def steps(seen: Seen) -> Payload:
     if not result.pieces:
         return {"empty": {"text": words["none"], "hint": words["none_hint"]}}
     name = seen.facts.label if result.which == LOADED else name_of(seen, result.which)
-    about = words["about"] if result.complete else f"{words['about']} {words['cut'].format(n=MOST_CHARACTERS)}"
-    tokenizer, imports = "lm.tokenizer", ["from model.text.bpe_steps import replay"]
+    about = words[OWN[result.kind].get("about", "about")]
+    about = about if result.complete else f"{about} {words['cut'].format(n=MOST_CHARACTERS)}"
+    tokenizer, special, imports = "lm.tokenizer", _special(seen), ["from model.text.bpe_steps import replay"]
     if result.which != LOADED:
-        tokenizer = f"built_in({result.which!r})"
+        tokenizer, special = f"built_in({result.which!r})", ""
         imports.append("from model.loading.tokenizer_comparison import built_in")
     return {
         "title": words["title"].format(name=name),
         "about": about,
         "pieces": [_piece(each) for each in result.pieces],
-        "first": max(range(len(result.pieces)), key=lambda at: (len(result.pieces[at].steps), -at)),
-        "words": words.plain(),
+        "first": max(range(len(result.pieces)), key=lambda at: (_size(result.pieces[at]), -at)),
+        "words": words.plain() | {key: words[own] for key, own in OWN[result.kind].items()},
         "file": "merges",
-        "python": script(seen.facts, [f"replay({tokenizer}, {result.text!r})"], imports),
+        "python": script(seen.facts, [f"replay({tokenizer}, {result.text!r}{special})"], imports),
     }
 
 
@@ -148,7 +174,47 @@ def _piece(result: Replayed) -> dict:
         "ids": list(piece.ids),
         "added": piece.added,
         "whole": piece.whole,
+        "lattice": lattice_payload(piece.lattice) if piece.lattice else None,
     }
+
+
+def _size(result: Replayed) -> int:
+    return max(len(result.steps), len(result.piece.lattice.arcs) if result.piece.lattice else 0)
+
+
+def lattice_payload(lattice: Lattice) -> dict:
+    """Convert a lattice to the page's format: characters, arcs [start, end, label, id, score] and steps.
+
+    A step is [number of characters covered, path up to there, [[arc, total]] considered, best first, number of arcs
+    that are not listed].
+    """
+    signs = [visible(each.replace("▁", " ")) for each in lattice.characters]
+
+    def shown(value: float | None) -> str:
+        return "" if value is None else decimals(value)
+
+    steps = []
+    for number, step in enumerate(lattice.steps):
+        path = lattice.path[: number + 1] if lattice.arcs[0].score is None else _back(lattice, step.at)
+        listed = [[arc, shown(total)] for arc, total in step.considered[:MOST_CONSIDERED]]
+        steps.append([step.at, list(path), listed, max(0, len(step.considered) - MOST_CONSIDERED)])
+    return {
+        "characters": signs,
+        "arcs": [
+            [arc.start, arc.end, arc.prefix + "".join(signs[arc.start : arc.end]), arc.id, shown(arc.score)]
+            for arc in lattice.arcs
+        ],
+        "steps": steps,
+    }
+
+
+def _back(lattice: Lattice, at: int) -> list[int]:
+    """Return the arcs of the best path up to a position, from the first to the last."""
+    path: list[int] = []
+    while at:
+        path.insert(0, lattice.steps[at - 1].considered[0][0])
+        at = lattice.arcs[path[0]].start
+    return path
 
 
 # --- languages ---
@@ -231,7 +297,7 @@ def merges(
     text: Annotated[str, Long()] = "unbelievable",
     vocabulary: Annotated[str, OneOf((LOADED, *PUBLIC))] = LOADED,
 ) -> dict:
-    """Replay the merges with which byte-pair encoding builds the tokens of a text, up to the tokenizer's own ids.
+    """Replay how the tokens of a text are built: the merges of byte-pair encoding, or the paths of other tokenizers.
 
     Args:
         text: At most 300 characters.
@@ -239,7 +305,8 @@ def merges(
 
     Returns:
         pieces: text, added (an added token, matched before any merge), whole (a token found without merges), merges
-        (left, right and rank, in order) and ids.
+        (left, right and rank, in order), ids, and lattice: for Unigram and WordPiece, all tokens that fit into the
+        piece (start and end in characters, id, score, prefix) and the indices of those on the path; null for others.
     """
     pieces = [
         {
@@ -250,10 +317,19 @@ def merges(
                 {"left": part_text(step.left), "right": part_text(step.right), "rank": step.rank} for step in each.steps
             ],
             "ids": list(each.piece.ids),
+            "lattice": _lattice(each.piece.lattice),
         }
-        for each in replayed(model.tokenizer if vocabulary == LOADED else built_in(vocabulary), text)
+        for each in (
+            replayed(model.tokenizer, text, names_special(model))
+            if vocabulary == LOADED
+            else replayed(built_in(vocabulary), text)
+        )
     ]
     return {"pieces": pieces}
+
+
+def _lattice(lattice: Lattice | None) -> dict | None:
+    return lattice and {"arcs": [vars(arc) for arc in lattice.arcs], "path": list(lattice.path)}
 
 
 VIEW = View(

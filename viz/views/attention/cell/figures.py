@@ -59,25 +59,31 @@ def products_shown(products: np.ndarray) -> dict:
     }
 
 
-def row_shown(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
-    """Build the row's table: the largest tokens and the cell's, in decreasing order, then the total of all others.
+def row_shown(
+    scores: np.ndarray, exponentials: np.ndarray, key: int, first: int = 0, sink: tuple[float, float] | None = None
+) -> dict:
+    """Build the row's table: the largest tokens and the cell's, in decreasing order, then the total of all others, and
+    the sink.
 
-    scores, exponentials [n]. Displayed exponentials add up to the displayed denominator, displayed weights to 1.
+    scores, exponentials [n] of the tokens from `first` on, which include `key`; `sink` has a score and an exponential.
+    Displayed exponentials add up to the displayed denominator, displayed weights to 1.
     """
+    key -= first
     order = np.argsort(-exponentials, kind="stable")
     largest = order[:LINES]
     keys = largest if key in largest else np.append(largest, key)
     others = len(exponentials) - len(keys)
-    total = float(exponentials.sum())
+    total = float(exponentials.sum()) + (sink[1] if sink else 0)
     exact = [float(exponentials[k]) for k in keys]
     exact += [float(np.delete(exponentials, keys).sum())] if others else []
+    exact += [sink[1]] if sink else []
     column = int(np.flatnonzero(keys == key)[0])
     shown = adding_up(exact, DECIMALS, column)
     weights = adding_up([part / total for part in exact], DECIMALS, column)
     peak = float(scores.max())
     lines = [
         {
-            "key": int(k),
+            "key": int(k) + first,
             "score": float(scores[k]),
             "below": float(scores[k] - peak),
             "exponential": exact[n],
@@ -86,15 +92,14 @@ def row_shown(scores: np.ndarray, exponentials: np.ndarray, key: int) -> dict:
         }
         for n, k in enumerate(keys)
     ]
-    remainder = {
-        "count": others,
-        "exponential": exact[-1],
-        "weight": exact[-1] / total,
-        "shown": [shown[-1], weights[-1]],
-    }
+    more = [
+        {"exponential": exact[n], "weight": exact[n] / total, "shown": [shown[n], weights[n]]}
+        for n in range(len(keys), len(exact))
+    ]
     return {
         "lines": lines,
-        "others": remainder if others else None,
+        "others": more[0] | {"count": others} if others else None,
+        "sink": more[-1] | {"score": sink[0], "below": sink[0] - peak} if sink else None,
         "peak": peak,
         "denominator": total,
         "shown": [round(sum(shown), DECIMALS), round(sum(weights), DECIMALS)],
@@ -115,6 +120,7 @@ def stages_of(steps) -> list[dict]:
 def steps_payload(steps, tokens: Tokens) -> dict:
     """Build the payload of the steps: every number unrounded, and rounded where displayed numbers must add up."""
     exponentials = np.asarray(steps.exponentials)
+    sink = None if steps.sink is None else (steps.sink, steps.sink_exponential)
     length = steps.row_output_norm
     return {
         "head": [steps.layer, steps.head],
@@ -122,18 +128,30 @@ def steps_payload(steps, tokens: Tokens) -> dict:
         "tokens": [shorten(visible(piece), SHORT) for piece in tokens.pieces],
         "stages": stages_of(steps),
         "angles": None if steps.angles is None else _list(steps.angles),
+        "adjacent": steps.adjacent,
+        "limit": steps.limit,
+        "factor": steps.factor,
         "products": _list(steps.products),
         "named": products_shown(np.asarray(steps.products)),
         "dot": finite(steps.dot),
         "scale": finite(steps.scale),
+        "scaled": finite(steps.scaled),
+        "cap": steps.cap,
+        "slope": steps.slope,
+        "penalty": steps.penalty,
         "score": finite(steps.score),
-        "hidden": len(tokens) - 1 - steps.query,
-        "row": row_shown(np.asarray(steps.row_scores), exponentials, steps.key),
+        "hidden": len(tokens) - 1 - max(steps.last, steps.query),
+        "two_way": steps.two_way,
+        "window": steps.window,
+        "first": steps.first,
+        "last": steps.last,
+        "row": row_shown(np.asarray(steps.row_scores), exponentials, steps.key, steps.first, sink),
         "scores": _list(steps.row_scores),
         "exponentials": _list(exponentials),
         "weight": finite(steps.weight),
         "value": _list(steps.value),
         "weighted": _list(steps.weighted),
+        "gate": None if steps.gate is None else _list(steps.gate),
         "value_length": finite(steps.output_norm / steps.weight) if steps.weight > 0 else None,
         "output_length": finite(steps.output_norm),
         "row_length": finite(length),

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from model.attention.cell import Explanation, explain
 from model.errors import InputError
+from model.gpt.config import ModelConfig
 from model.gpt.edits import EDITS, Edit
+from model.gpt.layers import rope_frequencies
+from model.gpt.mixers.projection import Turn
 from model.source_code.excerpts import Code
 from model.source_code.parts import wiring_of
 from model.source_code.steps import STEPS, code_of_step
@@ -62,6 +65,12 @@ def measure_code(scene: Scene, settings: Settings) -> Lines:
     return Lines({step: code_of_step(wiring, step, len(scene.tokens), query) for step in STEPS})
 
 
+def _still(config: ModelConfig, layer: int) -> int:
+    """Count the pairs of dimensions that RoPE leaves as they are in a layer, since their angle is 0."""
+    turn = Turn.of(config, layer)
+    return int((rope_frequencies(config, local=turn.local) == 0).sum()) if turn.rotates else 0
+
+
 def shown_steps(seen: Seen) -> Payload:
     """Build the payload of the steps, with the words and a check against the run's own numbers."""
     result, facts, words = seen.result, seen.facts, seen.here
@@ -74,8 +83,10 @@ def shown_steps(seen: Seen) -> Payload:
         "title": words["title"].format(**labels, weight=number(result.weight, 4)),
         "note": seen.words["about"],
         "names": names,
-        "group": facts.config.group_size,
-        "post": facts.config.norm_placement == "post",
+        "group": facts.config.at(layer).group_size,
+        "kv_source": None if (source := facts.config.kv_source(layer)) == layer else source,
+        "still": _still(facts.config, layer),
+        "placed": {"pre": "", "post": "post"}.get(facts.config.norm_placement, "after"),
         "check": check(result, changes(facts.edits, facts.head, (query, key))),
         "stage_names": [words[f"stage_{stage['name']}"] for stage in payload["stages"]],
         "words": words.plain(),
@@ -101,7 +112,7 @@ def check(steps: Explanation, changed: Changed) -> dict:
     The state is `same` if they agree up to rounding. Otherwise it is the reason for the difference: `forced` (replaced
     pattern), `cell` or `row` (blocked edge), or `apart` (unknown).
     """
-    scale = float(abs(steps.products).sum()) / steps.scale
+    scale = float(abs(steps.products).sum()) / steps.scale + abs(steps.score)
     differences = {"score": steps.model_score - steps.score, "weight": steps.model_weight - steps.weight}
     if abs(differences["score"]) <= ROUNDING * scale and abs(differences["weight"]) <= ROUNDING:
         state = "same"
@@ -132,8 +143,9 @@ def attention_cell(scene: Scene, layer: int, head: int, query: int = -1, key: in
             for the query itself and the first token.
 
     Returns:
-        All intermediate vectors and numbers: q, k, products, dot, score, exponentials, weight, value, output; and
-        check: whether the run's own score and weight are the same.
+        All intermediate vectors and numbers: q, k, products, dot, score, exponentials, weight, value, output; null for
+        a rule that the layer lacks (cap, slope, window, sink, angles); and check: whether the run's own score and
+        weight are the same.
     """
     selected = at(on(scene, layer, head), query)
     if key is not None:
@@ -162,7 +174,7 @@ def head_vectors(scene: Scene, layer: int, head: int, positions: list[int] = ())
     return {
         "layer": layer,
         "head": head,
-        "kv_head": head // scene.model.config.group_size,
+        "kv_head": head // scene.model.config.at(layer).group_size,
         "positions": rows,
         "tokens": [named(scene.model, scene.tokens.ids[each])["text"] for each in rows],
         "q": vectors.q[rows],
@@ -174,6 +186,7 @@ def head_vectors(scene: Scene, layer: int, head: int, positions: list[int] = ())
 
 VIEW = View(
     "cell",
+    needs=("layers",),
     measures=(
         Measure("main", measure, depends=("run", "head", "tokens", "pair"), locks=False),
         Measure("code", measure_code, depends=("run", "head", "tokens", "pair"), locks=False),

@@ -19,7 +19,17 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Asking, Payload, Seen, View
 from viz.theme import CURVES
-from viz.views.attention.patterns import HEADS, MEASURE, PATTERNS, hidden_note, lines_of, run_name, titles, value_name
+from viz.views.attention.patterns import (
+    HEADS,
+    MEASURE,
+    PATTERNS,
+    hidden_note,
+    lines_of,
+    rules_note,
+    run_name,
+    titles,
+    value_name,
+)
 from viz.views.attention.units import UNIT, merged, shown_spans, unit_note, unit_of, unit_payload, unit_words
 from viz.words import joined
 
@@ -92,6 +102,9 @@ def notes(seen: Seen, window: Window, block: int, spans: Sequence[Span]) -> list
         texts.append(own.get("blank", words["blank"]).format(n=whole(seen.result.blank)))
     if hidden := hidden_note(seen.facts, seen.all_words, settings.measure, settings.of):
         texts.append(hidden)
+    one = settings.measure == "weights" and len(seen.result.z) == 1 and unit == "tokens"
+    if rules := rules_note(seen.facts, seen.all_words, seen.result.z[0] if one else None, seen.facts.position):
+        texts.append(rules)
     return texts
 
 

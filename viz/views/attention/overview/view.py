@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from model.attention.measures import outside_window
 from model.attention.span_heads import span_heads
-from model.tracing.head_metrics import HEAD_METRICS
+from model.gpt.config import ModelConfig
+from model.tracing.head_metrics import HEAD_METRICS, MASKED, pool_size
 from viz.charts.heatmap import overview
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, prompt_tokens
@@ -21,14 +23,29 @@ from viz.words import section
 class Heads:
     """Thumbnails and metrics of every head of the model on one prompt."""
 
-    thumbnails: np.ndarray  # uint8 [L, H, t, t], square root of each block's largest weight, 255 in the future
+    thumbnails: np.ndarray  # uint8 [L, H, t, t], square root of each block's largest weight, 255 where hidden
     metrics: pd.DataFrame  # index (layer, head), one column per metric
 
 
 def measure(scene: Scene, settings: Settings) -> Heads:
     """Return the thumbnails and metrics that were computed during the run, or compute those by words or sentences."""
     found = span_heads(scene.trace, settings.unit)
-    return Heads(found.thumbnails, found.metrics)
+    windows = [scene.model.config.mixer_of(layer) == "sliding_window" for layer in range(scene.model.config.n_layer)]
+    if settings.unit != "tokens" or not any(windows):
+        return Heads(found.thumbnails, found.metrics)
+    return Heads(_in_windows(scene, found.thumbnails, np.array(windows)), found.metrics)
+
+
+def _in_windows(scene: Scene, thumbnails: np.ndarray, layers: np.ndarray) -> np.ndarray:
+    """Return a copy in which the cells outside a layer's sliding window are blank, except where an edit has put weight.
+    [L, H, t, t]; `layers` says which have one. [L]
+    """
+    config, T, t = scene.model.config, len(scene.tokens), thumbnails.shape[-1]
+    k = pool_size(T)
+    padded = np.ones((t * k, t * k), bool)
+    padded[:T, :T] = outside_window(config, T)
+    hidden = padded.reshape(t, k, t, k).all((1, 3))
+    return np.where(layers[:, None, None, None] & hidden & (thumbnails == 0), np.uint8(MASKED), thumbnails)
 
 
 def is_summed(settings: Settings) -> bool:
@@ -49,7 +66,9 @@ def heads(seen: Seen) -> Payload:
         | {"unit": counted.get(metric.unit, "")}
         for key, metric in HEAD_METRICS.items()
     ]
-    picture = overview(result.thumbnails, result.metrics, seen.facts.config.group_size)
+    config = seen.facts.config
+    several = isinstance(config, ModelConfig) and config.n_kv_head_local  # two sizes of groups, which no caption tells
+    picture = overview(result.thumbnails, result.metrics, 1 if several else config.group_size)
     here = seen.here.plain() | (section(words, f"overview.{unit}") if unit != "tokens" else {})
     return picture | {"metric_names": names, "words": here, "run": seen.facts.run}
 

@@ -1,4 +1,4 @@
-"""What would give your number?: the usual slips of a calculation, tried on a result that the reader got."""
+"""The view "What would give your number?": the usual slips of a calculation, tried on a result that the reader got."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -12,8 +12,8 @@ TINYMAMBA = "tinymamba"
 
 
 def mamba_layers(model: LanguageModel) -> tuple[int, ...]:
-    """Return the Mamba layers of a model."""
-    return tuple(layer for layer, name in enumerate(model.config.mixers) if name == "mamba")
+    """Return the layers of a model with Mamba or Mamba 2."""
+    return model.config.state_spaces
 
 
 def example_of(scene: Scene) -> LanguageModel | None:

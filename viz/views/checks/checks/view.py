@@ -250,6 +250,7 @@ def _run_some(scene: Scene, names: tuple[str, ...]) -> dict[str, Finding]:
 _OF = ("run", "plain", "prompt")
 VIEW = View(
     "checks",
+    needs=("layers",),
     layout=("job", "table"),
     parts={
         "job": Job("all", hint, also=("plan",)),

@@ -220,6 +220,7 @@ def patch(
 VIEW = View(
     "patching",
     settings=SETTINGS,
+    needs=("layers", "next"),
     measures=MEASURES,
     layout=("run_b", "form", "targets", "job", "map", "heads"),
     parts={

@@ -16,7 +16,7 @@ from model.tracing.trace import Trace
 from viz.charts.distribution import likeliest
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings
-from viz.seam.view import Measure
+from viz.seam.view import Measure, Needs
 from viz.views.compare import run_b
 from viz.views.compare.alignment import Alignment, gaps, nearest
 from viz.views.compare.run_b import NoRunB, Other, RunBRequest
@@ -163,6 +163,7 @@ def _measure(
     settings: tuple[str, ...] = (),
     depends: tuple[Any, ...] = ("run",),
     question: Any = run_b.without_head,
+    needs: tuple[Needs, ...] | None = None,
 ) -> Measure:
     """Build a measure that reads both runs."""
     return Measure(
@@ -172,6 +173,7 @@ def _measure(
         ("run_b", *settings),
         uses=("other",),
         beside=run_b.beside,
+        needs=needs,
         question=question,
         keep=name != "maps",  # maps are large and quick to recompute
     )
@@ -181,5 +183,5 @@ MEASURES = (
     *run_b.MEASURES,
     _measure("maps", measure_maps, ("measure",), ("run", "head"), question=None),
     _measure("heads", measure_heads, ("metric",)),
-    _measure("next", measure_next, (), ("run", "tokens")),
+    _measure("next", measure_next, (), ("run", "tokens"), needs=("next",)),
 )

@@ -9,7 +9,7 @@ from viz.labels import quoted, visible
 from viz.numbers import NONE, decimals, milliseconds, number, percent, size, whole
 from viz.seam.programs.arguments import Within
 from viz.seam.programs.endpoint import Endpoint
-from viz.seam.programs.reading import at, measured, on, prompt_tokens
+from viz.seam.programs.reading import at, layer_or_first, measured, on, prompt_tokens
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.view import Figure, Job, Measure, Payload, Seen, Table, View
@@ -250,10 +250,11 @@ def draw_costs(seen: Seen) -> Payload:
 Block = Annotated[int, Within(1, 128)]
 
 
-def attention_kernels(scene: Scene, layer: int = 0, costs: bool = True) -> dict:
+def attention_kernels(scene: Scene, layer: int | None = None, costs: bool = True) -> dict:
     """Compare four ways to compute the same attention: deviation from float64, and time and memory measured on request.
 
     Args:
+        layer: Layer, counted from 0; by default, the first one with attention.
         costs: Also measure time and memory, on random inputs at increasing context lengths; takes about 20 seconds.
 
     Returns:
@@ -262,6 +263,7 @@ def attention_kernels(scene: Scene, layer: int = 0, costs: bool = True) -> dict:
         on float32 rounding errors. costs: for each way and context length, seconds, peak: bytes of tensors (null if
         PyTorch does not report them), and scores_held: bytes of scores by formula.
     """
+    layer = layer_or_first(scene.model, layer)
     exact: tuple[Exact, ...] = measured(VIEW, "exact", on(scene, layer, 0))
     answer = {"layer": layer, "exact": [vars(each) for each in exact]}
     if not costs:
@@ -280,10 +282,11 @@ def attention_kernels(scene: Scene, layer: int = 0, costs: bool = True) -> dict:
     return answer | {"costs": rows, "threads": result.threads}
 
 
-def online_softmax(scene: Scene, layer: int = 0, head: int = 0, position: int = -1, block: Block = 4) -> dict:
+def online_softmax(scene: Scene, layer: int | None = None, head: int = 0, position: int = -1, block: Block = 4) -> dict:
     """Compute one row of attention by the online softmax: running maximum, sum and weights after each block of keys.
 
     Args:
+        layer: Layer, counted from 0; by default, the first one with attention.
         block: Keys per block; increased if the row would need more than 16 blocks.
 
     Returns:
@@ -292,7 +295,8 @@ def online_softmax(scene: Scene, layer: int = 0, head: int = 0, position: int = 
         (running sum), weights so far and output (norm of o / l); gap: largest absolute difference between the last
         weights and the softmax of the full row.
     """
-    row: QueryRow = measured(VIEW, "row", at(on(scene, layer, head), position), block=str(block))
+    selected = on(scene, layer_or_first(scene.model, layer), head)
+    row: QueryRow = measured(VIEW, "row", at(selected, position), block=str(block))
     steps = [
         {
             "start": step.start,

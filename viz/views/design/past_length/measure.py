@@ -76,7 +76,7 @@ LENGTH = Choice(
 FAMILY = Choice("family", lambda scene: FAMILIES if scene.model.config.positions == "rope" else ())
 FACTOR = Choice(
     "factor",
-    lambda scene: () if scene.model.config.positions == "none" else (AUTO, *FACTORS),
+    lambda scene: () if scene.model.config.positions in ("none", "alibi") else (AUTO, *FACTORS),
     when={"family": (FAMILIES[0],)},
     label=lambda words, option: words["factor_auto"] if option == AUTO else option,
 )

@@ -158,7 +158,7 @@ def measure(scene: Scene, settings: Settings) -> Positions:
         cosines(vectors(model, scheme, pairs)) if written else None,
         similarity(vectors(model, "learned", first)) if scheme == "learned" and is_own else None,
         distances,
-        tuple(_formula(config, each, distances) for each in compared),
+        tuple(_formula(config, each, distances, length) for each in compared),
         _unscaled(config),
     )
 
@@ -172,8 +172,8 @@ def _vectors(scene: Scene, scheme: str, length: int) -> Vectors:
     return Vectors(rows, columns, table[:, columns], width, float(np.abs(table).max()), color_end(table))
 
 
-def _formula(config: ModelConfig, scheme: str, distances: np.ndarray) -> Formula:
-    theta = frequencies(config, scheme)
+def _formula(config: ModelConfig, scheme: str, distances: np.ndarray, length: int) -> Formula:
+    theta = frequencies(config, scheme, length)
     bound = decay_bound(theta, distances) if scheme == "rope" else None
     return Formula(scheme, kernel(theta, distances), wavelengths(theta), bound)
 
@@ -192,7 +192,7 @@ def measure_table(scene: Scene, settings: Settings) -> Table | None:
         return None
     table = vectors(model, "learned", range(config.n_ctx))
     lengths = (table**2).sum(1) ** 0.5
-    token = float(model.embed.weight.detach().norm(dim=1).mean()) * (config.d_model**0.5 if config.embed_scale else 1.0)
+    token = float(model.embed.weight.detach().norm(dim=1).mean()) * config.embed_factor
     shares = principal_shares(table)
     sums = shares.cumsum()
     first, middle, last = (float(lengths[at]) for at in (0, len(table) // 2, -1))

@@ -1,6 +1,6 @@
 """View of position encodings: their vectors, the vectors' similarity by distance, and the pairs' wavelengths."""
 
-from model.design.positions import THETA, Similarity, as_rope
+from model.design.positions import THETA, WITHOUT_VECTORS, Similarity, as_rope
 from viz.numbers import number, percent, whole
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.python_lines import script
@@ -78,7 +78,7 @@ def _source(seen: Seen, scheme: str) -> str:
         return words["learned" if config.positions == "learned" else "compared"].format(model=model)
     if scheme == "sinusoidal":
         return words["sinusoidal"].format(D=config.d_model, model=model)
-    if scheme == "none":
+    if scheme in WITHOUT_VECTORS:
         return words["compared"].format(model=model)
     rope = as_rope(config)
     key = "rope" if config.positions == "rope" else "would"
@@ -89,11 +89,22 @@ def _source(seen: Seen, scheme: str) -> str:
 def _scaling(seen: Seen) -> str:
     """Format the settings of the model's RoPE scaling."""
     scaling = as_rope(seen.facts.config).rope_scaling
-    return seen.words["sources.scaling"].format(
+    limits = {
+        "llama3": (scaling.low_freq_factor, scaling.high_freq_factor),
+        "yarn": (scaling.beta_slow, scaling.beta_fast),
+    }
+    low, high = limits.get(scaling.kind, (0, 0))
+    text = seen.words[f"sources.scaling_{scaling.kind}"].format(
         factor=number(scaling.factor),
-        low=number(scaling.low_freq_factor),
-        high=number(scaling.high_freq_factor),
-        n=whole(scaling.original_n_ctx),
+        low=number(low),
+        high=number(high),
+        n=whole(scaling.original_n_ctx or 0),
+        share=f"{scaling.rotated or 0:.0%}",
+    )
+    return (
+        text
+        if scaling.amplitude == 1
+        else f"{text}; {seen.words['sources.amplitude'].format(by=number(scaling.amplitude))}"
     )
 
 
@@ -112,8 +123,9 @@ def _lines(seen: Seen, lines: list[str], names: str) -> str:
 def _nothing(seen: Seen) -> Payload:
     """Build the placeholder that explains why there are no vectors."""
     words, facts = seen.words, seen.facts
-    if seen.result.scheme == "none":
-        return {"empty": {"text": words["no_vectors"], "hint": words["no_vectors_hint"]}}
+    if seen.result.scheme in WITHOUT_VECTORS:
+        hint = words[{"none": "no_vectors_hint", "alibi": "alibi_hint"}[seen.result.scheme]]
+        return {"empty": {"text": words["no_vectors"], "hint": hint}}
     scheme = scheme_name(words, facts.config.positions)
     return {"empty": {"text": words["no_table"].format(model=facts.label, own=scheme), "hint": words["no_table_hint"]}}
 
@@ -156,7 +168,8 @@ def alike(seen: Seen) -> Payload:
         bold = each.scheme == result.scheme
         name = scheme_name(seen.words, each.scheme) if bold else _beside(seen, each.scheme)
         lines.append(SchemeLine(name, each.scheme, result.distances, each.kernel, bold=bold))
-    note = words["note_none" if result.scheme == "learned" and not result.is_own else f"note_{result.scheme}"]
+    bare = result.scheme in WITHOUT_VECTORS or (result.scheme == "learned" and not result.is_own)
+    note = words["note_none" if bare else f"note_{result.scheme}"]
     if result.similarity:
         learned = learned_lines(seen.words, result.similarity)
         lines += learned
@@ -180,7 +193,7 @@ def _alike_lines(seen: Seen) -> str:
         lines = [f"similarity(vectors(lm.model, 'learned', range({n})))  # distance, mean, 10%, 90%"]
         return _lines(seen, lines, "similarity, vectors")
     scheme = result.scheme if result.scheme in FORMULAS else "sinusoidal"
-    lines = [f"theta = frequencies(lm.config, {scheme!r})", f"kernel(theta, range({result.length}))"]
+    lines = [f"theta = frequencies(lm.config, {scheme!r}, {result.length})", f"kernel(theta, range({result.length}))"]
     if scheme != "rope":
         return _lines(seen, lines, "frequencies, kernel")
     return _lines(seen, [*lines, f"decay_bound(theta, range({result.length}))"], "decay_bound, frequencies, kernel")
@@ -242,7 +255,7 @@ def waves(seen: Seen) -> Payload:
         "columns": [words["scheme"], words["pair_share"], words["wavelength"]],
         "python": _lines(
             seen,
-            [f"wavelengths(frequencies(lm.config, {which!r}))  # positions per turn of each pair"],
+            [f"wavelengths(frequencies(lm.config, {which!r}, {result.length}))  # positions per turn of each pair"],
             "frequencies, wavelengths",
         ),
     }

@@ -55,7 +55,8 @@ class Turned:
 
     query: int  # position of the query
     key: int
-    own: bool  # whether the model has RoPE; if not, only this view rotates q and k
+    own: bool  # whether the layer has RoPE; if not, only this view rotates q and k
+    base: float  # base of the rotation
     model_score: float
     theta: np.ndarray  # radians per position, [n]
     wavelength: np.ndarray  # positions per full turn, [n]
@@ -80,7 +81,7 @@ class Turned:
     def gap(self) -> float:
         """Absolute difference between the sum over pairs and the model's score.
 
-        Without RoPE, the sum is the one before rotation.
+        Without rotation, the sum is the one before rotation.
         """
         return abs(float((self.after if self.own else self.before).sum()) - self.model_score)
 
@@ -107,6 +108,7 @@ def measure_pair(scene: Scene, settings: Settings, results: Mapping[str, HeadRot
         query,
         key,
         pair.own,
+        pair.config.rope_theta,
         pair.score,
         theta,
         wavelengths(theta),

@@ -7,7 +7,6 @@ import numpy as np
 
 from model.design.positions import (
     PRECISIONS,
-    THETA,
     contributions,
     frequencies,
     pair_of,
@@ -35,6 +34,7 @@ from viz.views.design.rope.measure import (
     measure_pair,
     strongest,
 )
+from viz.words import Words
 
 NAMES = "contributions, head_qk, pair_of"
 
@@ -56,10 +56,14 @@ def _head_name(seen: Seen) -> str:
 
 
 def _source(seen: Seen) -> str:
-    """Format the source of q and k, with a note if the model has no RoPE and only this view rotates them."""
-    if seen.result.own:
-        return seen.facts.source
-    return f"{seen.facts.source} · {seen.words['derived'].format(theta=whole(THETA))}"
+    """Format the source of q and k, with a note if the layer has no RoPE and only this view rotates them."""
+    return seen.facts.source if seen.result.own else f"{seen.facts.source} · {_derived(seen, seen.words, 'derived')}"
+
+
+def _derived(seen: Seen, words: Words, key: str) -> str:
+    """Format a text on rotation by this view alone: for a model without RoPE, or for one of its layers without it."""
+    rope = seen.facts.config.positions == "rope"
+    return words[f"{key}_layer" if rope else key].format(theta=number(seen.result.base), layer=seen.facts.head[0])
 
 
 def _lines(seen: Seen, lines: list[str], names: str) -> str:
@@ -93,7 +97,7 @@ def pairs(seen: Seen) -> Payload:
     last = "contributions(pair, [pair.distance])  # by pair; last: dimensions without rotation"
     return {
         "title": words["title"].format(head=_head_name(seen)),
-        "note": note if result.own else f"{note} {words['derived_note'].format(theta=whole(THETA))}",
+        "note": note if result.own else f"{note} {_derived(seen, words, 'derived_note')}",
         "derived": not result.own,
         "q": _digits(result.q),
         "k": _digits(result.k),
@@ -214,7 +218,7 @@ def facts(seen: Seen) -> Payload:
         *_shift_facts(seen),
     ]
     if not result.own:
-        items.append([words["model_name"], words["no_rope"].format(theta=whole(THETA))])
+        items.append([words["model_name"], _derived(seen, words, "no_rope")])
     return {"title": words["title"], "about": _source(seen), "items": items}
 
 
@@ -254,7 +258,8 @@ def rope_pairs(
 ) -> dict:
     """Return a query and a key of a head as the pairs of dimensions that RoPE rotates, with each pair's contribution.
 
-    A model without RoPE does not rotate them. In that case theta is 10,000, own is false, and model_score is the sum of
+    A model without RoPE, or a layer without it, does not rotate them. In that case theta is 10,000, or the base of the
+    other layers, own is false, and model_score is the sum of
     the contributions before rotation.
 
     Args:

@@ -24,7 +24,7 @@ from viz.labels import quoted
 from viz.numbers import BIT, bits, decimals, number, percent
 from viz.seam.programs.arguments import Within
 from viz.seam.programs.endpoint import Endpoint
-from viz.seam.programs.reading import at, measured, on
+from viz.seam.programs.reading import at, layer_or_first, measured, on
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.settings import Range, Settings
@@ -219,11 +219,16 @@ def random(seen: Seen) -> Payload:
 
 
 def score_scaling(
-    scene: Scene, layer: int = 0, head: int = 0, power: Annotated[float, Within(0, 1)] = 0.0, position: int = -1
+    scene: Scene,
+    layer: int | None = None,
+    head: int = 0,
+    power: Annotated[float, Within(0, 1)] = 0.0,
+    position: int = -1,
 ) -> dict:
     """Compute a head's softmax statistics when q.k is divided by d_head to a power other than 1/2.
 
     Args:
+        layer: Layer, counted from 0; by default, the first one with attention.
         power: The power of d_head: 0 is no scaling, 0.5 as trained, 1 divides by d_head.
 
     Returns:
@@ -233,7 +238,7 @@ def score_scaling(
         the row of weights at the position, under both scalings. random: for random vectors of each dimension, the
         variance of q.k and the same statistics without and with scaling.
     """
-    selected = at(on(scene, layer, head), position)
+    selected = at(on(scene, layer_or_first(scene.model, layer), head), position)
     i = selected.position
     result: Scaling = measured(VIEW, "main", selected, power=power)
     powers = {"trained": TRAINED, "chosen": power}

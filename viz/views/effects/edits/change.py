@@ -11,11 +11,12 @@ from viz.views.effects.edits.view import VIEW
 
 
 def watched_change(scene: Scene) -> Payload | None:
-    """Return the probability of the target, or else of the top token, without and with the edits; None without edits.
+    """Return the probability of the target, or else of the top token, without and with the edits; None without edits
+    or without a prediction.
 
     Both are those of the next token at the selected position; the top token is that of the run without edits.
     """
-    if not scene.picked.edits:
+    if not scene.picked.edits or "token" not in scene.model.gives:
         return None
     result, target = measured(VIEW, "main", scene), scene.picked.target
     token = int(np.argmax(result.before)) if target is None else target

@@ -4,18 +4,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.attention.effects import Target, metric, next_rows
+from model.attention.effects import Target, divergence, metric, next_rows
+from model.gpt.edit_checks import fits
 from model.gpt.edits import EDITS, MAX_FACTOR, MAX_VALUE
 from viz.charts.distribution import entropy, moved, prediction_rows
 from viz.labels import quoted, shorten, visible
 from viz.seam.programs.arguments import Rows
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import at, measured, named
-from viz.seam.python_lines import script
+from viz.seam.python_lines import logits_imports, script
 from viz.seam.scene import Scene
 from viz.seam.selection import MOST_EDITS, WATCHED
 from viz.seam.settings import Settings
-from viz.seam.view import Custom, Measure, Payload, Seen, View
+from viz.seam.view import Custom, Facts, Measure, Payload, Seen, View
 from viz.words import plot_words, section
 
 COLUMNS = ("column_id", "column_token", "csv_p_before", "csv_p_after", "csv_logit_before", "csv_logit_after")
@@ -37,13 +38,15 @@ class Predictions:
 
 def measure(scene: Scene, settings: Settings) -> Predictions:
     """Compute the logits of both runs at the selected position, and the KL divergence between them."""
-    before, after, t = scene.unedited, scene.trace, scene.position
-    return Predictions(before.logits_at(t), after.logits_at(t), metric(after, Target("kl", t), before))
+    before, after = scene.logits(scene.unedited), scene.logits()
+    kl = divergence(before, after) if scene.masks else metric(scene.trace, Target("kl", scene.position), scene.unedited)
+    return Predictions(before, after, kl)
 
 
 def editor(seen: Seen) -> Payload:
     """Build the editor: the kinds of edits, and the layers, heads, neurons and tokens to which they apply."""
     words, config = seen.here, seen.facts.config
+    offered = {key: kind for key, kind in EDITS.items() if fits(key, config) and kind.takes != "vector"}
     kinds = [
         {
             "key": key,
@@ -53,9 +56,9 @@ def editor(seen: Seen) -> Payload:
             "name": words[f"kind_{key}"],
             "about": words[f"about_{key}"],
         }
-        for key, kind in EDITS.items()
+        for key, kind in offered.items()
     ]
-    groups = dict.fromkeys(kind.of for kind in EDITS.values())
+    groups = dict.fromkeys(kind.of for kind in offered.values())
     roles = {role: seen.all_words[f"selection.{role}"] for role in WATCHED}
     ids = dict.fromkeys(seen.facts.tokens.ids.tolist())
     return {
@@ -63,6 +66,7 @@ def editor(seen: Seen) -> Payload:
         "kinds": kinds,
         "model": seen.facts.model_id,
         "layers": config.n_layer,
+        "two_way": config.two_way,
         "heads": config.n_head,
         "most": MOST_EDITS,
         "neurons": config.d_mlp,
@@ -81,12 +85,7 @@ def next_table(seen: Seen) -> Payload:
     edited, t = bool(facts.edits), facts.position
     table = next_rows(result.before, result.after)
     texts = section(seen.all_words, "before_after")
-    lines = [
-        "before = run.unedited()",
-        f"next_tokens(before, run, {t})",
-        f"metric(run, Target('kl', {t}), before)  # nats",
-    ]
-    imports = ["from model.attention.effects import Target, metric, next_tokens"]
+    lines, imports = _python(facts)
     return {
         "title": words["title_edited" if edited else "title"].format(token=quoted(facts.pieces[t]), position=t),
         "note": words["note_edited" if edited else "note"],
@@ -98,6 +97,20 @@ def next_table(seen: Seen) -> Payload:
         "python": script(facts, lines, imports),
         "words": texts | plot_words(seen.all_words),
     }
+
+
+def _python(facts: Facts) -> tuple[list[str], list[str]]:
+    """Return the Python lines of the table and their imports."""
+    t = facts.position
+    if facts.config.two_way:
+        lines = [f"[masked_logits(each, {t}, lm.tokenizer.mask_id) for each in (run.unedited(), run)]  # before, after"]
+        return lines, logits_imports(facts)
+    lines = [
+        "before = run.unedited()",
+        f"next_tokens(before, run, {t})",
+        f"metric(run, Target('kl', {t}), before)  # nats",
+    ]
+    return lines, ["from model.attention.effects import Target, metric, next_tokens"]
 
 
 def next_token(scene: Scene, position: int = -1, most: Rows = 10) -> dict:
@@ -117,7 +130,8 @@ def next_token(scene: Scene, position: int = -1, most: Rows = 10) -> dict:
 
 VIEW = View(
     "edits",
-    measures=(Measure("main", measure, ("run", "plain", "token")),),
+    needs=("layers",),
+    measures=(Measure("main", measure, ("run", "plain", "token"), needs=("token",)),),
     layout=(("editor", "next"),),
     parts={
         "editor": Custom("edits", editor, of=(), depends=("plain",)),

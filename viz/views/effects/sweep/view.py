@@ -160,6 +160,7 @@ def sweep(
 VIEW = View(
     "sweep",
     settings=SETTINGS,
+    needs=("layers", "next"),
     measures=MEASURES,
     layout=("form", "targets", "job", "map"),
     parts={

@@ -106,7 +106,7 @@ def follow_tokens(scene: Scene, tokens: list[str]) -> dict:
 
 VIEW = View(
     "follow",
-    needs=(),
+    needs=("next",),
     settings=(Choice("measure", SHOWN), Text("more")),
     measures=(Measure("main", measure, ("run", "plain"), ("more",), question=question), OFFERED),
     layout=("form", "targets", "plot"),

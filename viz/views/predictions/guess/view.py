@@ -187,7 +187,7 @@ def _verdict(seen: Seen, turn: Turn, guess: Guess | None) -> list[str]:
 
 VIEW = View(
     "guess",
-    needs=(),
+    needs=("next",),
     measures=(EXPECTED, Measure("guess", measure_guess, settings=("board",), uses=("main",))),
     layout=("board",),
     parts={"board": Asking("guessing", turn_of, board, of=("main", "guess"), settings=("board",))},

@@ -112,6 +112,10 @@ def check(seen: Seen) -> Payload:
     notes = [words[f"frozen_{frozen}"]]
     if config.norm_placement == "post":
         notes.append(words["frozen_post"])
+    if config.norm_placement in ("output", "sandwich"):
+        notes.append(words["frozen_after"])
+    if config.logit_cap is not None:
+        notes.append(words["capped"])
     kind = "logit" if target.distractor is None else "difference"
     text, note = words[f"watching_{kind}"].format(**names), joined(notes)
     return {

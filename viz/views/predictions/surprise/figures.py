@@ -20,7 +20,10 @@ COLORS = ("surprisal", "rank", "entropy")  # quantities that can color the text
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Scores of tokens 1 .. T - 1, each predicted at the previous position. Each array is float64 [T - 1]."""
+    """Scores of tokens 1 .. T - 1, each predicted at the previous position or, where it is masked, from all others.
+
+    Each array is float64 [T - 1], NaN for a token that is not scored.
+    """
 
     bits: np.ndarray  # surprisal in bits
     rank: np.ndarray
@@ -37,22 +40,26 @@ def scored(log_share: np.ndarray, rank: np.ndarray, entropy: np.ndarray) -> Scor
 def places(result: Scored, by: str, V: int) -> list[float | None]:
     """Map each token of the prompt to the color ramp, 0 to 1; None for the first token, which has no score. [T]"""
     values = {"surprisal": result.bits, "rank": np.log2(result.rank), "entropy": result.entropy}[by]
-    return [None, *np.clip(values / blind(V), 0, 1).round(4).tolist()]
+    ramp = np.clip(values / blind(V), 0, 1).round(4).tolist()
+    return [None, *(None if math.isnan(each) else each for each in ramp)]
 
 
 def text_rows(result: Scored, pieces: Sequence[str]) -> dict:
-    """Build the prompt's tokens with their scores, for the page and for a file; the first token has no scores."""
-    tokens, ranks = [visible(piece) for piece in pieces], result.rank.astype(int).tolist()
-    exact = zip(result.bits.round(3).tolist(), ranks, result.entropy.round(3).tolist(), strict=True)
-    numbers = [("", "", ""), *exact]
+    """Build the prompt's tokens with their scores, for the page and for a file; a token that is not scored has none."""
+    tokens, none, rows = [visible(piece) for piece in pieces], ("", "", ""), [("", "", "")]
+    numbers, shown = (
+        [none],
+        zip(result.bits.tolist(), result.rank.tolist(), result.entropy.tolist(), result.share.tolist(), strict=True),
+    )
+    for value, rank, entropy, share in shown:
+        known = not math.isnan(value)
+        numbers.append((round(value, 3), int(rank), round(entropy, 3)) if known else none)
+        rows.append((bits(value), whole(int(rank)), percent(share)) if known else none)
+    columns = dict(zip(("bits", "rank", "share"), map(list, zip(*rows, strict=True)), strict=True))
     return {
         "tokens": tokens,
         "breaks": breaks(pieces),
-        "values": {
-            "bits": ["", *map(bits, result.bits.tolist())],
-            "rank": ["", *map(whole, ranks)],
-            "share": ["", *map(percent, result.share.tolist())],
-        },
+        "values": columns,
         "names": ["position", "token", "bits", "rank", "entropy"],
         "lines": [[at, token, *numbers[at]] for at, token in enumerate(tokens)],
     }
@@ -70,8 +77,10 @@ def bits_figure(result: Scored, pieces: Sequence[str], V: int, words: Mapping[st
     {position},
     {bits}, {rank}, {share}.
     """
-    T = len(pieces)
-    at, names, picks = range(1, T), token_texts(pieces)[1:], {"customdata": token_data(T)[1:]}
+    T, known = len(pieces), np.flatnonzero(np.isfinite(result.bits))  # the tokens that are scored
+    result = Scored(*(each[known] for each in (result.bits, result.rank, result.share, result.entropy)))
+    at, texts, data = (known + 1).tolist(), token_texts(pieces), token_data(T)
+    names, picks = [texts[n] for n in at], {"customdata": [data[n] for n in at]}
     numbers = zip(at, names, result.bits.tolist(), result.rank.tolist(), result.share.tolist(), strict=True)
     hovers = [
         fill_template(

@@ -2,6 +2,7 @@
 
 import math
 
+from model.predictions.masked import MaskedPredictions
 from model.predictions.predictions import Predictions, summarize
 from viz.charts.ramp import ramp_ticks, ramps
 from viz.labels import quoted
@@ -14,6 +15,7 @@ from viz.seam.scene import Scene
 from viz.seam.settings import Choice
 from viz.seam.view import Custom, Figure, Payload, Seen, View
 from viz.views.predictions.expected import EXPECTED, actual_row, entropy_facts, likely_rows, row_words, shared_words
+from viz.views.predictions.surprise import masked
 from viz.views.predictions.surprise.figures import (
     COLORS,
     Scored,
@@ -27,8 +29,10 @@ BY = Choice("by", COLORS)
 INSTEAD = 3  # maximum number of likely tokens listed besides the actual one
 
 
-def scored_of(expected: Predictions) -> Scored:
+def scored_of(expected: Predictions | MaskedPredictions) -> Scored:
     """Compute the scores of all tokens from the run's predictions."""
+    if isinstance(expected, MaskedPredictions):
+        return masked.scored_masked(expected)
     return scored(expected.next_log_probability, expected.rank, expected.entropy)
 
 
@@ -56,6 +60,8 @@ def text(seen: Seen) -> Payload:
 def _summary(seen: Seen) -> list[list[str]]:
     """Build the summary of the prompt as a list of [name, value, explanation]. A single token has no scores."""
     words, T = seen.here, len(seen.facts.tokens)
+    if isinstance(seen.result, MaskedPredictions):
+        return masked.summary(seen)
     if T < 2:
         return [[words["scored"], words["scored_value"].format(n=0, T=T), words["one"]]]
     summary = summarize(seen.result, seen.facts.tokens)
@@ -74,6 +80,8 @@ def _summary(seen: Seen) -> list[list[str]]:
 def detail(seen: Seen) -> Payload:
     """Describe how expected the selected token was, and list the tokens expected after it."""
     words, expected, facts, at = seen.here, seen.result, seen.facts, seen.facts.position
+    if isinstance(expected, MaskedPredictions):
+        return masked.detail(seen)
     rows, pieces, following = likely_rows(expected, at, facts), facts.pieces, None
     next_token = words["no_next"]
     if at + 1 < len(pieces):
@@ -119,6 +127,8 @@ def plot(seen: Seen) -> Payload:
     words, facts = seen.here, seen.facts
     if len(facts.tokens) < 2:
         return {"empty": {"text": words["one"], "hint": shared_words(seen)["one_hint"]}}
+    if isinstance(seen.result, MaskedPredictions):
+        return masked.plot(seen, masked.scored_masked(seen.result))
     lines = [
         "predictions = predict(run)",
         "summarize(predictions, run.tokens)  # perplexity, bits per byte",
@@ -152,6 +162,8 @@ def predictions(scene: Scene, positions: list[int] = (), most: Few = 5) -> dict:
         single token.
     """
     expected, tokens = measured(VIEW, "main", scene), scene.tokens
+    if isinstance(expected, MaskedPredictions):
+        return masked.rows_of(scene, expected, places(scene, positions), most)
     rows = []
     for t in places(scene, positions):
         actual: dict = dict.fromkeys(("rank", "probability", "surprisal"))
@@ -177,7 +189,7 @@ def predictions(scene: Scene, positions: list[int] = (), most: Few = 5) -> dict:
 
 VIEW = View(
     "surprise",
-    needs=(),
+    needs=("token",),
     settings=(BY,),
     measures=(EXPECTED,),
     layout=((("form", "text"), "detail"), "plot"),

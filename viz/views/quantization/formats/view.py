@@ -5,7 +5,7 @@ from typing import Annotated
 from model.api import LanguageModel
 from model.arguments import check_layer
 from model.errors import InputError, say
-from model.quantization.experiments import KINDS, Outcome, kinds_of, layer_of, total_bytes, usable
+from model.quantization.experiments import KINDS, Outcome, kinds_of, layer_of, need_matrices, total_bytes, usable
 from model.quantization.formats import FORMATS, WeightError, stored, weight_error
 from model.tracing.divergence import PredictionDivergence
 from viz.charts.heatmap import PatternWords, Window, pattern_figure
@@ -207,6 +207,7 @@ def weight_errors(
         the blocks of a format stays float16; a format that fits no matrix is omitted.
     """
     check_layer(layer, model.config.n_layer)
+    need_matrices(model.config)
     if matrix not in kinds_of(model.model):
         hint = say("Choose one of: {}.", ", ".join(kinds_of(model.model)))
         raise InputError("An argument has an unknown value.", f"matrix: {matrix}", hint)

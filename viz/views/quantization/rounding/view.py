@@ -6,7 +6,7 @@ from typing import Annotated
 from model.api import LanguageModel
 from model.errors import InputError, say
 from model.progress import Progress
-from model.quantization.experiments import KINDS
+from model.quantization.experiments import KINDS, layer_of
 from model.quantization.formats import Scheme
 from model.quantization.rounding import Comparison, Outcome, compare, matrices_of
 from model.text.held_out import bundled_text
@@ -204,7 +204,7 @@ def columns(seen: Seen) -> Payload:
 def round_matrix(
     playground: Playground,
     model: LanguageModel,
-    layer: int = 0,
+    layer: int | None = None,
     matrix: Annotated[str, OneOf(KINDS)] = "v",
     bits: Annotated[str, OneOf(BITS)] = "3",
     group: Annotated[str, OneOf(GROUPS)] = "64",
@@ -213,6 +213,7 @@ def round_matrix(
     """Quantize one matrix to few bits with four methods, and measure the error of its output for each.
 
     Args:
+        layer: Layer, counted from 0; by default, the first one with the matrix.
         matrix: q, k, v or o of the attention; up, down or, in a gated MLP, gate.
         bits: Bits per weight.
         group: Number of weights in a row that share a scale and a zero point, or row for the whole row.
@@ -226,6 +227,8 @@ def round_matrix(
         of the model's next-token predictions, and seconds to quantize; powers and errors: scaling exponents and their
         output errors; power: the best exponent; fit_tokens and held_out_tokens: numbers of tokens of the two texts.
     """
+    having = (n for n, block in enumerate(model.model.blocks) if layer_of(block, matrix) is not None)
+    layer = next(having, 0) if layer is None else layer
     check_head(model, layer, 0)
     if matrix not in matrices_of(model.config):
         hint = say("Choose one of: {}.", ", ".join(matrices_of(model.config)))

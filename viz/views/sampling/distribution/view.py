@@ -5,6 +5,7 @@ Everything is computed from logits that the run already has; the model does not 
 
 import dataclasses
 
+from model.sampling.orders import Result
 from model.sampling.pipeline import MOST_STEPS, softmax
 from model.sampling.warps import WARPS, shape, values_of
 from viz.labels import quoted
@@ -15,6 +16,16 @@ from viz.seam.programs.reading import at, measured, named
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Settings, form
 from viz.seam.view import Asking, Custom, Figure, Form, Measure, Payload, Seen, Table, View
+from viz.views.sampling import tool_settings
+from viz.views.sampling.distribution.effects_table import (
+    CHANCE,
+    chances,
+    chosen_context,
+    each_token,
+    measure_effects,
+    shaped_lines,
+    stage_number,
+)
 from viz.views.sampling.distribution.figures import (
     Cut,
     Shown,
@@ -27,6 +38,8 @@ from viz.views.sampling.distribution.figures import (
     step_rows,
     surprisal,
 )
+from viz.views.sampling.distribution.orders_table import Compared, counted, measure_orders, orders_table
+from viz.views.sampling.distribution.rule import measure_rule, needs_rule, rule_report, rule_table
 from viz.views.sampling.distribution.vocabulary_table import (
     PAGE,
     RowsRequest,
@@ -39,11 +52,10 @@ from viz.views.sampling.distribution.vocabulary_table import (
 from viz.views.sampling.pipelines import (
     PIPELINE,
     after,
+    by_chance,
     context_of,
-    following,
     logits_of,
     numbered,
-    pipeline_lines,
     steps_of,
     value_of,
 )
@@ -61,7 +73,7 @@ AXIS = Choice("axis", ("linear", "log"))
 def measure(scene: Scene, settings: Settings) -> Stages:
     """Compute every stage of the pipeline for the logits at the selected position."""
     size = scene.model.tokenizer.vocab_size
-    shaped = shape(logits_of(scene), settings.pipeline, context_of(scene))
+    shaped = shape(logits_of(scene), settings.pipeline, chosen_context(scene, settings.chance))
     stages = shaped.stages[:, :size]
     order = (-stages[0]).argsort(stable=True).int().numpy()
     logits = stages.numpy()
@@ -88,13 +100,8 @@ def _names(seen: Seen) -> list[str]:
 
 
 def _next_token(seen: Seen) -> int | None:
-    """Return the id of the actual next token, or None if the selected position is the prompt's last one."""
-    return following(seen.facts.tokens, seen.facts.position)
-
-
-def _python(seen: Seen, *last: str, imports: tuple[str, ...] = ()) -> str:
-    lines = ["shaped = shape(logits, steps, context)", *last]
-    return pipeline_lines(seen, lines, ("from model.sampling.warps import shape", *imports))
+    """Return the id of the actual next token or of the token that is masked, or None if the prompt has none."""
+    return seen.facts.actual
 
 
 def options(seen: Seen) -> Payload:
@@ -106,7 +113,8 @@ def options(seen: Seen) -> Payload:
 
     steps = map(str, range(1, len(names) + 1))
     stage = dataclasses.replace(STAGE, options=("last", *steps), label=label)
-    return form((stage, AXIS), seen.words.within("settings"), None)
+    chance = (CHANCE,) if by_chance(seen.settings.pipeline) else ()
+    return form((stage, AXIS, *chance), seen.words.within("settings"), None)
 
 
 def facts(seen: Seen) -> Payload:
@@ -123,7 +131,7 @@ def facts(seen: Seen) -> Payload:
     }
     return {
         "title": words["title"].format(after=after(seen)),
-        "facts": [[words[name], *pair, words[f"{name}_help"]] for name, pair in pairs.items()],
+        "facts": [*([words[name], *pair, words[f"{name}_help"]] for name, pair in pairs.items()), *chances(seen)],
         "next": _next(seen),
         "words": {"before": seen.words["before"], "then": words["then"]},
     }
@@ -167,21 +175,15 @@ def steps(seen: Seen) -> Payload:
     }
 
 
-def _stage(seen: Seen) -> int:
-    """Return the stage to compare with the model's own distribution; the last one if the selected one is missing."""
-    last, stage = len(seen.settings.pipeline), seen.settings.stage
-    return last if stage == "last" else min(int(stage), last)
-
-
 def bars(seen: Seen) -> Payload:
     """Draw the probabilities of the top tokens in the model's own distribution and after the selected step."""
-    words, stages, names, stage = seen.here, seen.result, _names(seen), _stage(seen)
+    words, stages, names, stage = seen.here, seen.result, _names(seen), stage_number(seen.settings)
     tokens = shown_tokens(stages, stage, _next_token(seen))
     series = {"before": seen.words["before"]}
     series["after"] = seen.words["after_all"] if stage == len(names) else names[stage - 1]
     shown = Shown(tokens, list(map(seen.facts.piece, tokens)), stage, _next_token(seen), seen.settings.axis == "log")
     last = f"shaped.probabilities({stage})[ids]" if stage < len(names) else "shaped.probabilities()[ids]"
-    python = _python(seen, f"ids = {tokens}", f"shaped.probabilities(0)[ids], {last}  # before, after")
+    python = shaped_lines(seen, f"ids = {tokens}", f"shaped.probabilities(0)[ids], {last}  # before, after")
     return {
         "figure": bars_figure(stages, shown, words.plain() | series, names),
         "title": words["title"].format(after=after(seen)),
@@ -196,7 +198,12 @@ def curve(seen: Seen) -> Payload:
     """Draw the cumulative probability before and after the pipeline, with the cut of each truncating step."""
     words, stages, cuts = seen.here, seen.result, []
     for n, (step, name) in enumerate(zip(seen.settings.pipeline, _names(seen), strict=True)):
-        if WARPS[step.warp].kind == "cut" and stages.reports[n + 1].kept < stages.reports[n].kept:
+        if (
+            WARPS[step.warp].kind == "cut"
+            and not WARPS[step.warp].chance
+            and not WARPS[step.warp].takes_rule
+            and stages.reports[n + 1].kept < stages.reports[n].kept
+        ):
             cuts.append(Cut(n, name, values_of(step)["p"] if step.warp == "top_p" else None))
     series = {"before": seen.words["before"], "after": seen.words["after_all"]}
     lines = [
@@ -209,7 +216,7 @@ def curve(seen: Seen) -> Payload:
         "note": words["note"],
         "file": f"cumulative-{seen.facts.position}",
         "columns": [words["series"], words["rank"], words["mass"]],
-        "python": _python(seen, *lines, imports=("import numpy as np",)),
+        "python": shaped_lines(seen, *lines, imports=("import numpy as np",)),
     }
 
 
@@ -235,7 +242,7 @@ def table(seen: Seen) -> Payload:
         "down": request.down,
         "following": _next_token(seen),
         "file": f"vocabulary-{seen.facts.position}",
-        "python": _python(seen, last),
+        "python": shaped_lines(seen, last),
         "words": words.within("labels").plain() | plot_words(seen.all_words),
     }
     if request.all:
@@ -261,12 +268,18 @@ def distribution(scene: Scene, steps: list[dict] | None = None, position: int = 
         stages: the model's own distribution, then one entry per step: number of remaining tokens (kept), removed
         probability, entropy (nats) and effective number of choices. tokens: the most likely before or after the
         pipeline, each with its logit and probability at every stage, and removed_by: the number of the step that
-        removed it, from 1, or null. really_next: the actual next token, or null at the prompt's last position.
+        removed it, from 1, or null. really_next: the actual next token, or null at the prompt's last position. A model
+        that reads in both directions predicts the token at the position itself, masked; really_next is then the
+        prompt's own token there, or null for a mask. rule: null, or for steps {"warp": "fits", "rule": {"kind":
+        choice, regex, json, gbnf or lark, "text"}}: the forbidden probability, the number of allowed tokens, whether
+        the text may end, the forced text, the characters that may come, and the likeliest forbidden tokens, each with
+        where it fails and what may come there. With several rules, these are the numbers of all together; by (of a
+        token) has the rules that forbid it, and rules the same numbers of each by itself, with its step, from 1.
     """
     scene, pipeline = at(scene, position), steps_of(scene.model, steps)
     stages: Stages = measured(VIEW, "main", scene, pipeline=pipeline)
     names = [{"warp": None, "values": {}}, *value_of(pipeline)]
-    next_token = following(scene.tokens, scene.position)
+    next_token = scene.actual
     tokens = [
         named(scene.model, n)
         | {
@@ -278,15 +291,61 @@ def distribution(scene: Scene, steps: list[dict] | None = None, position: int = 
     ]
     reports = [name | vars(report) for name, report in zip(names, stages.reports, strict=True)]
     actual = None if next_token is None else named(scene.model, next_token)
-    return {"position": scene.position, "stages": reports, "tokens": tokens, "really_next": actual}
+    ruled = rule_report(scene.model, pipeline, context_of(scene), stages.probabilities[0])
+    return {"position": scene.position, "stages": reports, "tokens": tokens, "really_next": actual, "rule": ruled}
+
+
+def step_orders(scene: Scene, steps: list[dict] | None = None, position: int = -1) -> dict:
+    """Compare every order of the steps of a sampling pipeline on the distribution of the next token.
+
+    Returns:
+        results: the different distributions, the present order's first, each with its orders (lists of step numbers,
+        from 1), the number of its set of remaining tokens, how many remain (kept; 0 if a rule forbids all that were
+        kept), entropy (nats), the most likely token (top, null if none remains) and its probability, and the total
+        variation distance from the present order. pairs: the numbers of two steps whose exchange as neighbors changes a
+        result. every: false if there are too many steps, so that only exchanges of two neighbors are compared. tools:
+        the same numbers in the default orders of four tools, and the steps that a tool lacks. Empty for fewer than two
+        steps. A step that acts by chance has the random number of seed 0.
+    """
+    scene, pipeline = at(scene, position), steps_of(scene.model, steps)
+    compared: Compared | None = measured(VIEW, "orders", scene, pipeline=pipeline)
+    if compared is None:
+        return {"position": scene.position, "results": [], "pairs": [], "every": True, "tools": []}
+
+    def numbers(result: Result) -> dict:
+        return vars(result) | {"top": named(scene.model, result.top) if result.kept else None}
+
+    found = compared.orders
+    return {
+        "position": scene.position,
+        "results": [
+            {"orders": [counted(order) for order in group.orders], "tokens": group.tokens} | numbers(group.result)
+            for group in found.groups
+        ],
+        "pairs": [counted(pair) for pair in found.pairs],
+        "every": found.every,
+        "tools": [
+            {"tool": each.tool, "order": counted(each.order), "lacking": counted(each.lacking)} | numbers(each.result)
+            for each in compared.tools
+        ],
+    }
 
 
 VIEW = View(
     "distribution",
-    needs=(),
-    settings=(STAGE, AXIS),
+    needs=("token",),
+    settings=(STAGE, AXIS, CHANCE),
     measures=(
-        Measure("main", measure, depends=("run", "token"), settings=("pipeline",), locks=False, keep=False),
+        Measure("main", measure, depends=("run", "token"), settings=("pipeline", "chance"), locks=False, keep=False),
+        Measure(
+            "effects",
+            measure_effects,
+            depends=("run", "token"),
+            settings=("pipeline", "stage", "chance"),
+            locks=False,
+            keep=False,
+        ),
+        Measure("orders", measure_orders, depends=("run", "token"), settings=("pipeline", "chance"), locks=False),
         Measure(
             "pieces",
             measure_pieces,
@@ -295,17 +354,22 @@ VIEW = View(
             question=needs_pieces,
             locks=False,
         ),
+        Measure("rule", measure_rule, depends=("run", "token"), settings=("pipeline",), question=needs_rule),
     ),
-    layout=("pipeline", "facts", "form", "bars", "steps", "curve", "table"),
+    layout=("pipeline", "facts", "form", "rule", "bars", "steps", "effects", "orders", "curve", "table"),
     parts={
         "pipeline": PIPELINE,
         "facts": Custom("shapefacts", facts, settings=()),
         "form": Form(options, settings=("pipeline",)),
         "bars": Figure(bars, settings=("stage", "axis")),
+        "rule": Table(rule_table, of="rule", settings=()),
         "steps": Table(steps, settings=()),
+        "effects": Table(each_token, of="effects", settings=("stage",)),
+        "orders": Custom("shapeorders", orders_table, of="orders", settings=()),
         "curve": Figure(curve, settings=()),
         "table": Asking("shapetable", read, table, of=("main", "pieces"), settings=("table",)),
     },
     problems="facts",
-    api=(Endpoint(distribution),),
+    streams=(tool_settings.FEED,),
+    api=(Endpoint(distribution), Endpoint(step_orders), *tool_settings.API),
 )

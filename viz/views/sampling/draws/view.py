@@ -6,8 +6,8 @@ from typing import Annotated
 import numpy as np
 
 from model.sampling.draw_statistics import LEVEL, Fit, UnitBar, band, bar_of, fit, uniforms
-from model.sampling.pipeline import softmax
-from model.sampling.warps import final
+from model.sampling.outcomes import counts as two_number_counts
+from model.sampling.outcomes import expected
 from viz.numbers import decimals, number, percent, whole
 from viz.seam.programs.arguments import Rows, Within
 from viz.seam.programs.endpoint import Endpoint
@@ -17,7 +17,7 @@ from viz.seam.settings import Choice, Settings
 from viz.seam.settings import number as number_sent
 from viz.seam.view import Asking, Custom, Figure, Measure, Payload, Seen, View
 from viz.views.sampling.draws.figures import RUG, TOP, DrawCount, groups, label, many_figure, rug, single
-from viz.views.sampling.pipelines import PIPELINE, after, context_of, logits_of, pipeline_lines, steps_of
+from viz.views.sampling.pipelines import PIPELINE, after, by_chance, context_of, logits_of, pipeline_lines, steps_of
 from viz.words import Words, plot_words
 
 NUMBERS = (100, 1000, 10_000)  # offered numbers of draws
@@ -65,8 +65,11 @@ class Many:
 
 
 def measure(scene: Scene, settings: Settings) -> UnitBar:
-    """Compute the distribution at the selected position: the run's own logits through the pipeline."""
-    return bar_of(softmax(final(logits_of(scene), settings.pipeline, context_of(scene)).numpy()))
+    """Compute the distribution at the selected position: the run's own logits through the pipeline.
+
+    If a step acts by chance, it is averaged over the outcomes.
+    """
+    return bar_of(expected(logits_of(scene), settings.pipeline, context_of(scene)))
 
 
 def question(scene: Scene, settings: Settings) -> Settings:
@@ -77,7 +80,11 @@ def question(scene: Scene, settings: Settings) -> Settings:
 def measure_many(scene: Scene, settings: Settings) -> Many:
     """Draw many tokens, count them, and test the counts against the probabilities."""
     bar, u = measure(scene, settings), uniforms(settings.seed, settings.n)
-    counts = bar.counts(u)
+    if by_chance(settings.pipeline):
+        logits, context = logits_of(scene), context_of(scene)
+        counts = two_number_counts(logits, settings.pipeline, settings.seed, settings.n, context)[bar.ids]
+    else:
+        counts = bar.counts(u)
     shares, drawn = groups(bar.shares, counts)
     low, high = band(settings.n, shares)
     return Many(settings.seed, u, counts, shares, drawn, low, high, fit(counts, bar.shares))
@@ -96,7 +103,7 @@ def one_draw(seen: Seen) -> Payload:
     numbers = ahead if settings.u is None else [*ahead, settings.u]
     return {
         "title": words["title"].format(after=after(seen)),
-        "note": words["one" if len(bar.ids) == 1 else "note"].format(n=whole(len(bar.ids))),
+        "note": words[_note(seen)].format(n=whole(len(bar.ids))),
         "ids": bar.ids[:n].tolist(),
         "texts": [label(facts.piece(int(token))) for token in bar.ids[:n]],
         "shares": bar.shares[:n].tolist(),
@@ -115,6 +122,12 @@ def one_draw(seen: Seen) -> Payload:
     }
 
 
+def _note(seen: Seen) -> str:
+    if by_chance(seen.settings.pipeline):
+        return "by_chance"
+    return "one" if len(seen.result.ids) == 1 else "note"
+
+
 def _part_of(seen: Seen, u: float) -> dict:
     """Return the interval of the bar that contains a random number."""
     bar = seen.result
@@ -131,8 +144,8 @@ def _part_of(seen: Seen, u: float) -> dict:
     }
 
 
-_PROBABILITIES = "probabilities = softmax(final(logits, steps, context).numpy())"
-_FINAL = "from model.sampling.warps import final"
+_PROBABILITIES = "probabilities = expected(logits, steps, context)"
+_EXPECTED = "from model.sampling.outcomes import expected"
 
 
 def _one_draw_lines(seen: Seen) -> str:
@@ -140,7 +153,7 @@ def _one_draw_lines(seen: Seen) -> str:
     settings = seen.settings.bar
     u = f"uniform({settings.seed}, {settings.step})" if settings.u is None else repr(settings.u)
     lines = [_PROBABILITIES, f"u = {u}", "token = draw(probabilities, u)", "lm.tokenizer.piece(token)"]
-    return pipeline_lines(seen, lines, (_FINAL, "from model.sampling.pipeline import draw, softmax, uniform"))
+    return pipeline_lines(seen, lines, (_EXPECTED, "from model.sampling.pipeline import draw, uniform"))
 
 
 # --- many draws ---
@@ -165,15 +178,17 @@ def many_draws(seen: Seen) -> Payload:
     outside = sum(not line.inside for line in lines)
     note = words["note"].format(seed=many.seed, last=whole(many.n - 1), level=f"{number(100 * LEVEL)}%")
     verdict = words["all_inside" if outside == 0 else "outside"].format(n=outside, all=len(lines))
+    random = by_chance(seen.settings.pipeline)
     imports = (
-        _FINAL,
-        "from model.sampling.draw_statistics import band, bar_of, fit, uniforms",
-        "from model.sampling.pipeline import softmax",
+        "from model.sampling.outcomes import counts, expected" if random else _EXPECTED,
+        f"from model.sampling.draw_statistics import band, bar_of, fit{'' if random else ', uniforms'}",
     )
     python = [
         _PROBABILITIES,
         "bar = bar_of(probabilities)",
-        f"counts = bar.counts(uniforms({many.seed}, {many.n}))",
+        f"counts = counts(logits, steps, {many.seed}, {many.n}, context)[bar.ids]"
+        if random
+        else f"counts = bar.counts(uniforms({many.seed}, {many.n}))",
         f"low, high = band({many.n}, bar.shares[:{TOP}])",
         "fit(counts, bar.shares)",
     ]
@@ -259,7 +274,7 @@ def draws(
 
 VIEW = View(
     "draws",
-    needs=(),
+    needs=("next",),
     settings=(COUNT,),
     measures=(
         Measure("main", measure, depends=("run", "token"), settings=("pipeline",), locks=False),

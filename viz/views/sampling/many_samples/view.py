@@ -26,6 +26,7 @@ from viz.views.sampling.many_samples.figures import (
     shown,
     spread,
 )
+from viz.views.sampling.pipelines import step_imports
 from viz.words import joined, section
 from viz.work.limits import check_samples
 
@@ -157,7 +158,7 @@ def table(seen: Seen) -> Payload:
                 "hue": HUES[index % len(HUES)],
                 "texts": len(samples),
                 "once": certain(strategy),
-                "ended": sum(sample.ended in ("end", "stop") for sample in samples),
+                "ended": sum(sample.ended in ("end", "stop", "rule") for sample in samples),
                 "different": len({tuple(each) for each in ids}),
                 "together": plain(distinct(ids, 2)),
                 "spread": {key: [plain(value) for value in vars(each).values()] for key, each in spreads.items()},
@@ -261,6 +262,7 @@ def _python(seen: Seen, last: str) -> str:
         "from model.predictions.samples import Many, take_samples",
     ]
     imports += ["import numpy as np"] if "np." in last else []
+    imports += step_imports([step for each in chosen.strategies for step in each.steps])
     common = chosen.common
     if any(each.memory for each in chosen.strategies):
         imports.append("from model.forgetting.policies import Policy")

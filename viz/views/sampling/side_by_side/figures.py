@@ -1,7 +1,7 @@
 """Values from which the page draws texts side by side: tokens with alternatives, color scales, and a line figure."""
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import plotly.graph_objects as go
 
@@ -26,22 +26,31 @@ class Token(Protocol):
     kept: int
     uniform: float
     top: tuple[tuple[int, float, float], ...]
+    fit: Any  # what a rule said, model.sampling.fits.Fit; None without a rule
 
 
 def record(token: Token) -> list:
     """Pack a token: [id, ln p, rank, entropy in nats, p after the warps, remaining tokens, random number, top].
 
     The number of remaining tokens counts those that the warps keep. `top` is a flat list of id, p and p after the warps
-    for each alternative.
+    for each alternative. With a rule, another entry follows: [forbidden probability, allowed tokens, whether the text
+    may end, forced text, characters that may come, [id, p, ...] of the likeliest forbidden tokens].
     """
     top = [value for id, p, after in token.top for value in (id, plain(p), plain(after))]
     log, chance, luck = plain(token.log_probability), plain(token.probability), plain(token.uniform)
-    return [token.id, log, int(token.rank), plain(token.entropy), chance, int(token.kept), luck, top]
+    packed = [token.id, log, int(token.rank), plain(token.entropy), chance, int(token.kept), luck, top]
+    if (fit := token.fit) is None:
+        return packed
+    likeliest = [value for id, p in fit.likeliest for value in (id, plain(p))]
+    said = [plain(fit.forbidden), fit.allowed, fit.may_end, visible(fit.forced) if fit.forced else "", fit.instead]
+    return [*packed, [*said, likeliest]]
 
 
 def ids_of(records: Iterable[list]) -> list[int]:
-    """Collect the ids of all tokens in the records, alternatives included."""
-    return [number for each in records for number in (each[0], *each[7][::3])]
+    """Collect the ids of all tokens in the records, alternatives and forbidden ones included."""
+    return [
+        number for each in records for number in (each[0], *each[7][::3], *(each[8][5][::2] if len(each) > 8 else ()))
+    ]
 
 
 def shown(piece: str) -> str | list:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from viz.seam.python_lines import loading
-from viz.views.sampling import strategies
+from viz.views.sampling import pipelines, strategies
 from viz.views.sampling.side_by_side.run import TextRow, TextsRequest, before, plan_of
 
 _IMPORTS = (
@@ -18,6 +18,7 @@ def lines(request: TextsRequest, names: Sequence[str]) -> str:
     load, more = f"lm = {loading(request.model.id)}", []
     if request.settings.eight:
         load, more = f"lm = int8({loading(request.model.id)})", ["from model.quantization.int8 import int8"]
+    more = [*more, *pipelines.step_imports([step for row in request.rows for step in row.strategy.steps])]
     if any(row.strategy.memory for row in request.rows):
         more = [*more, "from model.forgetting.policies import Policy"]
     code = strategies.code([row.strategy for row in request.rows], names)
@@ -47,7 +48,7 @@ def _together(request: TextsRequest) -> list[str]:
 
 def _continuation(request: TextsRequest, row: TextRow, index: int) -> list[str]:
     """Build the lines that continue one text after its tokens so far. `index`: the index of its strategy."""
-    plan = plan_of(request, row)
+    plan = plan_of(request, [row])
     ending = f"frozenset({sorted(plan.ending)})" if plan.ending else "frozenset()"
     return [
         f"before = {list(before(request, row)[len(request.prompt) :])}  # generated so far, and the selected token",

@@ -5,20 +5,20 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from model.api import LanguageModel
 from model.errors import InputError, say
 from model.generation.generate import MOST_STRATEGIES, Tick
 from model.generation.next_token import placed
-from model.generation.strategies import Change, DecodingPlan, GeneratedToken, Strategy
+from model.generation.strategies import Change, DecodingPlan, GeneratedToken, Setup, Strategy
 from model.generation.text_statistics import measure_text
 from model.generation.together import SharedBatch
 from model.quantization.int8 import Effect, effect
 from model.records import RunKey
-from model.sampling.pipeline import checked
-from model.sampling.warps import WARPS
+from model.sampling.fits import ended_by_rule
+from model.sampling.pipeline import Context
 from model.text.chat import ending, typable
 from model.tracing.trace import check_length
 from viz.numbers import plain
@@ -26,7 +26,7 @@ from viz.seam.jobs import background
 from viz.seam.scene import run_id
 from viz.seam.settings import Number
 from viz.seam.typed import MOST_TYPED, token_of
-from viz.views.sampling import strategies
+from viz.views.sampling import rules, strategies
 from viz.views.sampling.side_by_side.figures import ids_of, record, shown
 from viz.views.sampling.strategies import MOST_TOKENS, Common
 from viz.work.limits import check_time, check_writing
@@ -177,7 +177,8 @@ def _token(model: LanguageModel, sent: Mapping) -> int:
 def packed(strategy: Strategy) -> dict:
     """Convert a strategy to the form that a page keeps and sends back."""
     steps = [
-        {"warp": s.warp, "values": dict(s.values), "tokens": [list(each) for each in s.tokens]} for s in strategy.steps
+        {"warp": step.warp, "values": dict(step.values), "text": step.text} | rules.rule_value(step.rule)
+        for step in strategy.steps
     ]
     value = {"name": strategy.name, "method": strategy.method, "options": dict(strategy.options), "steps": steps}
     return value | strategies.memory_value(strategy)
@@ -188,22 +189,8 @@ def strategy_of(model: LanguageModel, sent: object) -> Strategy:
     steps = sent.get("steps") if isinstance(sent, Mapping) else None
     if not isinstance(steps, list) or not all(isinstance(each, Mapping) for each in steps):
         raise InputError("These strategies cannot be read.", "", "Choose one from the list.")
-    unbiased = [{"warp": each.get("warp"), "values": each.get("values")} for each in steps]
-    (strategy,) = strategies.chosen(model, {"strategies": [{**sent, "steps": unbiased}]})
-    biased = tuple(
-        dataclasses.replace(step, tokens=_biases(each.get("tokens")))
-        for step, each in zip(strategy.steps, steps, strict=True)
-    )
-    return dataclasses.replace(strategy, steps=checked(biased, WARPS, model.tokenizer.vocab_size))
-
-
-def _biases(sent: object) -> tuple[tuple[int, float], ...]:
-    pairs = sent if isinstance(sent, list) else []
-    if len(pairs) > 64 or not all(isinstance(p, list) and len(p) == 2 and _is_id(p[0], 1 << 31) for p in pairs):
-        raise InputError("This step is unknown.", "", "Choose one from the list.")
-    if not all(isinstance(p[1], int | float) and not isinstance(p[1], bool) for p in pairs):
-        raise InputError("A setting is not a number.", "", "Choose one from the list.")
-    return tuple((p[0], float(p[1])) for p in pairs)
+    (strategy,) = strategies.chosen(model, {"strategies": [sent]})
+    return strategy
 
 
 # --- generation ----------------------------------------------------------------------------------------
@@ -214,33 +201,38 @@ def before(request: TextsRequest, row: TextRow) -> tuple[int, ...]:
     return (*request.prompt, *row.ids, *(() if request.token is None else (request.token,)))
 
 
-def plan_of(request: TextsRequest, row: TextRow) -> DecodingPlan:
-    """Build a row's decoding plan: all settings except the strategies. A branch reuses its parent's random numbers."""
+def plan_of(request: TextsRequest, rows: Sequence[TextRow]) -> DecodingPlan:
+    """Build the decoding plan of rows after the same tokens: all settings except the strategies. A branch reuses its
+    parent's random numbers.
+    """
     return DecodingPlan(
         request.tokens,
         request.settings.seed,
         request.settings.shared,
-        first_step=len(before(request, row)) - len(request.prompt),
+        first_step=len(before(request, rows[0])) - len(request.prompt),
         prompt=len(request.prompt),
-        numbers=() if request.kind == "start" else (row.number,),
+        numbers=tuple(each.number for each in rows),
         ending=ending(request.model.tokenizer),
         stop=request.settings.stop,
     )
 
 
 def _ticks(request: TextsRequest) -> dict[tuple[int, ...], Iterator[Tick]]:
-    """Build the generators, keyed by the indices of their rows: one for all rows at the start, otherwise one per row.
+    """Build the generators, keyed by the indices of their rows: one for all rows without a rule at the start, otherwise
+    one per row, so that a row can skip its forced tokens.
 
-    They share forward passes with the texts of other visitors.
+    They share forward passes with each other and with the texts of other visitors.
     """
-    model = request.model
-    indices = range(len(request.rows))
-    groups = [tuple(indices)] if request.kind == "start" else [(index,) for index in indices]
+    model, start = request.model, request.kind == "start"
+    ruled = {index for index, row in enumerate(request.rows) if any(step.rule for step in row.strategy.steps)}
+    alone = [index for index in range(len(request.rows)) if index in ruled or not start]
+    together = tuple(index for index in range(len(request.rows)) if index not in alone)
+    groups = [*([together] if together else []), *((index,) for index in alone)]
     return {
         group: SharedBatch.of(request.writer.model).generate(
             before(request, request.rows[group[0]]),
             [request.rows[index].strategy for index in group],
-            plan_of(request, request.rows[group[0]]),
+            plan_of(request, [request.rows[index] for index in group]),
             model.tokenizer.vocab_size,
             model.decode,
         )
@@ -251,8 +243,17 @@ def _ticks(request: TextsRequest) -> dict[tuple[int, ...], Iterator[Tick]]:
 def chosen_by_hand(request: TextsRequest) -> GeneratedToken:
     """Compute the numbers of a branch's first token, selected by hand, in a forward pass over the tokens before it."""
     row, size = request.rows[0], request.model.tokenizer.vocab_size
-    ids = (*request.prompt, *row.ids)
-    return placed(request.writer.model, ids, len(request.prompt), row.strategy.steps, request.token, size)
+    ids, steps = (*request.prompt, *row.ids), row.strategy.steps
+    plan = dataclasses.replace(plan_of(request, [row]), first_step=len(row.ids))
+    context = Setup(ids, plan, size, None).context(steps, (), 0)
+    return placed(request.writer.model, context, steps, request.token, size)
+
+
+def _ended_by(request: TextsRequest, row: TextRow) -> str:
+    """Return why the token selected by hand ends the text, or ""."""
+    if request.token in plan_of(request, [row]).ending:
+        return "end"
+    return ended_by_rule(row.strategy.steps, Context(before(request, row), len(request.prompt)))
 
 
 def rounds(playground: Playground, request: TextsRequest, stop: threading.Event) -> Iterator[list[Change | None]]:
@@ -264,7 +265,7 @@ def rounds(playground: Playground, request: TextsRequest, stop: threading.Event)
     if request.token is not None:
         with playground.computing:
             first = chosen_by_hand(request)
-        ended = "end" if request.token in plan_of(request, request.rows[0]).ending else ""
+        ended = _ended_by(request, request.rows[0])
         yield [Change((first,), ended=ended)]
         if ended:
             return
@@ -316,19 +317,24 @@ class Race:
     ticks: list[list] = field(default_factory=list)  # for each step and row: None or [records, dropped, ended, others]
     texts: list[dict] = field(default_factory=list)  # for each step: the strings of newly occurring token ids
     written: list[list[GeneratedToken]] = field(init=False)
+    passes: list[int] = field(init=False)  # forward passes of each row
+    saved: list[int] = field(init=False)  # forward passes that forced tokens saved each row
     stop: threading.Event = field(default_factory=threading.Event)
     _named: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.written = [list(row.written) for row in self.request.rows]
+        self.passes, self.saved = [0] * len(self.written), [0] * len(self.written)
 
     def add(self, changes: list[Change | None], seconds: float) -> None:
         """Append a step, and store the run's elapsed seconds at its end."""
-        for tokens, change in zip(self.written, changes, strict=True):
+        for at, (tokens, change) in enumerate(zip(self.written, changes, strict=True)):
             if change is not None:
                 del tokens[len(tokens) - change.drop :]
                 tokens.extend(change.made)
                 self.tokens += len(change.made)
+                self.passes[at] += change.passes
+                self.saved[at] += not change.passes
         packed = [None if change is None else _packed_change(change) for change in changes]
         new_ids = {number for each in packed if each for number in _ids_named(each)} - self._named
         self._named |= new_ids

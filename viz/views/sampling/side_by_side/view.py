@@ -5,20 +5,25 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from model.api import LanguageModel
+from model.generation.parting import parting
 from model.generation.strategies import GeneratedToken
 from model.kernels import ready
 from model.records import RunKey
-from model.sampling.warps import WARPS
+from model.sampling.pipeline import Step
+from model.sampling.settings.tools import TOOLS
+from model.sampling.warps import WARPS, values_of
 from viz.numbers import nats, percent, size
 from viz.seam.jobs.at_once import is_quick
 from viz.seam.jobs.background import LOOK_EVERY, waiting
-from viz.seam.programs.arguments import Within
+from viz.seam.programs.arguments import OneOf, Within
+from viz.seam.programs.arguments import Prompt as Text
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import most_seconds, named
 from viz.seam.scene import Scene, run_id
 from viz.seam.settings import Settings
 from viz.seam.view import Custom, Event, Measure, Payload, Seen, Stream, View, Visit
 from viz.views.sampling import strategies as cards
+from viz.views.sampling.pipelines import steps_of
 from viz.views.sampling.side_by_side.figures import blank_figure, scales
 from viz.views.sampling.side_by_side.python_lines import lines
 from viz.views.sampling.side_by_side.run import (
@@ -31,6 +36,7 @@ from viz.views.sampling.side_by_side.run import (
     request_of,
     texts_of,
 )
+from viz.views.sampling.tool_settings import imported, page_steps, settings_record
 from viz.views.sampling.writers import texts_of_request
 from viz.words import Words, section, words
 from viz.work.playground import Playground
@@ -86,7 +92,7 @@ def piece(race: Race, have: int, language: str) -> Payload:
         "tokens": race.tokens,
     }
     if race.state != "running":
-        payload |= {"measured": race.measured, "whole": race.full_texts, "own": race.own_texts}
+        payload |= {"measured": race.measured, "whole": race.full_texts, "own": race.own_texts, "saved": race.saved}
     return payload if have >= 0 else payload | {"opening": opening(race, words(language))}
 
 
@@ -137,7 +143,7 @@ def _turns(request: TextsRequest) -> list | None:
 
 def _row(row: TextRow, name: str, catalogue: Mapping[str, str]) -> Payload:
     """Describe a text and its strategy. `ordered`: whether the warps preserve the model's ranking of the tokens."""
-    ordered = all(WARPS[step.warp].kind != "penalty" for step in row.strategy.steps)
+    ordered = all(map(_keeps_order, row.strategy.steps))
     return {
         "name": name,
         "about": cards.summary(catalogue, row.strategy),
@@ -146,6 +152,11 @@ def _row(row: TextRow, name: str, catalogue: Mapping[str, str]) -> Payload:
         "ordered": ordered,
         "draws": row.strategy.method == "sample",
     }
+
+
+def _keeps_order(step: Step) -> bool:
+    """Return whether a step preserves the order of the tokens that it keeps; smoothing does up to a curve of 3."""
+    return WARPS[step.warp].kind != "penalty" and values_of(step).get("curve", 1) <= 3
 
 
 # --- events ----------------------------------------------------------------------------------------
@@ -228,34 +239,87 @@ def generate(
         details: Whether to return every token with its numbers.
 
     Returns:
-        texts: for each strategy text, ended (end, stop, length, context, or time if this server's time limit ended it),
-        and measured: perplexity, entropy, repetition and more. With details also tokens: id, text, log_probability (of
-        the model itself, nats), rank, entropy, probability after the steps, kept (the number of tokens that the steps
-        kept) and the random number (uniform).
+        texts: for each strategy text, ended (end, stop, length, context, rule if a rule is complete, stuck if no token
+        fits, or time if this server's time limit ended it), and measured: perplexity, entropy, repetition and more;
+        forced (the number of tokens that a rule forced), passes (forward passes made) and saved (by forced tokens).
+        With details also tokens: id, text, log_probability (of the model itself, nats), rank, entropy, probability
+        after the steps, kept (the number of tokens that the steps kept), the random number (uniform), and with a rule
+        what it said there (rule), as in `distribution`.
     """
     common = {"tokens": new_tokens, "seed": seed, "shared": same_numbers, "stop": list(stop), "chat": chat}
     sent = cards.card_values(presets, strategies, common)
-    request = request_of(scene.playground, scene.model, scene.prompt, sent, {})
-    race, ended = Race("", request), [""] * len(request.rows)
-    deadline = time.perf_counter() + most_seconds(scene.playground)
-    for changes in texts_of_request(scene.playground, request, race.stop):
+    race, ended = _written(scene, sent)
+    names = cards.labels(scene.words, [row.strategy for row in race.request.rows])
+    rows = []
+    counts = zip(race.passes, race.saved, strict=True)
+    for name, tokens, reason, measured, count in zip(names, race.written, ended, race.measured, counts, strict=True):
+        ids = [each.id for each in tokens]
+        row = {"strategy": name, "text": scene.model.decode(ids), "ended": reason, "measured": measured}
+        forced = sum(each.fit is not None and each.fit.allowed == 1 for each in tokens)
+        row |= {"forced": forced, "passes": count[0], "saved": count[1]}
+        rows.append(row | ({"tokens": [_token_record(scene.model, each) for each in tokens]} if details else {}))
+    return {"texts": rows}
+
+
+def _written(scene: Scene, sent: dict) -> tuple[Race, list[str]]:
+    """Generate the texts that a program requests; returns them with the reason why each ended."""
+    race = Race("", request_of(scene.playground, scene.model, scene.prompt, sent, {}))
+    ended, deadline = [""] * len(race.request.rows), time.perf_counter() + most_seconds(scene.playground)
+    for changes in texts_of_request(scene.playground, race.request, race.stop):
         race.add(changes, 0.0)
         ended = [change.ended if change else previous for change, previous in zip(changes, ended, strict=True)]
         if time.perf_counter() > deadline:
             race.stop.set()
-    names = cards.labels(scene.words, [row.strategy for row in request.rows])
-    rows = []
-    for name, tokens, reason, measured in zip(names, race.written, ended, race.measured, strict=True):
-        ids = [each.id for each in tokens]
-        row = {"strategy": name, "text": scene.model.decode(ids), "ended": reason or "time", "measured": measured}
-        rows.append(row | ({"tokens": [_token_record(scene.model, each) for each in tokens]} if details else {}))
-    return {"texts": rows}
+    return race, [reason or "time" for reason in ended]
+
+
+def against_greedy(
+    scene: Scene,
+    steps: list[dict] | None = None,
+    settings: Text = "",
+    tool: Annotated[str, OneOf(("", *TOOLS))] = "",
+    new_tokens: Annotated[int, Within(1, cards.MOST_TOKENS)] = 40,
+    seed: Annotated[int, Within(0, cards.MOST_SEED)] = 0,
+) -> dict:
+    """Continue the prompt with a sampling pipeline and with greedy decoding, and tell where the two texts part.
+
+    Args:
+        settings: Another tool's settings in place of the steps, as in `steps_of_settings`; empty to use the steps.
+        tool: The tool of the settings; empty to recognize it.
+        new_tokens: Maximum number of generated tokens per text.
+
+    Returns:
+        mine and greedy: text and ended. parting: null if the texts are the same, else at (the number of tokens that
+        are the same before), and the token of each text there with its numbers, or null if that text has ended.
+        settings: how they were read, as in `steps_of_settings`, or null.
+    """
+    found = imported(scene.model, settings, tool) if settings else None
+    own = page_steps(found.steps if found else steps_of(scene.model, steps))
+    mine = {"name": "mine", "method": "sample", "options": {}, "steps": own}
+    sent = cards.card_values(["greedy"], [mine], {"tokens": new_tokens, "seed": seed})
+    race, ended = _written(scene, sent)
+    texts = [
+        {"text": scene.model.decode([each.id for each in tokens]), "ended": reason}
+        for tokens, reason in zip(race.written, ended, strict=True)
+    ]
+    parted = parting(race.written[1], race.written[0])
+    place = None
+    if parted is not None:
+        tokens = zip(("mine", "greedy"), (parted.first, parted.second), strict=True)
+        place = {"at": parted.at} | {name: each and _token_record(scene.model, each) for name, each in tokens}
+    read = found and settings_record(found)
+    return {"mine": texts[1], "greedy": texts[0], "parting": place, "settings": read}
 
 
 def _token_record(model: LanguageModel, token: GeneratedToken) -> dict:
     """Convert a generated token and its numbers to a dict."""
     names = ("log_probability", "rank", "entropy", "probability", "kept", "uniform")
-    return named(model, token.id) | {name: getattr(token, name) for name in names}
+    found = named(model, token.id) | {name: getattr(token, name) for name in names}
+    if (fit := token.fit) is None:
+        return found
+    likeliest = [named(model, id) | {"probability": p} for id, p in fit.likeliest]
+    said = {name: getattr(fit, name) for name in ("forbidden", "allowed", "may_end", "forced")}
+    return found | {"rule": said | {"may_come": fit.instead, "likeliest": likeliest}}
 
 
 FEED = Stream(
@@ -275,5 +339,8 @@ VIEW = View(
     layout=("strategies", "texts"),
     parts={"strategies": cards.PART, "texts": Custom("race", texts, of=("offer", "quick"), depends=("plain",))},
     streams=(FEED,),
-    api=(Endpoint(generate, reads="plain run", long=True),),
+    api=(
+        Endpoint(generate, reads="plain run", long=True),
+        Endpoint(against_greedy, reads="plain run", long=True),
+    ),
 )

@@ -1,38 +1,20 @@
 """Speculative decoding and its timing: texts with and without a draft, generated alternately."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from model.api import LanguageModel
-from model.errors import InputError
 from model.generation.draft_costs import Compared, Summary, compare, summary
-from model.generation.requests import DRAFTS, MOST_DRAFTED, Draft, Request
-from model.generation.speculative import shares_tokenizer
+from model.generation.requests import DRAFTS, MOST_DRAFTED, Draft, Request, shares_tokenizer
 from model.progress import Progress
-from model.sampling.pipeline import Step
 from model.text.chat import ending, typable
 from viz.seam.scene import Scene
 from viz.seam.settings import Choice, Number, Range, Settings
 from viz.seam.view import Measure
-from viz.views.sampling.pipelines import steps_of
 from viz.words import Words
 
 MOST_TOKENS = 128
 MOST_SUFFIX = 8  # maximum number of tokens in the suffix to look up
 MOST_SEED = 999_999
-
-
-@dataclass(frozen=True)
-class Pipeline:
-    """The steps that shape the distributions of draft and model, or the reason why they were rejected."""
-
-    steps: tuple[Step, ...] = ()
-    refusal: tuple[str, str, str] | None = None  # message, rejected value, hint
-
-    def check(self) -> None:
-        """Raise InputError if the steps were rejected."""
-        if self.refusal:
-            raise InputError(*self.refusal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +29,6 @@ class Drafted:
 
 
 # --- settings ---
-
-
-def read_pipeline(sent: object, scene: Scene) -> Pipeline:
-    """Parse the steps that a page sent. An error is stored in `refusal`; `Pipeline.check` raises it later."""
-    try:
-        return Pipeline(steps_of(scene.model, sent.get("steps") if isinstance(sent, Mapping) else None))
-    except InputError as error:
-        return Pipeline(refusal=(error.what, error.got, error.hint))
 
 
 def drafters(scene: Scene) -> dict[str, LanguageModel]:

@@ -1,7 +1,6 @@
 """Speculative decoding: a draft proposes tokens, the model accepts or rejects them, and the speed-up is measured."""
 
 import math
-from dataclasses import replace
 from typing import Annotated
 
 from model.errors import InputError, say
@@ -15,7 +14,7 @@ from viz.seam.programs.reading import measured, named
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.view import Custom, Figure, Job, Payload, Seen, Table, View
-from viz.views.sampling.pipelines import PIPELINE, steps_code, steps_of
+from viz.views.sampling.pipelines import PIPELINE_OR_REFUSAL, Pipeline, step_imports, steps_code, steps_of
 from viz.views.sampling.speculative.figures import (
     calls_figure,
     expected_calls,
@@ -31,11 +30,9 @@ from viz.views.sampling.speculative.measure import (
     MOST_TOKENS,
     SETTINGS,
     Drafted,
-    Pipeline,
     drafted_by,
     drafters,
     most_tokens,
-    read_pipeline,
 )
 from viz.words import Words, section
 
@@ -78,7 +75,7 @@ def _python(seen: Seen, request: object, last: str = "summary(compared)") -> str
         f"from model.generation.draft_costs import compare, {function}",
         "from model.generation.speculative import Draft, Request",
     ]
-    imports += ["from model.sampling.pipeline import Step"] if request.steps else []
+    imports += ["from model.sampling.pipeline import Step", *step_imports(request.steps)] if request.steps else []
     ending = f"frozenset({set(request.ending)!r})" if request.ending else "frozenset()"
     lines = [
         *before,
@@ -321,7 +318,7 @@ VIEW = View(
     measures=(MAIN, DRAFTERS),
     layout=("pipeline", "form", "job", "text", "numbers", "times", "calls", "sweep"),
     parts={
-        "pipeline": replace(PIPELINE, read=read_pipeline),
+        "pipeline": PIPELINE_OR_REFUSAL,
         "job": Job("main", hint, depends=("loaded",)),
         "text": Custom("drafttext", text, of=(), also=("main", "drafters")),
         "numbers": Table(numbers),

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from model.sampling.pipeline import Step
-from model.sampling.temperatures import Heated, at_temperature, heat
+from model.sampling.temperatures import Heated, at_temperature, heat, heated_step
 from model.sampling.temperatures import temperatures as spaced
 from model.sampling.warps import values_of
 from viz.seam.programs.arguments import OneOf, Rows
@@ -15,6 +15,7 @@ from viz.seam.view import Figure, Measure, Payload, Seen, View
 from viz.views.sampling.pipelines import (
     PIPELINE,
     after,
+    by_chance,
     context_of,
     following,
     logits_of,
@@ -58,17 +59,19 @@ def _others(steps: tuple[Step, ...]) -> list[Step]:
 
 
 def _scale(seen: Seen) -> Scale:
-    """Build the temperature axis, which marks the pipeline's first temperature, or 1 if it has no such step."""
-    steps = [step for step in seen.settings.pipeline if step.warp == "temperature"]
-    return Scale(seen.settings.axis == "log", values_of(steps[0])["temperature"] if steps else 1.0)
+    """Build the temperature axis, which marks the temperature of the step that varies, or 1 without one."""
+    steps = seen.settings.pipeline
+    place = heated_step(steps)
+    values = {} if place is None else values_of(steps[place])
+    return Scale(seen.settings.axis == "log", values.get("temperature", values.get("dynamic", 1.0)))
 
 
 def _note(seen: Seen) -> str:
-    """Describe the step whose temperature varies."""
-    steps = seen.settings.pipeline
-    names = zip(numbered(seen.all_words, steps), steps, strict=True)
-    matching = [name for name, step in names if step.warp == "temperature"]
-    return seen.here["changes"].format(step=matching[0]) if matching else seen.here["first"]
+    """Describe the step whose temperature varies, and whether outcomes are averaged."""
+    steps, words = seen.settings.pipeline, seen.here
+    place = heated_step(steps)
+    note = words["first"] if place is None else words["changes"].format(step=numbered(seen.all_words, steps)[place])
+    return f"{note} {words['by_chance']}" if by_chance(steps) else note
 
 
 def _python(seen: Seen, last: str, *imports: str) -> str:
@@ -143,7 +146,7 @@ def temperatures(
 
 VIEW = View(
     "temperature",
-    needs=(),
+    needs=("next",),
     settings=(AXIS,),
     measures=(
         Measure(

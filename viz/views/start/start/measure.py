@@ -10,6 +10,7 @@ from model.predictions.next_token import NextToken, next_token
 from model.records import Tokens
 from model.sampling.pipeline import uniform
 from model.text.chat import ending
+from model.text.tokenizer import Tokenizer
 from model.tracing.logit_lens import read_layers
 from viz.seam.scene import Scene
 from viz.seam.settings import Settings
@@ -58,24 +59,57 @@ class Ranked:
     count: int  # size of the vocabulary
 
 
-def text_before(tokens: Tokens, position: int, prompt: str) -> str:
+def text_before(tokenizer: Tokenizer, tokens: Tokens, position: int, prompt: str) -> str:
     """Return the prompt up to and including a position, without an incomplete character at its end."""
     if position == len(tokens) - 1:
         return prompt
-    end = int(tokens.spans[position, 1])
+    start = len(tokenizer.begin_ids)
+    if position < start:
+        return ""
+    if tokenizer.library:  # its tokens need not have the bytes of the text
+        spans = tokenizer.encode(prompt).spans
+        end = int(spans[min(position - start, len(spans) - 1), 1])
+    else:
+        end = int(tokens.spans[position, 1] - tokens.spans[start, 0])
     return prompt.encode()[:end].decode("utf-8", "ignore")
 
 
 def measure_next(scene: Scene, settings: Settings) -> Next:
     """Compute the next-token prediction at the position, and extend the prompt by each candidate."""
     tokens, position = scene.trace.tokens, scene.position
-    logits = scene.trace.logits_at(position)[: scene.model.tokenizer.vocab_size]
+    logits = scene.logits()[: scene.model.tokenizer.vocab_size]
+    if scene.masks:
+        return _masked(scene, next_token(logits, TEMPERATURES, uniform(0, position), TOP))
     following = next_token(logits, TEMPERATURES, uniform(0, position), TOP)
-    text = "" if scene.prompt.turns else text_before(tokens, position, scene.prompt.text)
+    text = "" if scene.prompt.turns else text_before(scene.model.tokenizer, tokens, position, scene.prompt.text)
     ids = tokens.ids[: position + 1].tolist()
     candidates = dict.fromkeys([*following.ids.tolist(), *following.drawn.tolist()])
     texts = tuple((token, "" if scene.prompt.turns else _prompt_with(scene, text, ids, token)) for token in candidates)
     return Next(following, texts, text, ending(scene.model.tokenizer))
+
+
+def _masked(scene: Scene, predicted: NextToken) -> Next:
+    """Return the prediction of a masked token, and the prompt with each candidate in its place."""
+    candidates = dict.fromkeys([*predicted.ids.tolist(), *predicted.drawn.tolist()])
+    texts = tuple((token, _prompt_in_place(scene, token)) for token in candidates)
+    return Next(predicted, texts, scene.prompt.text, frozenset())
+
+
+def _prompt_in_place(scene: Scene, token: int) -> str:
+    """Put `token` in place of the one at the position; return "" if the result is not tokenized like that."""
+    tokenizer, at = scene.model.tokenizer, scene.position - len(scene.model.tokenizer.begin_ids)
+    spans, data = tokenizer.encode(scene.prompt.text, special=True).spans, scene.prompt.text.encode()
+    if not 0 <= at < len(spans):
+        return ""
+    wanted = scene.tokens.ids.tolist()
+    wanted[scene.position] = token
+    before, after = (data[edge].decode("utf-8", "ignore") for edge in (slice(spans[at, 0]), slice(spans[at, 1], None)))
+    piece = tokenizer.decode([token])
+    for text in dict.fromkeys((piece, piece.strip(), f" {piece.strip()}")):
+        prompt = replace(scene.prompt, text=before + text + after)
+        if read(scene.model, prompt).tokens.ids.tolist() == wanted:
+            return prompt.text
+    return ""
 
 
 def _prompt_with(scene: Scene, before: str, ids: list[int], token: int) -> str:
@@ -116,7 +150,7 @@ def measure_ranked(scene: Scene, settings: Settings) -> Ranked:
 
     Equal logits are ranked by the smaller id.
     """
-    logits = scene.trace.logits_at(scene.position)[: scene.model.tokenizer.vocab_size].astype(np.float64)
+    logits = scene.logits()[: scene.model.tokenizer.vocab_size].astype(np.float64)
     order = np.argsort(-logits, kind="stable")
     shares = np.exp(logits - logits.max())
     shares = (shares / shares.sum())[order]

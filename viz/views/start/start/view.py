@@ -5,7 +5,7 @@ import numpy as np
 from model.activations.norm_walk import norms_of
 from viz.labels import quoted, visible
 from viz.numbers import addends, logit, number, percent, signed, whole
-from viz.seam.python_lines import script
+from viz.seam.python_lines import logits_imports, logits_python, script
 from viz.seam.view import Custom, Figure, Measure, Payload, Seen, View
 from viz.theme import SIGNED
 from viz.views.start.start.figures import ranked_figure
@@ -44,7 +44,7 @@ def following(seen: Seen) -> Payload:
 
     return {
         "title": words["title"],
-        "about": words["after"].format(token=quoted(facts.pieces[at]), position=at),
+        "about": words["after"].format(token=quoted(facts.pieces[at]), position=at, mask=facts.mask),
         "tokens": [
             token(number) | {"logit": value}
             for number, value in zip(numbers.ids.tolist(), numbers.logits.tolist(), strict=True)
@@ -57,17 +57,19 @@ def following(seen: Seen) -> Payload:
         "before": result.before,
         "chat": bool(facts.prompt.turns),
         "last": at == len(facts.tokens) - 1,
-        "room": at + 2 <= facts.config.n_ctx,
+        "masked": facts.config.two_way,
+        "room": facts.config.two_way or at + 2 <= facts.config.n_ctx,
         "file": f"next-token-{at}",
         "python": script(
             facts,
             [
-                f"prediction = next_token(run.logits_at({at}), [0.5, 1.0, 1.5], u=uniform(0, {at}))",
+                f"prediction = next_token({logits_python(facts)}, [0.5, 1.0, 1.5], u=uniform(0, {at}))",
                 "[(lm.decode([token]), float(p)) for token, p in zip(",
                 "    prediction.ids, np.exp(prediction.logits - prediction.log_sums[1]))]  # at temperature 1",
             ],
             [
                 "import numpy as np",
+                *logits_imports(facts),
                 "from model.predictions.next_token import next_token",
                 "from model.sampling.pipeline import uniform",
             ],
@@ -85,7 +87,7 @@ def way(seen: Seen) -> Payload:
     measured: TokenPath = seen.result
     weights: np.ndarray = seen.results["weights"]
     layer, head = facts.head
-    norms = norms_of(facts.config)
+    norms = [layer for layer, _ in norms_of(facts.config)]
     read = _read(weights, facts.position)
     unlisted, remaining = len(weights) - len(read), float(weights.sum() - weights[read].sum())
     at, answer = facts.position, quoted(facts.piece(measured.token))
@@ -124,7 +126,7 @@ def way(seen: Seen) -> Payload:
         "blocks": [
             {
                 "layer": index,
-                "norm": str(norms.index((index, "norm1"))),  # key of the norm in the view of one norm
+                "norm": str(norms.index(index)) if index in norms else "",  # option of the view of one norm
                 "heads": [
                     _added(words["head_adds"], value, top, answer, layer=index, head=n) for n, value in enumerate(row)
                 ],
@@ -216,11 +218,11 @@ def curve(seen: Seen) -> Payload:
         "python": script(
             facts,
             [
-                f"logits = run.logits_at({at})[: lm.tokenizer.vocab_size].astype(np.float64)",
+                f"logits = {logits_python(facts)}[: lm.tokenizer.vocab_size].astype(np.float64)",
                 "p = np.exp(logits - logits.max())",
                 "np.sort(p / p.sum())[::-1]  # the probability at each rank",
             ],
-            ["import numpy as np"],
+            ["import numpy as np", *logits_imports(facts)],
         ),
     }
 
@@ -235,9 +237,9 @@ VIEW = View(
         "curve": Figure(curve, "ranked", depends=("token",)),
     },
     measures=(
-        Measure("next", measure_next, ("run", "token", "prompt")),
+        Measure("next", measure_next, ("run", "token", "prompt"), needs=("token",)),
         Measure("way", measure_way, ("run", "token"), needs=("weights",)),
-        Measure("ranked", measure_ranked, ("run", "token", "watched")),
+        Measure("ranked", measure_ranked, ("run", "token", "watched"), needs=("token",)),
         Measure("weights", measure_weights, ("run", "token", "head")),
     ),
 )

@@ -60,8 +60,9 @@ def form(texts: Words, limits: Limits) -> Payload:
     """
     catalogue, recipe = texts.catalogue, Job().recipe
     plot = section(catalogue, "plot") | some(catalogue, "pattern", "query", "key", "weight")
-    choices = {"placement": CHOICES["norm_placement"], "schedule": tuple(SCHEDULES)}
-    choices |= {name: CHOICES[name] for name in ("norm", "positions", "mlp")}
+    choices = {"placement": ("pre", "post"), "schedule": tuple(SCHEDULES), "norm": CHOICES["norm"]}
+    # the classic ones, which all comparisons of runs know
+    choices |= {"positions": ("learned", "sinusoidal", "rope", "none"), "mlp": ("relu", "gelu", "gelu_tanh", "swiglu")}
     named = {name: {key: catalogue[f"choice.{key}"] for key in keys} for name, keys in choices.items()}
     named["mixer"] = {key: catalogue[f"mixer.{key}"] for key in RUN_MIXERS}
     bounds = {name: [low, getattr(limits, name)] for name, low in LOWEST.items()} | {"window": [1, limits.length]}

@@ -18,6 +18,7 @@ COLORS = {
     "retention": HUES[1],
     "delta": GREEN,
     "mamba": PINK,
+    "mamba2": HUES[4],
 }
 
 

@@ -252,7 +252,8 @@ def mixer_comparison(
 
     Args:
         task: The task to learn.
-        mixers: Two or more of softmax, sliding_window, linear, retention, delta and mamba; a default of four if empty.
+        mixers: Two or more of softmax, sliding_window, linear, retention, delta, mamba and mamba2; a default of four
+            if empty.
         steps: Number of steps of each training run.
 
     Returns:

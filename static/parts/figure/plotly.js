@@ -1,5 +1,5 @@
 // Plotly, loaded when the first figure is drawn.
-import { el } from "../page/dom.js";
+import { el } from "../../page/dom.js";
 
 let library = null,
   before = Promise.resolve();

@@ -1,12 +1,12 @@
 // Side by side: the tree of branches, the statistics of each text, the entropy by token, and the export.
 
-import { exporting } from "../../export/menu.js";
-import { el, fill, svg } from "../../page/dom.js";
-import { mountPlot } from "../../parts/figure.js";
-import { ownFigure } from "../../parts/figure_numbers.js";
-import { cross } from "../../parts/icons.js";
-import { tableOf } from "../../parts/table.js";
-import { chosenToken } from "./side_by_side_token.js";
+import { exporting } from "../../../export/menu.js";
+import { el, fill, svg } from "../../../page/dom.js";
+import { mountPlot } from "../../../parts/figure/figure.js";
+import { ownFigure } from "../../../parts/figure/figure_numbers.js";
+import { cross } from "../../../parts/icons.js";
+import { tableOf } from "../../../parts/table.js";
+import { chosenToken } from "./token.js";
 
 const HEIGHT = 28; // height of a row of the tree in pixels
 

@@ -5,13 +5,13 @@
 //   places: on the ramp, from 0 to 1; null for a token without a number
 //  values: { name: texts, one per token } for words.hover; picks: true if a click selects a token of the prompt
 //  words: told (shown while no token is pointed at), hover, told_first (for a token without a number), text_label, token_name
-import { alongRow, el, fill, pointed, rests, roving } from "../page/dom.js";
-import { define } from "../page/mount.js";
-import { adding, onSelect, pickToken, selection } from "../page/selection/selection.js";
-import { isDark, onTheme } from "../page/theme.js";
-import { facts, piece } from "./next_tokens.js";
+import { alongRow, el, fill, pointed, rests, roving } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { adding, onSelect, pickToken, selection } from "../../page/selection/selection.js";
+import { isDark, onTheme } from "../../page/theme.js";
+import { facts, piece } from "../next_tokens.js";
+import { titled } from "../titled.js";
 import { rampLegend, tint } from "./tinted.js";
-import { titled } from "./titled.js";
 
 // Format the description of a token, or the hint if no token is given.
 function saidOf({ words, tokens, places, values }, at) {

@@ -1,8 +1,8 @@
 // Side by side: the buttons and the progress of a run, and the coloring of the texts.
-import { el, fill } from "../../page/dom.js";
-import { rampLegend } from "../../parts/tinted.js";
-import { stops } from "./side_by_side_row.js";
-import { ask, continuable, going, goOn, reference, roots, state, stop, text } from "./side_by_side_state.js";
+import { el, fill } from "../../../page/dom.js";
+import { rampLegend } from "../../../parts/shaded/tinted.js";
+import { stops } from "./row.js";
+import { ask, continuable, going, goOn, reference, roots, state, stop, text } from "./state.js";
 
 const clock = (seconds) => {
   const whole = Math.max(0, Math.round(seconds));

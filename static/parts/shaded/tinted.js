@@ -1,6 +1,6 @@
 // Tokens colored by a ramp, with the ramp and its ticks as a legend.
-import { el } from "../page/dom.js";
-import { ink, lookup } from "./colors.js";
+import { el } from "../../page/dom.js";
+import { ink, lookup } from "../colors.js";
 
 // Color tokens by their positions on the ramp, from 0 to 1, indexed by `data-index`; null leaves a token uncolored.
 export function tint(tokens, places, stops) {

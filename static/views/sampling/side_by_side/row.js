@@ -1,15 +1,16 @@
 // One row: its text as selectable tokens, its colors, and an explanation of how it differs from another row.
-import { alongRow, el, fill, roving } from "../../page/dom.js";
-import { lookInside } from "../../page/prompt/look_inside.js";
-import { isDark } from "../../page/theme.js";
-import { ink, lookup } from "../../parts/colors.js";
-import { cross } from "../../parts/icons.js";
-import { piece } from "../../parts/next_tokens.js";
-import { percent } from "../../parts/percent.js";
+import { alongRow, el, fill, roving } from "../../../page/dom.js";
+import { lookInside } from "../../../page/prompt/look_inside.js";
+import { isDark } from "../../../page/theme.js";
+import { ink, lookup } from "../../../parts/colors.js";
+import { cross } from "../../../parts/icons.js";
+import { piece } from "../../../parts/next_tokens.js";
+import { percent } from "../../../parts/percent.js";
 import {
   bits,
   breaks,
   ended,
+  isForced,
   leaves,
   NAT,
   probability,
@@ -21,7 +22,7 @@ import {
   tell,
   text,
   whose,
-} from "./side_by_side_state.js";
+} from "./state.js";
 
 const TAIL = 8; // maximum number of prompt tokens shown before each text
 const CHIP = 44,
@@ -88,7 +89,13 @@ function rowHead(row, words) {
   const show = () => {
     const { payload } = state,
       old = words[whose(row, payload)],
-      texts = [fill(words.n_tokens, { n: row.records.length }), ended(row) && words[`ended_${row.ended}`], old];
+      forced = row.records.filter(isForced).length,
+      texts = [
+        fill(words.n_tokens, { n: row.records.length }),
+        forced && fill(row.saved ? words.n_forced_saved : words.n_forced, { n: forced, saved: row.saved }),
+        ended(row) && words[`ended_${row.ended}`],
+        old,
+      ];
     facts.replaceChildren(
       ...texts.filter(Boolean).map((each) => el("span", each === old ? "pg-race-stale" : "", each)),
     );
@@ -120,6 +127,7 @@ function rowText(row, words, stage) {
         "aria-label": fill(words.token_name, { token: name, n: at + 1, share: percent(probability(record)) }),
       });
     piece(token, name);
+    token.classList.toggle("pg-race-forced", isForced(record));
     const lines = Array.from({ length: breaks(row, record[0]) }, () => el("br"));
     if (row.at !== null && at < row.at) token.classList.add("pg-race-before");
     else stage.paint(token, record);

@@ -3,21 +3,22 @@
 // payload: { figure (JSON), title, note, source, file, run, columns, python, words }
 //   figure.layout.meta: scales { light, dark } of coloraxis, as text, height, narrow;
 //  for a pattern also block, window [q0, q1, k0, k1] and whole. A point's customdata { head } or { tokens } is selected
-//  by a click on it, and { part } is passed to the figure's owner (the event "pg-part" of the kind "figure"); in a
+//  by a click on it, { cell } becomes the value of the part if the payload has `cells` (value { cell, of: cells }), and
+//  { part } is passed to the figure's owner (the event "pg-part" of the kind "figure"); in a
 //   heat map of layers x heads (meta.heads true) the cell itself is the head.
 // payload of "figure" also: absent (nothing is shown), picks "pair" (a pattern, with `places` of another run's tokens or
 //  the `spans` of words, see units.js)
 //  or "column" (with `last`), zooms (a zoom requests the region at full resolution: value { run, window }), wide (a
 //  layout for screens with room for its panels side by side)
-import { el, onWidth } from "../page/dom.js";
-import { define } from "../page/mount.js";
-import { adding, onSelect, pickHead, select, selection } from "../page/selection/selection.js";
-import { pickedUnits, tokensIn } from "../page/selection/units.js";
-import { onTheme } from "../page/theme.js";
+import { el, onWidth } from "../../page/dom.js";
+import { define } from "../../page/mount.js";
+import { adding, onSelect, pickHead, select, selection } from "../../page/selection/selection.js";
+import { pickedUnits, tokensIn } from "../../page/selection/units.js";
+import { onTheme } from "../../page/theme.js";
+import { titled } from "../titled.js";
 import { fitted, marks } from "./figure_look.js";
 import { arrays, lines, ownFigure } from "./figure_numbers.js";
 import { plotly } from "./plotly.js";
-import { titled } from "./titled.js";
 import { tools } from "./tools.js";
 
 const ROOM = 860; // minimum width in pixels of the wide layout
@@ -27,6 +28,7 @@ function pickPoint({ points: [point], event }, { block, window: seen, heads }, o
   const cell = point.pointIndex ?? point.pointNumber,
     data = point.customdata;
   if (data?.part !== undefined) return on.part?.(data.part);
+  if (data?.cell) return on.cell?.(data.cell);
   if (heads && Array.isArray(cell)) return pickHead(cell[0], cell[1], adding(event));
   if (data?.head) return pickHead(...data.head, adding(event));
   if (data?.tokens) return select({ tokens: data.tokens });
@@ -195,6 +197,11 @@ define("figure", (root, props, send) => {
   const draw = mountPlot(root, {
     marked: () => picks()?.marked(payload) ?? [],
     pick: (...cell) => picks()?.pick(payload, ...cell),
+    cell: (cell) => {
+      if (payload.cells === undefined) return;
+      props.value = { cell, of: payload.cells };
+      send("select");
+    },
     part: (part) => root.dispatchEvent(new CustomEvent("pg-part", { detail: part, bubbles: true })),
     ask: (window, run) => {
       if (!payload.zooms) return;

@@ -1,9 +1,10 @@
 // The state of several strategies' texts: rows, runs, branches, and the channel to the server.
 //
 // A record is [id, ln p, rank, entropy (nats), p after the warps, remaining tokens, random number,
-// [id, p, p after the warps, ...]].
+// [id, p, p after the warps, ...]], and with a rule also [forbidden p, allowed tokens, whether the text may end, forced
+// text, characters that may come, [id, p of forbidden tokens, ...]].
 
-import { feed } from "../../parts/feed.js";
+import { feed } from "../../../parts/feed.js";
 
 export const NAT = Math.LN2; // number of nats per bit
 export const state = {
@@ -38,6 +39,8 @@ export const breaks = (row, id) => {
 };
 export const probability = (record) => Math.exp(record[1]);
 export const bits = (record) => -record[1] / NAT + 0;
+export const ruleOf = (record) => record[8] ?? null;
+export const isForced = (record) => ruleOf(record)?.[1] === 1;
 export const ended = (row) => row.ended && row.ended !== "length";
 // Return a word for the prompt of a text if it is not the page's current prompt, otherwise "".
 export const whose = (row, shown) =>
@@ -106,6 +109,7 @@ function open(piece) {
         row.ended = "";
         row.limit = row.records.length + opening.limit;
         row.measured = row.whole = row.own = null;
+        row.savedBefore = row.saved;
         row.python.push(opening.python);
       }
     });
@@ -125,6 +129,8 @@ function open(piece) {
         measured: null,
         whole: null,
         own: null,
+        saved: 0,
+        savedBefore: 0,
         turns: parent ? parent.turns : opening.turns,
         shown: true,
         python: [opening.python],
@@ -181,6 +187,7 @@ function take(piece) {
         measured: numbers,
         whole: piece.whole[at + 1],
         own: piece.own[at],
+        saved: run.rows[at].savedBefore + piece.saved[at],
         asked: piece.whole[0],
       });
   });

@@ -1,5 +1,5 @@
 // A row of unobtrusive buttons.
-import { el } from "../page/dom.js";
+import { el } from "../../page/dom.js";
 
 // The arguments are [text, action] pairs for buttons, and strings for the words between them.
 export function tools(items) {

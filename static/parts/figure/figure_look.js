@@ -1,7 +1,7 @@
 // The page's adjustments of a figure's layout: theme, narrow screens, and frames around selected items.
-import { headsOff } from "../page/selection/off.js";
-import { selection } from "../page/selection/selection.js";
-import { isDark } from "../page/theme.js";
+import { headsOff } from "../../page/selection/off.js";
+import { selection } from "../../page/selection/selection.js";
+import { isDark } from "../../page/theme.js";
 
 // Adjust a layout to the theme and a narrow screen. Exported files contain this function; it must not use the page.
 export function themed(layout, { text, line, isDark, narrow }) {

@@ -1,6 +1,7 @@
 // Side by side: one token, its alternatives, and branches that replace it by another token.
-import { el, fill } from "../../page/dom.js";
-import { facts } from "../../parts/next_tokens.js";
+import { el, fill } from "../../../page/dom.js";
+import { facts } from "../../../parts/next_tokens.js";
+import { ruleOf } from "./state.js";
 
 // Build the bar from 0 to 1 on which the random number falls: the remaining tokens in decreasing order of probability.
 function paintLuck(luck, { row, record }, words, { text, share }) {
@@ -25,6 +26,22 @@ function paintLuck(luck, { row, record }, words, { text, share }) {
     ? fill(words.luck_range, { u: u.toFixed(4), low: range[0].toFixed(4), high: Math.min(1, range[1]).toFixed(4) })
     : fill(words.luck, { u: u.toFixed(4) });
   luck.replaceChildren(track, el("p", "pg-muted", told));
+}
+
+// Say what the rule forbade before this token, and what could have come.
+function paintRule(rule, { row, record }, words, { text, percent }) {
+  const said = ruleOf(record);
+  rule.hidden = !said;
+  if (!said) return rule.replaceChildren();
+  const [forbidden, allowed, mayEnd, forced, instead, likeliest] = said,
+    names = [];
+  for (let i = 0; i < likeliest.length; i += 2) names.push(`“${text(row, likeliest[i])}” ${percent(likeliest[i + 1])}`);
+  const came = [forced || instead, mayEnd && words.rule_end].filter(Boolean).join(" · ");
+  rule.replaceChildren(
+    el("strong", "", fill(words.rule_forbidden, { share: percent(forbidden), n: allowed.toLocaleString("en") })),
+    el("span", "", fill(words[allowed === 1 ? "rule_forced" : "rule_may"], { characters: came })),
+    ...(names.length ? [el("span", "pg-muted", fill(words.rule_likeliest, { tokens: names.join(", ") }))] : []),
+  );
 }
 
 // Build the most likely tokens as buttons, with probabilities before and after the warps; a click starts a branch.
@@ -99,6 +116,7 @@ export function chosenToken(root, { words }, api) {
     where = el("p", "pg-race-where"),
     details = el("div", "pg-surprise-facts"),
     luck = el("div", "pg-race-luck"),
+    rule = el("p", "pg-race-rule"),
     columns = el("div", "pg-race-columns"),
     list = el("div", "pg-race-list", "", { role: "group" }),
     hint = el("p", "pg-muted");
@@ -114,7 +132,7 @@ export function chosenToken(root, { words }, api) {
     return Boolean(row);
   });
   columns.append(key("pg-race-key", words.column_model), key("pg-race-key pg-race-after", words.column_after));
-  const parts = [where, details, luck, columns, list, form.node];
+  const parts = [where, details, rule, luck, columns, list, form.node];
   root.replaceChildren(title, ...parts, hint);
   root.setAttribute("aria-label", words.token_panel);
   let shown = "";
@@ -151,6 +169,7 @@ export function chosenToken(root, { words }, api) {
     facts(details, factsOf(record, words, api));
     list.setAttribute("aria-label", words.instead);
     paintLuck(luck, now, words, api);
+    paintRule(rule, now, words, api);
     list.replaceChildren(...choicesOf(now, usable, words, api));
     form.enable(usable);
     hint.textContent = same ? (pinned ? words.pinned_hint : words.click_hint) : words.no_branch;
