@@ -17,7 +17,7 @@ SCENE = """(module, n, widths, more) => {
 
 
 def labels(call, n: int, *widths: int, **more) -> list[list[str]]:
-    shown = call("parts/figure_look.js", f"(...given) => ({SCENE})(module, ...given)", n, list(widths), more)
+    shown = call("parts/figure/figure_look.js", f"(...given) => ({SCENE})(module, ...given)", n, list(widths), more)
     assert all(x == y and x[0] == x[1] for x, y in shown)
     return [x[0] for x, _ in shown]
 
@@ -38,7 +38,7 @@ def test_other_axes_and_several_maps_stay_as_they_are(call):
     texts = [f"{at} t" for at in range(40)]
     assert labels(call, 40, 200, xaxis2={}) == [texts]
     lone = call(
-        "parts/figure_look.js",
+        "parts/figure/figure_look.js",
         "() => { const layout = { meta: {}, xaxis: { type: 'category', tickvals: [1, 2] }, yaxis: {} };"
         " module.thinned(layout, 1); return layout; }",
     )

@@ -139,13 +139,13 @@ def test_a_file_has_a_name_that_every_system_takes(call, name, clean):
 def test_a_figure_as_lines_and_arrays(call):
     figure = {"data": [{"type": "heatmap", "z": [[1, None], [0.25, 0.75]], "x": ["a", "&lt;b&gt;"], "y": ["q", "r"]},
                        {"type": "scatter", "name": "skipped", "hoverinfo": "skip", "x": [1], "y": [2]}]}  # fmt: skip
-    lines = call("parts/figure_numbers.js", "module.lines", figure)
+    lines = call("parts/figure/figure_numbers.js", "module.lines", figure)
     assert lines == [["q", "a", 1], ["r", "a", 0.25], ["r", "<b>", 0.75]]
     code = (
         "(figure) => { const { values, rows } = module.arrays(figure); return [[...values.data], values.shape, rows]; }"
     )
     figure["data"].pop()
-    values, shape, rows = call("parts/figure_numbers.js", code, figure)
+    values, shape, rows = call("parts/figure/figure_numbers.js", code, figure)
     assert (values[0], values[2:], shape, rows) == (1, [0.25, 0.75], [2, 2], ["q", "r"]) and np.isnan(values[1])
 
 
@@ -153,15 +153,14 @@ def test_a_figure_as_lines_and_arrays(call):
 def test_packed_numbers_are_unpacked(call, dtype, code):
     given = np.arange(6).astype(code)
     packed = {"dtype": dtype, "bdata": base64.b64encode(given.tobytes()).decode(), "shape": "2, 3"}
-    out = call(
-        "parts/figure_numbers.js", "(x) => { const d = module.decoded(x); return [[...d.data], d.shape]; }", packed
-    )
+    code = "(x) => { const d = module.decoded(x); return [[...d.data], d.shape]; }"
+    out = call("parts/figure/figure_numbers.js", code, packed)
     assert out == [list(range(6)), [2, 3]]
 
 
 def test_a_bar_is_a_line_with_its_name(call):
     bars = {"data": [{"type": "bar", "name": "A", "x": ["1", "two"], "y": [0.5, 0.25]}]}
-    assert call("parts/figure_numbers.js", "module.lines", bars) == [["A", 1, 0.5], ["A", "two", 0.25]]
+    assert call("parts/figure/figure_numbers.js", "module.lines", bars) == [["A", 1, 0.5], ["A", "two", 0.25]]
 
 
 # --- tables and text ---

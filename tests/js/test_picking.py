@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 )
 def test_a_text_says_whether_the_prompt_or_the_model_is_another(call, model, key, word):
     row, shown = {"model": "a", "key": "1"}, {"model": model, "key": key}
-    assert call("views/sampling/side_by_side_state.js", "module.whose", row, shown) == word
+    assert call("views/sampling/side_by_side/state.js", "module.whose", row, shown) == word
 
 
 # --- what is picked ---

@@ -14,6 +14,7 @@ from tests.support.models.rounding import within
 # All sizes differ, so that a transposed axis cannot fit.
 L, H, G, E, D, M, T, V = 3, 4, 2, 12, 48, 100, 19, 53
 N_CTX = 64
+OFFSETS = ("e_score_correction_bias", "feed_forward.expert_bias")  # of the choice of experts; buffers in transformers
 
 
 def shake(model: nn.Module, seed: int = 0) -> None:
@@ -25,10 +26,16 @@ def shake(model: nn.Module, seed: int = 0) -> None:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.ndim == 1:
+            # Gains of each head, and offsets of experts, have two axes.
+            if parameter.ndim == 1 or (parameter == 1).all() or not parameter.any():
                 parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
             else:
                 parameter *= 6 + 2 * torch.rand((), generator=generator)
+        for name, buffer in model.named_buffers():
+            if name.endswith("layer_scalar"):  # of Gemma 4; a number of a checkpoint like any other
+                buffer.copy_(0.5 + torch.rand(buffer.shape, generator=generator))
+            if name.endswith(OFFSETS):
+                buffer += 0.3 * torch.randn(buffer.shape, generator=generator)
 
 
 def assert_close(actual: Tensor, expected: Tensor, bound: Tensor, what: str) -> None:
@@ -52,17 +59,24 @@ def save(hf: nn.Module, folder: Path, max_shard_size: str = "1GB") -> Path:
 def compare(ours: Transformer, hf: nn.Module, tokens: Tensor) -> None:
     """Logits, every pattern and every hidden state agree; so do the logits of the path without a tap."""
     store: dict = {}
-    logits = ours(tokens, tap=record({"pattern", "resid_pre", "final_out"}, store))
-    wanted = hf(tokens, output_attentions=True, output_hidden_states=True)
-    n_layer, bound = ours.config.n_layer, within(ours, tokens, sites=["pattern", "resid_pre", "final_out", "logits"])
-    assert len(wanted.attentions) == n_layer and len(wanted.hidden_states) == n_layer + 1
+    logits = ours(tokens, tap=record({"pattern", "resid_pre", "resid_post", "final_out"}, store))
+    fused = hf.config._attn_implementation == "sdpa"  # which returns no patterns
+    wanted = hf(tokens, output_attentions=not fused, output_hidden_states=True)
+    n_layer = ours.config.n_layer
+    # transformers normalizes the last one of its hidden states, if the model has a final norm.
+    last = ("final_out", n_layer) if ours.config.final_norm else ("resid_post", n_layer - 1)
+    bound = within(ours, tokens, sites=["pattern", "resid_pre", last[0], "logits"])
+    maps = iter(wanted.attentions or ())  # of the layers that have attention
+    assert len(wanted.hidden_states) == n_layer + 1
     for layer in range(n_layer):
         stream, pattern = ("resid_pre", layer), ("pattern", layer)
         assert_close(store[stream], wanted.hidden_states[layer], bound[stream], f"hidden state {layer}")
-        assert_close(store[pattern], wanted.attentions[layer], bound[pattern], f"pattern {layer}")
-    # transformers normalizes the last one of its hidden states.
-    last, said = ("final_out", n_layer), bound["logits", n_layer]
-    assert_close(store[last], wanted.hidden_states[-1], bound[last], "final norm")
+        if ours.config.is_attention(layer) and not fused:
+            assert_close(store[pattern], next(maps), bound[pattern], f"pattern {layer}")
+    assert next(maps, None) is None
+    said = bound["logits", n_layer]
+    if wanted.hidden_states[-1].shape[-1] == ours.config.d_model:  # not projected to narrow embeddings
+        assert_close(store[last], wanted.hidden_states[-1], bound[last], "final norm")
     assert_close(logits, wanted.logits, said, "logits")
     assert_close(ours(tokens), wanted.logits, said, "logits without a tap")
 

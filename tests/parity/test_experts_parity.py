@@ -4,12 +4,14 @@ import pytest
 import torch
 
 from model.gpt.cache import KVCache
-from model.gpt.config import LLAMA_STYLE, ModelConfig
+from model.gpt.config import ModelConfig
 from model.gpt.experts import balance_loss, route
+from model.gpt.presets import LLAMA_STYLE
 from model.gpt.tap import record
 from model.gpt.transformer import Transformer
+from model.loading.from_memory import shared
 from tests.parity.common import N_CTX, D, E, G, H, L, M, T, V, assert_close, compare, greedy, hf_greedy, ids, shake
-from tests.parity.families import GQA
+from tests.parity.families import GQA, build_hf
 from tests.support.models.rounding import products, rounded, within
 
 N = 5  # experts
@@ -63,6 +65,20 @@ def test_step_by_step_with_a_cache_gives_the_logits_of_all_at_once():
     stepwise = torch.cat([ours(tokens[:, t : t + 1], cache=cache) for t in range(T)], 1)
     bound = within(ours, tokens, sites=["logits"])["logits", L]
     assert_close(stepwise, theirs(tokens).logits, bound, "logits, a token at a time")
+
+
+@torch.inference_mode()
+def test_small_sigmoids_are_divided_as_in_lfm2():
+    """All experts far from chosen: the sum is 1e-6 to 1e-3, so that the number added to it shows."""
+    hf = build_hf("lfm2_moe", shaken=False)
+    model, _ = shared(hf)
+    gate, mlp = hf.model.layers[1].feed_forward.gate, model.blocks[1].mlp
+    logits = torch.linspace(-16, -7, N).repeat(T, 1) + torch.randn(T, N, generator=torch.Generator().manual_seed(0))
+    gate.weight, gate.hidden_dim = torch.nn.Parameter(torch.eye(N)), N  # so that its input is the logits
+    _, weights, experts = gate(logits, torch.zeros(N))
+    chosen = mlp.route(logits)
+    assert torch.equal(chosen.experts, experts) and (weights.sum(-1) < 0.999).any()
+    assert_close(chosen.weights, weights, rounded(weights, N), "weights")
 
 
 @torch.inference_mode()

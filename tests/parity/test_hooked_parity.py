@@ -16,13 +16,9 @@ transformers = pytest.importorskip("transformers")
 
 PROMPT = "The cat sat on the mat because the cat was tired"
 NORMS = {
-    "opt": "model.decoder.final_layer_norm",
-    "bloom": "transformer.ln_f",
-    "gptj": "transformer.ln_f",
-    "gpt_neo": "transformer.ln_f",
-    "falcon": "transformer.ln_f",
-    "phi": "model.final_layernorm",
-    "gemma2": "model.norm",
+    "xglm": "model.layer_norm",
+    "persimmon": "model.final_layernorm",
+    "deepseek_v3": "model.norm",
 }
 
 
@@ -39,7 +35,7 @@ def both(family: str):
 
 @pytest.mark.parametrize("family", hooked.FAMILIES)
 def test_our_own_loader_refuses_the_family(family):
-    with pytest.raises(UnsupportedModel):
+    with pytest.raises(UnsupportedModel, match=r"show\(model, tokenizer, prompt\)"):
         family_of(config_values(hooked.build(family)))
 
 
@@ -100,9 +96,9 @@ def test_the_page_draws_the_distribution_of_the_next_token(family):
     assert page.figure("map_plot").data[0].z.shape == (len(run.tokens),) * 2
 
 
-def test_a_model_whose_rows_leave_out_a_sink_is_refused():
+def gpt_oss(**changes):
     config = transformers.GptOssConfig(
-        vocab_size=512,
+        vocab_size=hooked.V,
         hidden_size=32,
         intermediate_size=32,
         num_hidden_layers=2,
@@ -110,9 +106,19 @@ def test_a_model_whose_rows_leave_out_a_sink_is_refused():
         num_key_value_heads=2,
         head_dim=8,
         num_local_experts=2,
-        num_experts_per_tok=1,
+        num_experts_per_tok=2,
         layer_types=["full_attention", "full_attention"],
+        **changes,
     )
-    model = transformers.GptOssForCausalLM(config)
+    return transformers.GptOssForCausalLM(config).eval()
+
+
+def test_a_model_whose_rows_leave_out_a_sink_is_refused():
     with pytest.raises(UnsupportedModel, match="do not sum to 1"):
-        language_model(model, hooked.tokenizer())
+        language_model(gpt_oss(swiglu_limit=6.0), hooked.tokenizer())
+
+
+def test_sinks_of_a_family_that_we_compute_are_no_reason_to_refuse():
+    lm = language_model(gpt_oss(), hooked.tokenizer())
+    assert lm.gives == {"weights", "layers", "lens", "next", "token"}
+    assert 0 < lm.trace(PROMPT).pattern(1, 2)[-1].sum() < 1

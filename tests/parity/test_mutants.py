@@ -13,6 +13,8 @@ from model.gpt.mixers import projection
 from model.loading.checkpoint import build, load_folder
 from tests.parity.common import D, G, H, compare, ids, save
 from tests.parity.families import build_hf
+from tests.parity.gated_mutants import GATED_FIELDS, GATED_WEIGHTS
+from tests.parity.more_mutants import MORE_FIELDS, MORE_WEIGHTS
 
 State = dict[str, torch.Tensor]
 
@@ -56,6 +58,29 @@ def _shift_positions(state: State) -> None:
     state["pos_embed.weight"] = state["pos_embed.weight"].roll(1, 0)
 
 
+def _less(state: State, *parts: str) -> None:
+    """Gains as Gemma's files have them, less 1."""
+    for name in state:
+        if any(part in name for part in parts):
+            state[name] = state[name] - 1
+
+
+def _roll_experts(state: State, part: str) -> None:
+    """Every expert with the matrix of the one before it."""
+    for name in state:
+        if f"experts.{part}." in name:
+            state[name] = state[name].roll(1, 0)
+
+
+def _split_by_head(state: State) -> None:
+    """Phi-3's fused tensor split as if it were interleaved by KV head, as in later families."""
+    for i in range(3):
+        names = [f"blocks.{i}.attn.{part}.weight" for part in "qkv"]
+        groups = torch.cat([state[name] for name in names]).unflatten(0, (G, H // G + 2, -1))
+        parts = groups.split((H // G, 1, 1), 1)
+        state |= {name: part.flatten(0, 2).contiguous() for name, part in zip(names, parts, strict=True)}
+
+
 # (case, what the mistake does to the weights); the models are shaken
 WEIGHTS: dict[str, tuple[str, Callable[[State], None]]] = {
     "llama: norms of a block swapped": ("llama GQA", lambda s: _swap(s, "norm1", "norm2")),
@@ -78,6 +103,21 @@ WEIGHTS: dict[str, tuple[str, Callable[[State], None]]] = {
     "qwen2: bias of k dropped": ("qwen2", lambda s: _zero(s, "attn.k.bias")),
     "qwen3: norms of q and k swapped": ("qwen3", lambda s: _swap(s, "attn.q_norm", "attn.k_norm")),
     "gpt_neox: q, k, v split as stacked": ("gpt_neox sequential", _stack_qkv),
+    "gemma: gains without 1": ("gemma", lambda s: _less(s, "norm1", "norm2", "final_norm")),
+    "gemma: gain of the final norm without 1": ("gemma", lambda s: _less(s, "final_norm")),
+    "gemma3: gains of q and k without 1": ("gemma3", lambda s: _less(s, "q_norm", "k_norm")),
+    "gemma2: norms after the sublayers swapped": ("gemma2", lambda s: _swap(s, "after1", "after2")),
+    "gemma2: norms before and after swapped": ("gemma2", lambda s: _swap(s, "after1", "norm2")),
+    "olmo2: norms swapped": ("olmo2", lambda s: _swap(s, "after1", "after2")),
+    "mixtral: experts' gates in another order": ("mixtral", lambda s: _roll_experts(s, "gate")),
+    "mixtral: w1 and w3 swapped": ("mixtral", lambda s: _swap(s, "experts.gate", "experts.up")),
+    "qwen3_moe: experts in another order": ("qwen3_moe", lambda s: _roll_experts(s, "down")),
+    "olmoe: gate and up swapped": ("olmoe", lambda s: _swap(s, "experts.gate", "experts.up")),
+    "qwen2_moe: no gate of the shared expert": ("qwen2_moe", lambda s: _zero(s, "mlp.shared_gate.weight")),
+    "phi3: gate and up swapped": ("phi3", lambda s: _swap(s, "mlp.gate", "mlp.up")),
+    "phi3: q, k, v split by KV head": ("phi3", _split_by_head),
+    **MORE_WEIGHTS,
+    **GATED_WEIGHTS,
 }
 
 # (case, shaken, the field and what it is mistaken for); a wrong eps shows more with fresh weights.
@@ -91,10 +131,34 @@ FIELDS: dict[str, tuple[str, bool, dict]] = {
     "gpt_neox: sequential for parallel": ("gpt_neox parallel", True, {"parallel_residual": False}),
     "gpt_neox: all dimensions rotated": ("gpt_neox parallel", True, {"rotary_fraction": 1.0}),
     "gpt_neox: tanh for erf GELU": ("gpt_neox parallel", True, {"mlp": "gelu_tanh"}),
+    "mistral: window off by one": ("mistral", True, {"window": 6}),
+    "mistral: no window": ("mistral", True, {"mixer": "softmax"}),
+    "qwen2: windows in other layers": ("qwen2 windows", True, {"mixer": ("sliding_window", "softmax", "softmax")}),
+    "gemma: erf for tanh GELU": ("gemma biases, legacy gelu, untied", True, {"mlp": "geglu"}),
+    "gemma: embeddings not multiplied": ("gemma", True, {"embed_scale": False}),
+    "gemma2: cap of scores forgotten": ("gemma2 small caps", True, {"score_cap": None}),
+    "gemma2: cap of logits forgotten": ("gemma2 small caps", True, {"logit_cap": None}),
+    "gemma2: scores by the head size": ("gemma2", True, {"score_multiplier": None}),
+    "gemma3: local base ignored": ("gemma3", True, {"rope_theta_local": None}),
+    "gemma3: local base scaled, too": ("gemma3 scaled, cap", True, {"rope_theta_local": None, "rope_theta": 300.0}),
+    "llama: yarn forgotten": ("llama yarn", True, {"rope_scaling": None}),
+    "mixtral: weights not divided": ("mixtral", True, {"divide_weights": False}),
+    "olmoe: weights divided": ("olmoe", True, {"divide_weights": True}),
+    "mixtral: fewer experts per token": ("mixtral", True, {"experts_per_token": 2}),
+    "olmo: not clipped": ("olmo clipped, biases, tied", True, {"qkv_limit": None}),
+    "smollm3: all layers rotate": ("smollm3", True, {"unrotated": ()}),
+    "helium: halves rotated": ("helium", True, {"rope_pairs": "halves"}),
+    "phi3: all dimensions rotated": (
+        "phi3 longrope, part of a head",
+        True,
+        {"rotary_fraction": 1.0, "rope_scaling": None},
+    ),
+    **MORE_FIELDS,
+    **GATED_FIELDS,
 }
 
 
-def _interleaved(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+def _interleaved(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, pairs: str) -> torch.Tensor:
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1).flatten(-2)
 
@@ -111,7 +175,10 @@ def _wrong_scale(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
 # (case, {function of model.gpt.passes, or `rotate` of model.gpt.mixers.projection: what takes its place})
 FUNCTIONS: dict[str, tuple[str, dict[str, Callable]]] = {
     "llama: RoPE on adjacent pairs": ("llama GQA", {"rotate": _interleaved}),
-    "llama: RoPE turns the other way": ("llama GQA", {"rotate": lambda x, cos, sin: layers.rotate(x, cos, -sin)}),
+    "llama: RoPE turns the other way": (
+        "llama GQA",
+        {"rotate": lambda x, cos, sin, pairs: layers.rotate(x, cos, -sin)},
+    ),
     "llama: scores divided by sqrt(d_model)": ("llama GQA", {"attention_scores": _wrong_scale}),
     "llama: query heads read the wrong KV heads": (
         "llama GQA",

@@ -11,8 +11,30 @@ from model.loading.families.neutral_keys import EVERY_FAMILY, keys_of
 from tests.parity.common import ids, save
 from tests.parity.families import CASES, build_hf
 
-OWN = {"gpt2": keys_of(neutral_keys.GPT2), "llama GQA": keys_of(neutral_keys.LLAMA)}
-FAMILIES = ["gpt2", "llama GQA", "qwen2", "qwen3", "gpt_neox parallel"]
+OWN = {
+    "gpt2": keys_of(neutral_keys.GPT2),
+    "llama GQA": keys_of(neutral_keys.LLAMA),
+    "mistral": keys_of(neutral_keys.MISTRAL),
+    "mixtral": keys_of(neutral_keys.EXPERTS),
+    "phi3": keys_of(neutral_keys.PHI3),
+    "smollm3": keys_of(neutral_keys.LLAMA) | keys_of(neutral_keys.SMOLLM3),
+    "gptj": keys_of(neutral_keys.GPT2) | keys_of(neutral_keys.GPTJ),
+    "codegen": keys_of(neutral_keys.GPT2) | keys_of(neutral_keys.GPTJ),
+    "gpt_neo": keys_of(neutral_keys.GPT2) | keys_of(neutral_keys.GPT_NEO),
+    "opt": keys_of(neutral_keys.OPT),
+    "bloom": keys_of(neutral_keys.BLOOM),
+    "mpt": keys_of(neutral_keys.MPT),
+    "gpt_bigcode": keys_of(neutral_keys.GPT2) | keys_of(neutral_keys.GPT_BIGCODE),
+    "starcoder2": keys_of(neutral_keys.STARCODER2),
+    "falcon": keys_of(neutral_keys.FALCON),
+    "cohere2": keys_of(neutral_keys.COHERE2),
+    "gpt_oss": keys_of(neutral_keys.EXPERTS) | keys_of(neutral_keys.GPT_OSS),
+    "granitemoe": keys_of(neutral_keys.EXPERTS),
+    "seed_oss": keys_of(neutral_keys.LLAMA) | keys_of(neutral_keys.SEED_OSS),
+    "qwen3_5": keys_of(neutral_keys.QWEN3_5),
+    "lfm2": keys_of(neutral_keys.LFM2),
+}
+FAMILIES = [*OWN, "qwen2", "qwen3", "gpt_neox parallel", "gemma", "gemma3", "olmo2", "olmoe"]
 # transformers checks the kinds of its own fields; a dropout is 0.5, and every other key the number 7.
 ODD = {
     "architectures": ["Another"],
@@ -32,19 +54,66 @@ ODD = {
     "output_attentions": False,
     "use_cache": False,
     "is_decoder": True,
+    "auto_map": {"AutoConfig": "another.Config"},
+    "router_jitter_noise": 0.7,
+    "router_aux_loss_coef": 0.7,
+    "output_router_logits": False,
     "initializer_range": 0.7,
     "reorder_and_upcast_attn": True,
     "summary_type": "mean",
     "summary_use_proj": False,
     "summary_activation": "tanh",
     "summary_proj_to_labels": False,
+    "pretraining_tp": 2,
+    "skip_bias_add_qkv": True,
+    "tokenizer_name": "another",
+    "init_device": "meta",
+    "init_config": {"name": "another"},
+    "init_std": 0.7,
+    "embedding_fraction": 0.7,
+    **dict.fromkeys(
+        (
+            *(
+                "attention_softmax_in_fp32",
+                "scale_attention_softmax_in_fp32",
+                "masked_softmax_fusion",
+                "learned_pos_emb",
+            ),
+            *(
+                "bias_dropout_fusion",
+                "skip_bias_add",
+                "validate_runner_input",
+                "pre_allocate_kv_cache",
+                "pad_key_length",
+            ),
+        ),
+        False,
+    ),
 }
+EPSILON = {
+    **dict.fromkeys(
+        ("gpt2", "gptj", "codegen", "gpt_neo", "bloom", "mpt", "gpt_bigcode", "falcon"), "layer_norm_epsilon"
+    ),
+    **dict.fromkeys(("gpt_neox parallel", "cohere2"), "layer_norm_eps"),
+    "starcoder2": "norm_epsilon",
+    "lfm2": "norm_eps",
+    "opt": "enable_bias",  # it has no key for epsilon
+}
+WIDTH = {
+    **dict.fromkeys(("gpt2", "gptj", "codegen", "gpt_bigcode"), "n_positions"),
+    "bloom": "seq_length",
+    "mpt": "max_seq_len",
+}
+WITHOUT_SDPA = ("gptj", "codegen", "gpt_neo", "gpt_oss", "bloom", "mpt")
 
 
 def odd_values(case: str) -> dict:
     """Return a value other than the usual one for every neutral key of a family."""
     keys = keys_of(EVERY_FAMILY) | OWN.get(case, frozenset())
-    return {key: ODD.get(key, 0.5 if "drop" in key else 7) for key in sorted(keys - {"model_type"})}
+    odd = ODD | (
+        dict.fromkeys(("attn_implementation", "_attn_implementation"), "eager") if case in WITHOUT_SDPA else {}
+    )
+    return {key: odd.get(key, 0.5 if "drop" in key else 7) for key in sorted(keys - {"model_type"})}
 
 
 @torch.inference_mode()
@@ -64,10 +133,10 @@ def test_neutral_keys_change_no_logit(case, tmp_path):
 
     torch.testing.assert_close(logits(**odd_values(case)), right, rtol=1e-4, atol=1e-4)
     assert read_config(tmp_path)[1] == config
-    width = "n_positions" if case == "gpt2" else "max_position_embeddings"
-    assert plain[width] == config.n_ctx
-    epsilon = {"gpt2": "layer_norm_epsilon", "gpt_neox parallel": "layer_norm_eps"}.get(case, "rms_norm_eps")
-    assert (logits(**{epsilon: 1.0}) - right).abs().max() > 0.1  # a key that matters does show
+    assert plain.get(WIDTH.get(case, "max_position_embeddings"), 2048) == config.n_ctx
+    matters = EPSILON.get(case, "rms_norm_eps")
+    changed = False if matters == "enable_bias" else 1.0
+    assert (logits(**{matters: changed}) - right).abs().max() > 0.1  # a key that matters shows
 
 
 def test_every_setting_of_generation_that_transformers_moves_is_neutral():
@@ -81,5 +150,6 @@ def test_every_setting_of_generation_that_transformers_moves_is_neutral():
 def test_no_neutral_key_is_read_by_a_case():
     """The cases of the parity tests set keys that matter; none of them stands among the neutral ones."""
     used = {key for _, _, values in CASES.values() for key, value in values.items() if value is not None}
-    named = keys_of(EVERY_FAMILY) | OWN["gpt2"] | OWN["llama GQA"]
+    used.remove("bos_token_id")  # transformers wants one for CWM
+    named = keys_of(EVERY_FAMILY) | OWN["gpt2"] | OWN["llama GQA"] | OWN["mixtral"]
     assert used and not used & named

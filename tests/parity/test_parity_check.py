@@ -8,15 +8,19 @@ import pytest
 import torch
 
 import model.checks.parity as parity
-from model.api import LanguageModel
-from model.checks.parity import BACK, family_of, hf_config, hf_state
+from model.api import LanguageModel, load_model
+from model.checks.parity import family_of, hf_config, hf_state
 from model.checks.registry import run_checks
 from model.checks.result import Subject, subject_of
 from model.gpt import layers, passes
-from model.gpt.config import ModelConfig
+from model.gpt.config import ModelConfig, to_dict
 from model.gpt.mixers import projection
 from model.loading.families import FAMILIES
+from model.loading.from_memory import config_values, weights_of
 from tests.parity.families import CASES, config_of
+from tests.parity.gated_families import GATED_CASES
+from tests.parity.more_families import MORE_CASES
+from tests.support.models.encoders import save_encoder
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, tiny_config, tiny_model
 
 KEYS = [f"parity_{name}" for name in ("logits", "patterns", "hidden", "random", "tokens")]
@@ -67,6 +71,37 @@ def test_every_family_agrees(tokenizer, name):
     assert found["parity_random"].position is None  # of no token of the prompt
 
 
+TEXT = "The cat [MASK] on the mat. [SEP] it was tired"
+
+
+MODERN = {"n_segment": None, "norm_placement": "pre", "positions": "rope", "rope_theta_local": 300.0, "unnormed": (0,)}
+MODERN |= {"norm_bias": False, "mlp": "geglu", "mixer": ("softmax", "sliding_window", "sliding_window"), "window": 5}
+MODERN |= dict.fromkeys(("q_bias", "k_bias", "v_bias", "o_bias", "mlp_bias"), False)
+ENCODERS = {"bert": {}, "distilbert": {"n_segment": None, "norm_eps": 1e-12}, "modernbert": MODERN}
+
+
+@pytest.mark.parametrize("shape", ENCODERS.values(), ids=ENCODERS)
+def test_an_encoder_agrees_and_its_segments_count(tmp_path, monkeypatch, shape):
+    lm = load_model(save_encoder(tmp_path / "encoder", **shape))
+    assert {key: each.state for key, each in _checked(lm).items()} == dict.fromkeys(KEYS, "agrees")
+    if "n_segment" not in shape:
+        monkeypatch.setattr(parity, "_inputs", lambda model, ids: {})
+        assert _checked(lm)["parity_logits"].state == "differs"
+
+
+def _checked(lm):
+    return run_checks(subject_of(lm, lm.trace(TEXT), TEXT), KEYS)
+
+
+@pytest.mark.parametrize("case", ["lfm2", "qwen3_5"])
+def test_layers_of_several_mixers_agree(tokenizer, case):
+    """Its counterpart gives patterns for the layers of attention alone."""
+    told = json.loads(config_of(case, vocab_size=256).to_json_string(use_diff=True))
+    config = FAMILIES[told.pop("model_type")].to_config(told)
+    found = run_checks(made(tokenizer, to_dict(config)), KEYS)
+    assert {key: each.state for key, each in found.items()} == dict.fromkeys(KEYS, "agrees")
+
+
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name not in WIRED])
 def test_what_has_no_counterpart_says_so(tokenizer, name):
     found = run_checks(made(tokenizer, VARIANTS[name]), KEYS)
@@ -95,7 +130,25 @@ def test_weights_there_and_back(name):
     theirs = hf_state(model.state_dict(), model.config, kind)
     again = convert(theirs.keys(), theirs.__getitem__, FAMILIES[kind].layout, model.config)
     assert all(torch.equal(model.state_dict()[key], tensor) for key, tensor in again.items())
-    assert set(BACK) >= {rule.change for rule in FAMILIES[kind].layout.names.values() if hasattr(rule, "change")}
+
+
+@pytest.mark.parametrize("case", [*MORE_CASES, *(case for case in GATED_CASES if "part" not in case)])
+def test_weights_of_more_families_there_and_back(case):
+    """The same for every conversion of a family, with the weights that its own model has."""
+    from model.loading.convert import convert
+    from tests.parity.families import build_hf
+
+    given = build_hf(case, shaken=True)
+    state = weights_of(given)
+    kind = given.config.model_type
+    values = config_values(given)
+    config, layout = FAMILIES[kind].to_config(values), FAMILIES[kind].layout_for(values)
+    ours = convert(state.keys(), state.__getitem__, layout, config)
+    theirs = hf_state(ours, config, kind)
+    if case in GATED_CASES:  # whose layers differ, so that a name may fit another layer, too
+        assert theirs.keys() <= given.state_dict().keys()
+    again = convert(theirs.keys(), theirs.__getitem__, layout, config)
+    assert again.keys() == ours.keys() and all(torch.equal(ours[key], tensor) for key, tensor in again.items())
 
 
 # --- mutants ---
@@ -125,10 +178,10 @@ def test_wrong_weights_are_seen(tokenizer, monkeypatch, name, change):
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("llama", {"rotate": lambda x, cos, sin: x}),  # no RoPE
-        ("llama", {"rotate": lambda x, cos, sin: layers.rotate(x, cos, -sin)}),
-        ("neox", {"rotate": lambda x, cos, sin: x}),
-        ("qwen3", {"rotate": lambda x, cos, sin: x}),
+        ("llama", {"rotate": lambda x, cos, sin, pairs: x}),  # no RoPE
+        ("llama", {"rotate": lambda x, cos, sin, pairs: layers.rotate(x, cos, -sin)}),
+        ("neox", {"rotate": lambda x, cos, sin, pairs: x}),
+        ("qwen3", {"rotate": lambda x, cos, sin, pairs: x}),
     ],
 )
 def test_wrong_functions_are_seen(tokenizer, monkeypatch, name, changes):
@@ -222,7 +275,7 @@ def test_memory_is_shared_and_random_numbers_are_left_alone(tokenizer):
     assert all(torch.equal(kept[name], tensor) for name, tensor in weights.items())
 
 
-@pytest.mark.parametrize("changes", [{"embed_scale": True}, {"norm_bias": False}, {"final_norm": False}])
+@pytest.mark.parametrize("changes", [{"embed_multiplier": 3.0}, {"norm_bias": False}, {"qk_norm": True}])
 def test_configs_without_a_family(changes):
     config: ModelConfig = tiny_config({"n_kv_head": 4, **changes})
     assert family_of(config)[0] == "" and family_of(config)[1]

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from model.design.positions import QKPair, angles, contributions, frequencies, scores_at, vectors
-from model.gpt.config import ModelConfig, RopeScaling
+from model.gpt.config import ModelConfig
+from model.gpt.rope_scaling import RopeScaling
 from model.gpt.transformer import Transformer
 from tests.support.models.helpers import assert_close
 

@@ -19,8 +19,9 @@ from model.design.positions import (
     shift_bound,
     shift_errors,
 )
-from model.gpt.config import ModelConfig, RopeScaling
+from model.gpt.config import ModelConfig
 from model.gpt.layers import rotate
+from model.gpt.rope_scaling import RopeScaling
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 

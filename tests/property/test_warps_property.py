@@ -19,9 +19,9 @@ LOGITS = st.one_of(
     st.floats(-1 / 1024, 1 / 1024, width=32),
 )
 CUTS = sorted(key for key, warp in WARPS.items() if warp.kind == "cut")
-BELOW_AN_EDGE = sorted(set(CUTS) - {"typical"})
+BELOW_AN_EDGE = sorted(set(CUTS) - {"typical", "xtc"})
 BY_VALUE = sorted(set(CUTS) - {"top_p"})
-SETTLED = ["epsilon", "min_p", "mirostat", "top_k", "no_repeat_ngram"]
+SETTLED = ["epsilon", "min_p", "mirostat", "top_k", "no_repeat_ngram", "banned_words"]
 
 
 @st.composite
@@ -44,14 +44,17 @@ def steps(draw_, keys: list[str], size: int) -> Step:
     key = draw_(st.sampled_from(keys))
     values = tuple((parameter.name, draw_(numbers(parameter))) for parameter in WARPS[key].parameters)
     tokens = st.tuples(st.integers(0, size - 1), st.floats(-100, 100))
-    return Step(key, values, tuple(draw_(st.lists(tokens, max_size=4))) if WARPS[key].takes_tokens else ())
+    chosen = tuple(draw_(st.lists(tokens, max_size=4))) if WARPS[key].takes_tokens else ()
+    phrase = st.lists(st.integers(0, size - 1), min_size=1, max_size=3).map(tuple)
+    return Step(key, values, chosen, tuple(draw_(st.lists(phrase, max_size=4))) if WARPS[key].takes_phrases else ())
 
 
 @st.composite
 def contexts(draw_, size: int) -> Context:
     ids = tuple(draw_(st.lists(st.integers(0, size - 1), max_size=12)))
     memory = draw_(st.none() | st.floats(-5, 30))
-    return Context(ids, draw_(st.integers(0, len(ids))), memory)
+    chance = draw_(st.none() | st.floats(0, 1, exclude_max=True))
+    return Context(ids, draw_(st.integers(0, len(ids))), memory, chance)
 
 
 @st.composite

@@ -70,7 +70,7 @@ def every_view(page, language: str = "en", *, keep: bool = True) -> Iterator[str
         page.evaluate("scrollTo(0, 0)")
         open_tab(page, words(language)[f"tab.{tab.key}"])
         settle(page)
-        views = page.locator(f"[data-screen={tab.key}] .pg-views button")
+        views = page.locator(f"[data-screen={tab.key}] .pg-views button:not([hidden])")
         for at in range(max(views.count(), 1)):
             if views.count():
                 views.nth(at).click()

@@ -115,14 +115,14 @@ def search(page, query: str):
 
 def test_beam_search_opens_side_by_side_with_it_and_a_setting_is_in_sight(open_page):
     page = open_page("", ready=FIRST)
-    box = search(page, "beam search")
+    box = search(page, "beam width")
     expect(box.get_by_role("option").first).to_have_attribute("data-kind", "strategy")
     page.keyboard.press("Enter")
     line = page.locator(".pg-strat").filter(has=page.locator(".pg-strat-name", has_text="Beam search"))
     expect(line.locator(".pg-strat-open")).to_have_attribute("aria-expanded", "true", timeout=SOON)
     expect(page.locator("#pg-strat-editor")).to_be_in_viewport()
     expect(page.locator("#pg-strategies .pg-strat")).to_have_count(5)
-    search(page, "beams").get_by_role("combobox").press("Enter")  # it is there: not once more
+    search(page, "beam width").get_by_role("combobox").press("Enter")  # it is there: not once more
     expect(page.locator("#pg-strategies .pg-strat")).to_have_count(5)
 
     search(page, "LoRA rank").get_by_role("combobox").press("Enter")  # shown only while LoRA is chosen, as it is

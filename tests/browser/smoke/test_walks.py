@@ -103,7 +103,7 @@ CUT = """() => {
   if (innerWidth < 700)
     for (const node of open.querySelectorAll("*")) {
       const written = [...node.childNodes].some(({ nodeType, data }) => nodeType === Node.TEXT_NODE && data.trim());
-      if (!written || node.closest(".pg-lens-box, select, svg") || !node.checkVisibility()) continue;
+      if (!written || node.closest(".pg-lens-box, .pg-beam-node, select, svg") || !node.checkVisibility()) continue;
       const { clientWidth, scrollWidth } = node;
       if (getComputedStyle(node).overflowX === "hidden" && clientWidth > 2 && scrollWidth > clientWidth + 1)
         cut.push(`cut off at the side: ${node.textContent.slice(0, 60)}`);

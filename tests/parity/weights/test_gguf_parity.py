@@ -4,7 +4,6 @@ import gguf
 import pytest
 import torch
 
-from model.errors import UnsupportedModel
 from model.loading.checkpoint import build, load_gguf
 from tests.parity.common import compare, greedy, hf_greedy, ids
 from tests.parity.families import LLAMA3, build_hf
@@ -55,7 +54,8 @@ def test_llama_3_factors_are_recognized(tmp_path):
     compare(build(config, state), hf, ids())
 
 
-def test_other_rotary_factors_are_refused(tmp_path):
-    hf = build_hf("llama GQA", shaken=False, rope_parameters=LLAMA3 | {"original_max_position_embeddings": 4096})
-    with pytest.raises(UnsupportedModel, match=r"rope_freqs\.weight"):
-        load_gguf(write_gguf(tmp_path / "m.gguf", hf))
+def test_other_rotary_factors_are_read_as_they_are(tmp_path):
+    hf = build_hf("llama GQA", shaken=True, rope_parameters=LLAMA3)
+    config, state, _ = load_gguf(write_gguf(tmp_path / "m.gguf", hf))
+    assert config.rope_scaling is not None and config.rope_scaling.kind == "longrope"
+    compare(build(config, state), hf, ids())

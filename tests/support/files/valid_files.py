@@ -11,13 +11,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.api import LanguageModel, load_resolved
-from model.gpt.config import ModelConfig, RopeScaling
+from model.gpt.config import ModelConfig
+from model.gpt.rope_scaling import RopeScaling
 from model.gpt.transformer import Transformer
+from model.loading.architectures.common import NAMES as GGUF_NAMES
 from model.loading.checkpoint import save_folder
 from model.loading.convert import expected_shapes
 from model.loading.export import save_gpt2
 from model.loading.families.llama import NAMES
-from model.loading.gguf_models import NAMES as GGUF_NAMES
 from model.loading.sources import Resolved
 from model.text.bpe_ranks import ALPHABET
 from model.training.loop import Recipe

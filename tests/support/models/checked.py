@@ -7,7 +7,9 @@ from model.checks.registry import CHECKS
 from model.checks.result import Subject, subject_of
 from model.gpt.edits import Edit
 from model.gpt.transformer import Transformer
-from tests.support.models.helpers import VARIANTS, tiny_model
+from tests.support.models.edited import VECTOR
+from tests.support.models.helpers import ALL_VARIANTS, tiny_model
+from tests.support.models.mixtures import MIXTURES
 
 PROMPT = "abcabd ab"
 OURS = [key for key in CHECKS if not key.startswith("parity")]
@@ -21,6 +23,8 @@ EDITS = (
     Edit("mlp_scale", 0, factor=2.0),
     Edit("neuron_value", 1, neuron=17, value=3.0),
     Edit("add_direction", 1, token=98, factor=2.0),
+    Edit("add_vector", 1, factor=1.5, site="resid_mid", vector=VECTOR, positions="2,5-"),
+    Edit("add_vector", 2, factor=-1.0, site="resid_pre", vector=VECTOR),
 )
 
 
@@ -28,7 +32,7 @@ def made(
     tokenizer, variant="gpt2", prompt=PROMPT, edits=(), change: Callable[[Transformer], Transformer] | None = None
 ) -> Subject:
     """A new model each time: some tests break it. `change` makes another one of it first."""
-    model = tiny_model({**VARIANTS[variant], "vocab_size": 256, "n_ctx": 300})
+    model = tiny_model({**(ALL_VARIANTS | MIXTURES)[variant], "vocab_size": 256, "n_ctx": 300})
     model = change(model) if change else model
     lm = LanguageModel("tiny", "Tiny", model, tokenizer)
     run = lm.trace(prompt)

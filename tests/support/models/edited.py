@@ -1,13 +1,16 @@
 """Edits of every kind, and runs with them."""
 
+import numpy as np
 import torch
 from hypothesis import settings
 
 from model.gpt.edits import Edit, Means, direction_tokens, tap_of
+from model.gpt.placed_vectors import vector_text
 from model.gpt.tap import Tap, record
 from model.tracing.trace import Trace, run
 from tests.support.models.helpers import (
     VARIANTS,
+    D,
     H,
     L,
     random_ids,
@@ -19,6 +22,7 @@ T = 13
 IDS = random_ids(1, T, seed=3, vocab_size=9)  # nine ids among 13 tokens: there are repeats
 SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, database=None)
 
+VECTOR = vector_text(np.random.default_rng(4).normal(size=D))
 # One of each kind, and a pile in which one layer is edited at every site.
 ONE = {
     "zero": Edit("zero", 1, 2),
@@ -36,6 +40,7 @@ ONE = {
     "neuron_value": Edit("neuron_value", 1, neuron=17, value=3.5),
     "project_out": Edit("project_out", 1, token=5),
     "add_direction": Edit("add_direction", 1, token=5, factor=4.0),
+    "add_vector": Edit("add_vector", 1, factor=2.0, site="resid_mid", vector=VECTOR),
 }
 PILES = {kind: (edit,) for kind, edit in ONE.items()} | {
     "everywhere": (Edit("block_edge", query=7, key=3), Edit("block_edge", head=1, query=7, key=7)),

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from model.api import LanguageModel
 from model.gpt.config import ModelConfig
+from model.gpt.rope_scaling import RopeScaling
 from model.gpt.transformer import Transformer
 from model.records import Tokens
 from model.text.tokenizer import Tokenizer, from_tiktoken
@@ -56,6 +57,96 @@ VARIANTS: dict[str, dict] = {
     },
     "mqa": {"n_kv_head": 1, "positions": "none", "mlp": "swiglu", "final_norm": False},
 }
+# The rules of later families; not every analysis is defined for all of them.
+_GEMMA = {"norm": "rmsnorm", "norm_placement": "sandwich", "positions": "rope", "mlp": "geglu_tanh", **_NO_BIAS}
+_GEMMA4 = {
+    **_GEMMA,
+    "window": 5,
+    "d_head": 16,
+    "d_head_local": 12,
+    "rope_theta": 1000.0,
+    "rope_scaling": RopeScaling(kind="proportional", factor=1.0, rotated=0.25),
+    "rope_theta_local": 50.0,
+    "embed_scale": True,
+    "score_multiplier": 1.0,
+    "qk_norm": True,
+    "v_norm": True,
+    "layer_scale": True,
+}
+MORE_VARIANTS: dict[str, dict] = {
+    "gemma": {
+        **_GEMMA,
+        "mixer": ("sliding_window", "softmax", "sliding_window"),
+        "window": 5,
+        "rope_theta": 1000.0,
+        "rope_theta_local": 50.0,
+        "score_cap": 3.0,
+        "logit_cap": 5.0,
+        "embed_scale": True,
+        "score_multiplier": 0.2,
+        "qk_norm": True,
+    },
+    "olmo": {**_LLAMA, "norm_placement": "output", "qk_norm": True, "qk_norm_over": "all", "qkv_limit": 0.9},
+    "gptj": {
+        "n_kv_head": H,
+        "parallel_residual": True,
+        "shared_norm": True,
+        "positions": "rope",
+        "rope_pairs": "adjacent",
+        "rotary_fraction": 0.5,
+        "unrotated": (1,),
+        "qk_norm": True,
+        "qk_norm_over": "each",
+        "qk_norm_kind": "layernorm",
+        "head_bias": True,
+        "tie_embeddings": False,
+    },
+    "apertus": {**_LLAMA, "mlp": "xielu", "qk_norm": True},
+    "bloom": {"n_kv_head": H, "positions": "alibi", "embed_norm": True, "mlp": "relu2"},
+    "oss": {
+        **_LLAMA,
+        "mlp": "swiglu_clamped",
+        "mlp_bias": True,
+        "sinks": True,
+        "mixer": ("softmax", "sliding_window", "softmax"),
+        "window": 6,
+        "embed_multiplier": 3.0,
+        "residual_multiplier": 0.4,
+        "logit_multiplier": 0.5,
+        "norm_weight": False,
+    },
+}
+# Layers that differ in size, read more than the stream, and scale it, as in Gemma 4; most analyses are not defined.
+OWN_LAYERS: dict[str, dict] = {
+    "gemma4 E2B": {
+        **_GEMMA4,
+        "n_layer": 4,
+        "mixer": ("sliding_window", "softmax") * 2,
+        "n_shared_kv": 2,
+        "d_mlp_shared": 2 * M,
+        "d_layer_input": 6,
+        "logit_cap": 5.0,
+    },
+    "gemma4 31B": {
+        **_GEMMA4,
+        "mixer": ("sliding_window", "sliding_window", "softmax"),
+        "keys_as_values": True,
+        "n_kv_head": 1,
+        "n_kv_head_local": 2,
+    },
+    "gemma4 26B-A4B": {
+        **_GEMMA4,
+        "mixer": ("sliding_window", "sliding_window", "softmax"),
+        "keys_as_values": True,
+        "n_expert": 5,
+        "experts_per_token": 2,
+        "d_expert": 30,
+        "d_shared": 70,
+        "expert_norms": True,
+        "expert_scales": True,
+    },
+}
+ALL_VARIANTS = {**VARIANTS, **MORE_VARIANTS}
 # For comparisons that run a model many times: between them both norms and placements, learned and rotary positions,
 # also of a part of a head, shared keys, norms of queries and keys, every kind of MLP, parallel blocks, an own table.
 FEW_VARIANTS = ("gpt2", "qwen3", "neox", "post-rope")

@@ -12,23 +12,25 @@ _SIZES = _IDS | {
     "num_attention_heads": H,
     "max_position_embeddings": N_CTX,
 }
-_GQA = _SIZES | {"num_key_value_heads": 2, "intermediate_size": 100}
-_GPTJ = _IDS | {"n_positions": N_CTX, "n_embd": D, "n_layer": L, "n_head": H, "rotary_dim": 4}
+_MLA = {
+    "intermediate_size": 100,
+    "num_key_value_heads": H,
+    "first_k_dense_replace": L,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+}
 # name: (class of the model, class of its config, values)
 FAMILIES: dict[str, tuple[str, str, dict]] = {
-    "opt": ("OPTForCausalLM", "OPTConfig", _SIZES | {"ffn_dim": 100, "word_embed_proj_dim": D}),
-    "bloom": ("BloomForCausalLM", "BloomConfig", _IDS | {"hidden_size": D, "n_layer": L, "n_head": H}),
-    "gptj": ("GPTJForCausalLM", "GPTJConfig", _GPTJ),
-    "gpt_neo": (
-        "GPTNeoForCausalLM",
-        "GPTNeoConfig",
-        _IDS
-        | {"hidden_size": D, "num_layers": L, "num_heads": H, "max_position_embeddings": N_CTX, "window_size": 5}
-        | {"attention_types": [[["global", "local"], 1], [["global"], 1]]},
+    "xglm": (
+        "XGLMForCausalLM",
+        "XGLMConfig",
+        _IDS | {"d_model": D, "ffn_dim": 100, "num_layers": L, "attention_heads": H, "max_position_embeddings": N_CTX},
     ),
-    "falcon": ("FalconForCausalLM", "FalconConfig", _SIZES | {"alibi": False, "multi_query": True}),
-    "phi": ("PhiForCausalLM", "PhiConfig", _GQA),
-    "gemma2": ("Gemma2ForCausalLM", "Gemma2Config", _GQA | {"head_dim": 12, "sliding_window": 8}),
+    "persimmon": ("PersimmonForCausalLM", "PersimmonConfig", _SIZES | {"intermediate_size": 100}),
+    "deepseek_v3": ("DeepseekV3ForCausalLM", "DeepseekV3Config", _SIZES | _MLA),
 }
 
 

@@ -17,13 +17,19 @@ from model.attention.measures import MEASURES, measure
 from model.attention.spans import spans_of, summed
 from model.errors import InputError
 from model.generation.next_token import context_at, logits_after
+from model.generation.search.beam_tree import beam_tree
+from model.generation.search.exhaustive import most_probable
+from model.generation.strategies import DecodingPlan, Strategy
 from model.gpt.edits import Edit
 from model.predictions.attribution import attribute, components
 from model.predictions.predictions import follow, predict
 from model.sampling.draw_statistics import bar_of, uniforms
+from model.sampling.orders import compare_orders
 from model.sampling.pipeline import softmax
 from model.sampling.temperatures import heat
 from model.sampling.warps import final, shape
+from model.sets.aligned import prompt_set
+from model.sets.effects import set_effects
 from model.tracing.logit_lens import read_layers
 from tests.support.models.helpers import assert_close
 from tests.support.views.endpoints import TEXT, array, ask
@@ -105,6 +111,14 @@ def test_distribution(wired):
     own = heat(logits, (), context)
     assert_close(array(warm["entropy"]), own.entropy, 1e-6)
     assert_close(array(warm["tokens"][0]["probabilities"]), own.probabilities[0], 1e-7)
+    compared, orders = compare_orders(logits, DEFAULT, context), ask(playground, "step_orders", prompt=TEXT, position=6)
+    assert [each["orders"] for each in orders["results"]] == [
+        [[n + 1 for n in order] for order in group.orders] for group in compared.groups
+    ]
+    assert [each["kept"] for each in orders["results"]] == [group.result.kept for group in compared.groups]
+    assert orders["pairs"] == [[a + 1, b + 1] for a, b in compared.pairs]
+    assert orders["tools"][0]["order"] == [2, 3, 1] and orders["tools"][0]["lacking"] == []
+    assert ask(playground, "step_orders", prompt=TEXT, steps=[])["results"] == []
     drawn = ask(playground, "draws", prompt=TEXT, position=6, seed=3, count=500, most=6)
     bar = bar_of(softmax(final(logits, DEFAULT, context).numpy()))
     assert [token["drawn"] for token in drawn["tokens"]] == bar.counts(uniforms(3, 500))[:6].tolist()
@@ -198,6 +212,18 @@ def test_effects(wired):
     assert ask(playground, "sweep", prompt=TEXT, watch="loss")["position"] is None
 
 
+def test_a_prompt_set(wired):
+    playground, lm = wired
+    own = "clean: {a1}x{a1}\ncorrupt: {a2}x{a2}\ntarget: 1\ndistractor: 2\na: k, l, m, n"
+    found = ask(playground, "prompt_set_effects", set="own", own=own, pairs=4, effect="v")
+    pairs = prompt_set(lm, own, 4)
+    values = set_effects(lm, pairs.pairs, "v").values
+    assert_close(array(found["values"]), values, 1e-6)
+    assert_close(array(found["mean"]), values.mean(0), 1e-6)
+    assert [each["clean"] for each in found["pairs"]] == [each.pair.clean for each in pairs.pairs]
+    assert array(found["corrected"]).min() >= 2 / 16  # all signs equal: two of the 16 flips
+
+
 def test_compare_and_patch(wired):
     playground, lm = wired
     a, b = lm.trace(TEXT), lm.trace("abcabd xbc")
@@ -236,3 +262,18 @@ def test_generate_is_what_the_model_writes(wired):
     steps = [{"warp": "temperature", "values": {"temperature": 0}}]
     drafted = ask(playground, "speculative", prompt=TEXT, new_tokens=8, steps=steps)
     assert drafted["same_as_without"] and drafted["summary"]["written"] == 8
+
+
+def test_beam_search_is_that_of_the_model(wired):
+    playground, lm = wired
+    found = ask(playground, "beam_search", prompt=TEXT, beams=3, new_tokens=4, runs="256")
+    ids, size = lm.encode(TEXT).ids.tolist(), lm.tokenizer.vocab_size
+    strategy = Strategy((), "beam", (("beams", 3), ("length_penalty", 1.0)))
+    tree = beam_tree(lm.model, ids, strategy, DecodingPlan(4), size)
+    assert [(each["token"]["id"], each["state"], each["reason"]) for each in found["candidates"]] == [
+        (each.id, each.state, each.reason) for each in tree.candidates
+    ]
+    assert [each["text"] for each in found["texts"]] == [lm.decode(tree.ids(each)) for each in tree.results]
+    best = most_probable(lm.model, ids, 4, size, most_runs=256)
+    assert (found["most_probable"]["text"], found["most_probable"]["exact"]) == (lm.decode(best.ids), best.exact)
+    assert found["greedy"]["total"] <= best.total + 1e-4

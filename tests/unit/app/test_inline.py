@@ -45,7 +45,7 @@ def test_a_model_of_transformers():
     pytest.importorskip("transformers")
     from tests.support.models import hooked
 
-    model, words = hooked.build("opt"), hooked.tokenizer()
+    model, words = hooked.build("persimmon"), hooked.tokenizer()
     assert shape(model, words, PROMPT) == (6, 6)
     for arguments, said in [
         ((words, model, PROMPT), "The model and the tokenizer are swapped."),

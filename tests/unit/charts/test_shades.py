@@ -49,3 +49,17 @@ def test_labels_by_hand():
     assert decades(3, 4) == [3, 4]
     labels = ["12,346", "99.9", "5 × 10⁻⁴", "0", "−250", "2 × 10⁷"]
     assert [label(x) for x in (12345.6, 99.94, 0.0005, 0, -250, 2e7)] == labels
+
+
+@pytest.mark.parametrize(
+    ("top", "labels"),
+    [
+        (0.35, ["0%", "10%", "20%", "30%", "40%"]),
+        (1.0, ["0%", "20%", "40%", "60%", "80%", "100%"]),
+        (0.04, ["0%", "1%", "2%", "3%", "4%"]),
+    ],
+)
+def test_fractions_have_round_percentages_from_0(top, labels):
+    z, bar, _ = colored(np.array([[0.01, top]]), "share")
+    assert bar["colorbar"]["ticktext"] == labels and bar["cmin"] == 0 and bar["cmax"] == bar["colorbar"]["tickvals"][-1]
+    assert z.max() == top <= bar["cmax"]

@@ -21,7 +21,7 @@ from tests.support.models.valid_calls import ROWS, Given
 
 ROOT = Path(__file__).parents[3]
 # Settings that the functions which take them check, and results that only the project makes.
-CHECKED_WHERE_USED = {"Draft", "Edit", "DecodingPlan", "Request", "Step", "Target", "language_model"}
+CHECKED_WHERE_USED = {"Draft", "Edit", "DecodingPlan", "Request", "Step", "Target", "VectorFile", "language_model"}
 RESULTS = {
     "Attribution",
     "Clocked",

@@ -10,7 +10,7 @@ from viz.page.pipeline import PARTS
 from viz.views.tabs import TABS
 from viz.words import LANGUAGES, section, words
 
-SCRIPTS = script("page/**/*", "parts/*", "export/*", "guide/*", "views/*/*")
+SCRIPTS = script("page/**/*", "parts/**/*", "export/*", "guide/*", "views/**/*")
 OURS = ("prompt",)  # ids of the page's own boxes, beside those of parts
 STEPS = table("tour")["step"]
 TERMS = table("glossary")

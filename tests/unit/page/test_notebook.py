@@ -20,6 +20,11 @@ JOBS = {
     "turns_rests": "turns_job",
     "sweep_map": "sweep_job",
     "floors_ladder": "floors_job",
+    "steering_gain": "steering_job",
+    "steering_cost": "steering_job",
+    "steering_along": "steering_job",
+    "prompt_set_map": "prompt_set_job",
+    "prompt_set_cell": "prompt_set_job",
     "bug_zoo_curves": "bug_zoo_start",
     "kv_cache_times": "kv_cache_job",
     "speculative_times": "speculative_job",
@@ -64,6 +69,7 @@ JOBS = {
     ),
 }
 OF_A_VISITOR = {"scaling_laws_mine"}  # whose trained models they are
+OF_A_MIXTURE = {f"routing_{each}" for each in ("map", "path", "load", "entropy")}
 OF_A_STATE = {f"state_{each}" for each in ("share", "kept", "decay", "delta", "written", "read")}  # Mamba's
 
 
@@ -98,7 +104,7 @@ def test_every_figure_of_every_view_is_drawn(page):
         try:
             drawn.append(page.figure(name))
         except InputError as error:
-            assert error.hint and (name in JOBS or name in OF_A_VISITOR | OF_A_STATE), name
+            assert error.hint and (name in JOBS or name in OF_A_VISITOR | OF_A_MIXTURE | OF_A_STATE), name
             assert name not in JOBS or f'"{JOBS[name]}"' in error.hint or name.startswith("patching_"), name
     assert all(figure.data and figure.layout.title.text for figure in drawn) and len(drawn) >= 68
 

@@ -248,7 +248,7 @@ PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
     "of eight": ("guess.howto.try", "its second half has eight tokens", lambda b: b.again, 8, 8),
     "heat below": (
         "distribution.howto.try",
-        "fewer tokens stay than above it",
+        "fewer tokens stay if top-p comes first",
         lambda b: kept(b, "top_p", "temperature") / kept(b, "temperature", "top_p"),
         0.0,
         0.9,

@@ -32,12 +32,12 @@ FLOORS = {
     "model": (
         ("source_code", "training_cli"),
         ("workshop",),
-        ("checks", "claims", "prompting"),
+        ("checks", "claims", "prompting", "sets"),
         ("alignment", "quantization"),
         ("design",),
         ("training",),
         ("activations",),
-        ("predictions",),
+        ("predictions", "steering"),
         ("recorded",),
         ("attention",),
         ("anatomy", "in_memory"),
@@ -67,6 +67,7 @@ PACKAGES = {
     "model.records": {"numpy"},
     "model.errors": set(),
     "model.checks.parity": MODEL | {"transformers"},  # imported in functions, where it is installed
+    "model.sampling.rules": MODEL | {"llguidance"},  # imported in functions, where it is installed
     "model.kernels": MODEL | {"numba", "filelock"},
     "viz.words": set(),
     "viz.numbers": NUMBERS,

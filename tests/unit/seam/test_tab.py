@@ -1,5 +1,7 @@
 """A tab of views: settings that several of them share, a view that stands beside all of them, what is not kept."""
 
+import dataclasses
+
 import pytest
 
 from viz.page.pipeline import PageRequest, scene_of
@@ -9,7 +11,7 @@ from viz.seam.settings import Choice, Settings
 from viz.seam.tab import Tab
 from viz.seam.tasks import MeasureTask
 from viz.seam.view import Custom, Measure, View
-from viz.words import Catalogue, Words
+from viz.words import Catalogue, Words, words
 
 SIZE = Choice("size", ("small", "large"), help=lambda words, option: f"{words['why']}: {option}")
 COLOR = Choice("color", ("blue", "red"))
@@ -91,3 +93,14 @@ def test_what_is_kept_may_depend_on_the_settings(scene, size):
 
 def test_a_help_that_is_no_word_of_its_own():
     assert SIZE.control(Words(WORDS, "t.settings"), None)["options"][0][2] == "because: small"
+
+
+@pytest.mark.parametrize("fits", [False, True])
+def test_a_view_that_is_not_for_the_model_has_no_button_but_is_drawn_on_request(scene, fits):
+    some = Tab("t", (view("one", SIZE), dataclasses.replace(view("two", SIZE), offered=lambda config: fits)))
+    scene = dataclasses.replace(scene, words=Catalogue({**words("en"), **WORDS}))
+    before, now = some.fixed(scene.words)["t_view"], some.draw(scene, {})["t_view"].make()
+    assert before["controls"][0]["absent"] == ([] if fits else ["two"])  # before a model is known
+    assert now["controls"][0]["absent"] == ([] if fits else ["two"])
+    assert now["controls"][0]["options"] == before["controls"][0]["options"]
+    assert some.draw(scene, {"t_view": {"view": "two"}})["two_shown"].make()["is"] == "small"

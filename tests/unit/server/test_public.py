@@ -107,6 +107,22 @@ def test_a_model_of_the_command_line_does_not_tell_its_path(tmp_path):
     assert serve.options_of(app.parse(["--public", "--model", str(clash)], {})).model == "local-tinygpt"
 
 
+def test_further_models_may_be_folders(tmp_path):
+    for name in ("ours", "a/ours"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "theirs.gguf").touch()
+    paths = [str(tmp_path / name) for name in ("ours", "theirs.gguf", "a/ours")]
+    private = serve.options_of(app.parse(["--models", ",".join(paths)], {}))
+    assert private.allowed.models == ("tinygpt", *paths) and [*private.located] == paths
+    told = serve.options_of(app.parse(["--public", "--model", paths[0], "--models", ",".join(["tinygpt", *paths])], {}))
+    assert told.allowed.models == ("ours", "tinygpt", "theirs.gguf", "local-ours")
+    ours = Playground(told)
+    assert ours.choices()[2] == ("local-ours", "local-ours")
+    assert ours.weights_of("theirs.gguf").path == tmp_path / "theirs.gguf"
+    with pytest.raises(InputError, match=r"No model has this name\. Got: nowhere\..* a folder"):
+        serve.options_of(app.parse(["--models", "nowhere"], {}))
+
+
 def test_all_models_of_a_shared_server_are_loaded_before_anybody_comes(monkeypatch):
     loaded = []
     monkeypatch.setattr(Playground, "load", lambda self, name, progress: loaded.append(name))

@@ -166,7 +166,8 @@ def test_a_view_is_whole(playground, tab, view):
         assert set(measure.uses) <= named, measure.name
     placed = panels.names_of(view)
     expected = {view.part_name(name) for name in view.parts} | ({f"{view.key}_form"} if view.settings else set())
-    assert set(placed) == expected and len(placed) == len(expected)
+    elsewhere = {"pipeline"} if view.key == "beam_tree" else set()  # it reads the steps that The distribution shows
+    assert set(placed) == expected - elsewhere and len(placed) == len(set(placed))
     chosen = f"{view.key}_howto" in next(each for each in TABS if each.key == tab).parts  # not what stands beside them
     for language in LANGUAGES:
         said = Words(words(language), view.key)

@@ -1,17 +1,20 @@
 """Every view of the tabs that are rows of views: drawn for every way to wire a block, short prompts and edited runs."""
 
 from functools import partial
+from typing import get_args
 
 import plotly.graph_objects as go
 import pytest
 import torch
 
 from model.api import LanguageModel
+from model.gpt.config import CHOICES
+from model.gpt.rope_scaling import Kind, RopeScaling
 from model.gpt.transformer import Block, Transformer
 from model.loading.checkpoint import build, load_folder, save_folder
 from model.loading.halves import halved
 from model.loading.stored import leave_stored
-from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.support.models.helpers import MORE_VARIANTS, VARIANTS, byte_tokenizer, serving, tiny_model
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads
 from viz.theme import scale_of
@@ -43,8 +46,13 @@ def drawn(playground, tab, view, prompt="abcabd ab", language="en", **selection)
     asked = PageRequest("tiny", prompt, selection or None, {f"{tab}_view": {"view": view}}, {}, language, tab)
     parts = payloads(playground, asked)[0]
     packed(parts)  # as it is sent
-    views = dict(next(t for t in TABS if t.key == tab).fixed(words(language))[f"{tab}_view"]["shows"])
-    return {name: parts[name] for name in views[view] if name in parts}, parts["notice"]
+    fixed = next(t for t in TABS if t.key == tab).fixed(words(language))
+    names = (
+        dict(fixed[f"{tab}_view"]["shows"])[view]
+        if f"{tab}_view" in fixed
+        else [name for name in parts if name.startswith(tab)]
+    )
+    return {name: parts[name] for name in names if name in parts}, parts["notice"]
 
 
 def test_every_tab_has_views():
@@ -152,3 +160,77 @@ def test_figures_say_their_colors_and_carry_no_look_of_plotlys(playgrounds, tab,
         assert all(map(colored, plain["data"])), [trace for trace in plain["data"] if not colored(trace)]
         ramps = plain["layout"]["meta"].get("scales", {})
         assert ("coloraxis" in plain["layout"]) == bool(ramps) and all(map(scale_of, ramps.values()))
+
+
+MORE = {
+    **MORE_VARIANTS,
+    "experts": {**VARIANTS["llama"], "n_expert": 3, "experts_per_token": 2, "dense": (1,)},
+    "yarn": {
+        **VARIANTS["llama"],
+        "rope_scaling": RopeScaling(
+            kind="yarn", factor=4.0, beta_fast=4.0, beta_slow=0.5, original_n_ctx=32, amplitude=1.3
+        ),
+    },
+}
+# What a visitor sees first, and the views whose words or numbers depend on the rules of later families
+TELLING = (
+    "start",
+    "logit_parts",
+    "one_norm",
+    "norm_swap",
+    "neurons",
+    "diagram",
+    "rope",
+    "position_vectors",
+    "past_length",
+)
+# Words of the reasons for which a view may refuse such a model
+REASONS = ("experts", "full attention", "q.k / sqrt(d_head) alone", "Keys cannot be merged")
+
+
+@pytest.fixture(scope="module")
+def more_playgrounds(tmp_path_factory):
+    tokenizer = byte_tokenizer(tmp_path_factory.mktemp("bytes"))
+
+    def of(changes):
+        return serving(
+            LanguageModel("tiny", "Tiny", tiny_model({**changes, "vocab_size": 256, "n_ctx": 300}), tokenizer)
+        )
+
+    return {variant: of(changes) for variant, changes in MORE.items()}
+
+
+def test_every_kind_of_mlp_and_position_has_its_words():
+    for language in LANGUAGES:
+        catalogue = words(language)
+        assert all(catalogue[f"neurons.function_{kind}"] for kind in CHOICES["mlp"] if kind != "none")
+        for scheme in CHOICES["positions"]:
+            assert (
+                catalogue[f"position_vectors.settings.scheme_{scheme}"]
+                and catalogue[f"past_length.facts.model_{scheme}"]
+            )
+        assert all(catalogue[f"position_vectors.sources.scaling_{kind}"] for kind in get_args(Kind))
+
+
+def refusals(playground, tab, view, **selection):
+    """What the parts of a view say in place of a drawing."""
+    parts, notice = drawn(playground, tab, view, **selection)
+    return [part["problem"]["text"] for part in parts.values() if "problem" in part] + (
+        [notice["text"]] if notice else []
+    )
+
+
+@pytest.mark.parametrize("variant", MORE)
+@pytest.mark.parametrize("view", TELLING)
+def test_views_that_know_the_later_rules(more_playgrounds, variant, view):
+    tab = "start" if view == "start" else next(tab for tab, each in VIEWS if each == view)
+    told = refusals(more_playgrounds[variant], tab, view, heads=[[1, 2]])
+    assert all("experts" in text for text in told) and bool(told) == (variant == "experts" and view == "neurons")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("variant", MORE)
+@pytest.mark.parametrize(("tab", "view"), VIEWS)
+def test_every_view_is_drawn_for_the_later_rules_or_says_why_not(more_playgrounds, tab, view, variant):
+    for text in refusals(more_playgrounds[variant], tab, view, heads=[[1, 2]]):
+        assert any(reason in text for reason in REASONS), text

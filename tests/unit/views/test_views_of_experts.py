@@ -26,7 +26,8 @@ def test_every_view_draws_or_says_why_not(playground):
         told += [notice["text"]] if notice else []  # where the form itself cannot be made
         assert all("experts" in text for text in told), (view, told)
         refused |= {view} if told else set()
-    assert {"neurons", "diagram"} <= refused and not {"map", "lens", "which_mixer", "parameters"} & refused
+    shown = {"map", "lens", "which_mixer", "parameters", "diagram", "logit_parts", "turns"}
+    assert {"neurons", "formats"} <= refused and not shown & refused
 
 
 @pytest.mark.parametrize("endpoint", [each for each in ENDPOINTS if not each.long], ids=lambda each: each.name)

@@ -15,15 +15,15 @@ pytestmark = pytest.mark.browser
 transformers = pytest.importorskip("transformers")
 PROMPT = "The cat sat on the mat because it was tired"
 ROWS = "(n) => document.querySelector('#pg-map_plot .js-plotly-plot')?._fullData?.[0]?.z?.length === n"
-SAID = "This needs a model's weights; only the attention, hidden states and logits of OPTForCausalLM are read."
+SAID = "This needs a model's weights; only the attention, hidden states and logits of PersimmonForCausalLM are read."
 
 
 @pytest.fixture(scope="module")
 def shown():
-    """The page of a tiny OPT, as a notebook's cell gets it."""
+    """The page of a tiny Persimmon, as a notebook's cell gets it."""
     patch = pytest.MonkeyPatch()
     patch.setattr(inline.webbrowser, "open", lambda url: None)
-    yield inline.show(hooked.build("opt", eager=False), hooked.tokenizer(), PROMPT)
+    yield inline.show(hooked.build("persimmon", eager=False), hooked.tokenizer(), PROMPT)
     inline.close()
     patch.undo()
 
@@ -35,7 +35,7 @@ def opened(open_page, shown, **options):
 
 def test_attention_of_the_prompt_and_of_another_one(open_page, shown):
     page = opened(open_page, shown)
-    expect(page.locator("#model input")).to_have_value("OPTForCausalLM")
+    expect(page.locator("#model input")).to_have_value("PersimmonForCausalLM")
     expect(page.locator("#pg-start_next")).to_be_visible()
     expect(page.get_by_text(SAID)).to_be_visible()
     expect(page.locator(".pg-off-action").first).to_be_hidden()  # its heads cannot be switched off
@@ -59,7 +59,7 @@ def test_a_view_that_needs_weights_says_so_once_and_works_for_another_model(open
     expect(page.get_by_text(SAID).locator("visible=true")).to_have_count(0)
     expect(page.locator(".pg-off-action").first).to_be_visible()
     page.locator("#model input").click()
-    page.get_by_role("option", name="OPTForCausalLM").click()
+    page.get_by_role("option", name="PersimmonForCausalLM").click()
     expect(page.get_by_text(SAID).locator("visible=true")).to_have_count(1, timeout=SOON)
 
 

@@ -7,7 +7,7 @@ import torch
 from model.sampling.pipeline import Context, Step
 from model.sampling.warps import shape
 from tests.support.visitor import SOON, expect, exported_rows, open_tab
-from viz.views.sampling.pipelines import USES, value_of
+from viz.views.sampling.pipelines import GROUPS, USES, value_of
 from viz.words import words
 
 pytestmark = pytest.mark.browser
@@ -133,7 +133,7 @@ def test_hostile_tokens_stay_text_and_a_phone_has_room_for_every_step(open_page)
     for key in ("logit_bias", "mirostat", "repetition_penalty", "typical"):
         add.select_option(key)
     now = runs(page)
-    page.locator(".pg-pipe textarea").fill("<: 5\nno such token: 1")
+    page.locator(".pg-pipe textarea").fill("<: 5\nno number")
     problem = page.locator("#pg-distribution_facts .pg-problem")
     expect(problem).to_be_visible(timeout=SOON)
     page.locator(".pg-pipe textarea").fill("<: 90")
@@ -150,7 +150,7 @@ def test_hostile_tokens_stay_text_and_a_phone_has_room_for_every_step(open_page)
 
 def test_settings_by_use_are_tried_at_a_click(open_page, lm):
     page = open_view(open_page)
-    box = page.locator(".pg-pipe-uses")
+    box = page.locator(".pg-pipe-uses:not(.pg-pipe-other)")
     box.locator("summary").click()
     expect(box.locator("tbody tr")).to_have_count(len(USES))
     run = lm.trace(COREFERENCE)
@@ -166,3 +166,36 @@ def test_settings_by_use_are_tried_at_a_click(open_page, lm):
         expected = np.sort(shaped_at(lm, last, USES[name]).probabilities())[::-1]
         assert bars(page) == pytest.approx(expected[: len(bars(page))], abs=1e-4), name
         assert box.get_attribute("open") is not None  # the next one is a click away
+
+
+def test_steps_against_repetition_tell_what_they_did(open_page):
+    page = open_view(open_page)
+    page.locator("#prompt textarea").fill("One cat, one dog and one cat, one dog and")
+    page.get_by_label(WORDS["pipeline.presets"]).select_option("plain")
+    before = changed(page, "distribution_bars", part(page, "distribution_bars").get_attribute("data-run"))
+    add = page.get_by_label("Add a step")
+    assert len(add.locator("optgroup").all()) == len(GROUPS)
+    add.select_option("dry")
+    step = page.locator(".pg-pipe-step")
+    expect(step.locator("summary code")).to_have_text('↵ : " *')  # the breakers, folded
+    expect(step.locator("textarea")).to_be_hidden()
+    effects = page.locator("#pg-distribution_effects")
+    expect(effects).to_contain_text("repeated tokens", timeout=SOON)
+    expect(effects.locator("tbody tr").first).to_be_visible()
+    step.locator("summary").click()
+    step.locator("textarea").fill("·and")  # a breaker at the end of the text: nothing repeats
+    expect(effects).to_contain_text("It changed no token here.", timeout=SOON)
+    expect(effects.locator("tbody tr")).to_have_count(0)
+    # A step by chance: both outcomes can be seen.
+    form = page.locator("#pg-distribution_form")
+    expect(form).not_to_contain_text("Steps by chance")
+    add.select_option("xtc")
+    page.get_by_role("spinbutton", name="XTC: Threshold").fill("0.01")
+    expect(part(page, "distribution_facts")).to_contain_text("seed 0: acts (u = 0.410)", timeout=SOON)
+    expect(effects).to_contain_text("removed", timeout=SOON)
+    form.get_by_label("Steps by chance").select_option("rests")
+    expect(effects).not_to_contain_text("removed", timeout=SOON)
+    # The link holds the words.
+    sent = page.evaluate("playground.state().values.pipeline.steps")
+    assert [each["warp"] for each in sent] == ["dry", "xtc"] and sent[0]["text"] == "·and"
+    assert before

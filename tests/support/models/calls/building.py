@@ -23,11 +23,11 @@ rows(
     anatomy__n_params=Row(lambda c: {"config": c.config}),
     anatomy__weights=Row(lambda c: {"config": c.config}),
     blueprint__blueprint=Row(lambda c: {"config": c.config, "T": 3}),
-    blueprint__shares=Row(lambda c: {"config": c.config}),
+    parameter_shares__shares=Row(lambda c: {"config": c.config}),
     component_times__measure=Row(
         lambda c: {"model": c.model, "ids": IDS, "every": True, "budget": 1.0}, {"budget": "half, zero"}, slow=True
     ),
-    flops__PassSize=Row(lambda c: {"T": 3, "S": 3, "logits": 1}, {"logits": "zero"}),
+    mixers__operation__PassSize=Row(lambda c: {"T": 3, "S": 3, "logits": 1}, {"logits": "zero"}),
     flops__by_group=Row(lambda c: {"ops": operations(c.config, PassSize(3, 3)), "useful": True}, {"ops": "empty"}),
     flops__total=Row(lambda c: {"ops": operations(c.config, PassSize(3, 3)), "useful": True}, {"ops": "empty"}),
     flops__counted=Row(lambda c: {"config": c.config, "reading": PassSize(3, 3)}, slow=True),

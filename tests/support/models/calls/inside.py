@@ -61,7 +61,7 @@ rows(
     ),
     circuits__composition=Row(lambda c: {"model": c.model, "layer": 0, "head": 0}),
     circuits__copying=Row(lambda c: {"model": c.model}),
-    effects__metric=Row(lambda c: {"trace": c.run, "target": Target("logit", token=3), "reference": c.run}),
+    targets__metric=Row(lambda c: {"trace": c.run, "target": Target("logit", token=3), "reference": c.run}),
     effects__next_tokens=Row(
         lambda c: {"before": c.run, "after": c.run, "position": 2, "most": 3, "vocab": 9},
         {"position": "zero, negative", "most": "huge", "vocab": "huge"},
@@ -147,6 +147,16 @@ rows(
         {"logits": "longer", "u": "zero", "top": "huge"},
         {"u": "random number"},
     ),
+    masked__masked_logits=Row(
+        lambda c: {"run": c.two_way_run, "position": 1, "mask_id": 4},
+        {"mask_id": "zero", "position": "negative"},
+        {"mask_id": "token|mask"},
+    ),
+    masked__predict_masked=Row(
+        lambda c: {"run": c.two_way_run, "mask_id": 4, "positions": [1], "top": 2},
+        {"mask_id": "zero", "positions": "empty", "top": "huge"},
+        {"mask_id": "token|mask", "positions": "position"},
+    ),
     predictions__follow=Row(lambda c: {"run": c.run, "token": 3}, {"token": "zero"}),
     predictions__follow_all=Row(
         lambda c: {"run": c.run, "tokens": [3], "positions": slice(None)}, {"tokens": "empty"}, {"tokens": "token"}
@@ -158,6 +168,52 @@ rows(
 RUN = {"owner": lambda c: c.run}
 BOTH = Row(lambda c: {"layer": 0, "head": 0}, {"layer": "zero", "head": "zero"}, **RUN)
 LAYER = Row(lambda c: {"layer": 0}, {"layer": "zero"}, **RUN)
+ONES = np.ones(48, np.float32)
+PROMPTS, TEXTS = [("good", "bad")], {"path": "text, empty text"}
+rows(
+    "model.steering",
+    vectors__steering_edit=Row(
+        lambda c: {"vector": ONES, "layer": 0, "factor": 1.0, "site": "resid_mid"},
+        {"vector": "longer", "layer": "zero", "factor": "negative, zero, half"},
+    ),
+    vectors__stream_at=Row(lambda c: {"run": c.run, "layer": 0, "site": "resid_mid"}),
+    vectors__pair_vectors=Row(lambda c: {"lm": c.lm, "pairs": PROMPTS, "site": "resid_mid", "read": "mean"}),
+    vectors__run_difference=Row(
+        lambda c: {"run": c.run, "other": c.run, "layer": 0, "position": 1, "other_position": 2},
+        {"position": "zero, negative", "other_position": "zero, negative"},
+        {"other_position": "position"},
+    ),
+    vectors__token_vector=Row(lambda c: {"lm": c.lm, "token": 3, "table": "embedding"}, {"token": "zero"}),
+    vectors__neuron_vector=Row(lambda c: {"lm": c.lm, "layer": 0, "neuron": 3}, {"neuron": "zero"}),
+    vectors__typed_vector=Row(lambda c: {"text": "1 2", "width": 2}, {}, {"text": "number|vector"}),
+    vectors__checked_vector=Row(lambda c: {"vector": ONES, "width": 48}),
+    vectors__random_directions=Row(
+        lambda c: {"width": 4, "length": 1.0, "draws": 2, "seed": 0}, SEED | {"length": "half, huge"}
+    ),
+    vectors__unit_vector=Row(lambda c: {"vector": ONES}, {"vector": "longer"}),
+    effects__tokens_moved=Row(lambda c: {"model": c.model, "vector": ONES, "top": 3, "vocab": 9}),
+    effects__projections=Row(
+        lambda c: {"run": c.run, "vectors": np.ones((3, 48), np.float32), "site": "resid_pre"},
+        {},
+        {"vectors": "vector"},
+    ),
+    effects__steering_sweep=Row(
+        lambda c: {
+            "run": c.run,
+            "vectors": np.ones((3, 48), np.float32),
+            "layers": [1],
+            "factors": [1.0],
+            "tokens": [3],
+            "position": 2,
+            "draws": 1,
+            "seed": 0,
+        },
+        SEED | {"position": "zero, negative"},
+        {"vectors": "vector"},
+    ),
+    files__save_vectors=Row(lambda c: {"path": "none/v.npz", "file": None}, TEXTS, slow=True),
+    files__load_vectors=Row(lambda c: {"path": "none.npz"}, TEXTS, slow=True),
+)
 rows(
     "model.tracing.trace",
     Trace__qkv=BOTH,

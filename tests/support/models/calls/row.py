@@ -10,7 +10,11 @@ from model.activations.residual_statistics import survey as stream_of
 from model.alignment.preferences import Pair
 from model.api import LanguageModel
 from model.forgetting.policies import Policy
+from model.gpt.transformer import Transformer
 from model.sampling.pipeline import Step
+from model.tracing.trace import run
+from tests.support.models.encoders import encoder_config
+from tests.support.models.helpers import tokens_of
 
 Values = dict[str, object]
 
@@ -35,6 +39,10 @@ class Given:
     @functools.cached_property
     def run(self):
         return self.lm.trace("abcabd")
+
+    @functools.cached_property
+    def two_way_run(self):
+        return run(Transformer(encoder_config()), tokens_of([2, 62, 63, 3]))
 
     @functools.cached_property
     def stream(self):

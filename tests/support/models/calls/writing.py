@@ -11,7 +11,8 @@ from model.loading.tokenizer_comparison import cut
 from model.predictions.samples import Many
 from model.prompting.choices import Asked
 from model.prompting.trial import Variant
-from tests.support.models.calls.row import IDS, POLICY, SEED, STEPS, TEXT, Row, blank, rows
+from model.sets.aligned import AlignedPair, prompt_set
+from tests.support.models.calls.row import IDS, POLICY, SEED, STEPS, TEXT, Given, Row, Values, blank, rows
 
 rows(
     "model",
@@ -27,6 +28,9 @@ rows(
     ),
     api__LanguageModel__encode=Row(lambda c: {"text": "abc", "special": False}, TEXT, owner=lambda c: c.lm),
     api__LanguageModel__decode=Row(lambda c: {"ids": IDS}, {"ids": "empty"}, {"ids": "id|ids"}, owner=lambda c: c.lm),
+    api__LanguageModel__rule=Row(
+        lambda c: {"kind": "choice", "text": "a"}, {"text": "text"}, {"text": "rule"}, owner=lambda c: c.lm
+    ),
     api__LanguageModel__trace=Row(
         lambda c: {"prompt": IDS}, {"prompt": "text"}, {"prompt": "prompt|id"}, owner=lambda c: c.lm
     ),
@@ -90,6 +94,26 @@ rows(
     next_token__logits_after=Row(
         lambda c: {"run": c.run, "position": 2, "vocab_size": 9}, {"position": "zero, negative", "vocab_size": "huge"}
     ),
+    parting__parting=Row(lambda c: {"first": [], "second": []}, {"first": "empty", "second": "empty"}),
+    search__beam_tree__beam_tree=Row(
+        lambda c: {
+            "model": c.model,
+            "ids": IDS,
+            "strategy": Strategy(method="beam"),
+            "plan": DecodingPlan(2),
+            "size": 256,
+            "text": c.lm.decode,
+        },
+        {},
+        {"ids": "prompt|id", "size": "id|size"},
+        slow=False,
+    ),
+    search__exhaustive__most_probable=Row(
+        lambda c: {"model": c.model, "ids": IDS, "n": 2, "size": 256, "most_runs": 4, "steps": STEPS},
+        {"n": "zero, huge", "most_runs": "zero", "steps": "empty"},
+        {"ids": "prompt|id", "size": "id|size"},
+        slow=False,
+    ),
     speculative__speculate=Row(
         lambda c: {"model": c.model, "ids": IDS, "draft": Draft(), "request": REQUEST},
         {},
@@ -112,6 +136,25 @@ rows(
     draw_statistics__uniforms=Row(
         lambda c: {"seed": 0, "n": 3, "first": 0, "row": 0}, SEED | {"n": "zero", "first": "zero", "row": "zero"}
     ),
+    effects__effects=Row(
+        lambda c: {"logits": torch.tensor([1.0, 2.0]), "step": STEPS[0], "most": 2},
+        {"logits": "longer", "most": "huge"},
+        {"step": "step"},
+    ),
+    outcomes__counts=Row(
+        lambda c: {"logits": torch.tensor([1.0, 2.0]), "steps": STEPS, "seed": 0, "n": 3},
+        SEED | {"logits": "longer", "steps": "empty", "n": "zero"},
+        {"steps": "step"},
+    ),
+    outcomes__expected=Row(
+        lambda c: {"logits": torch.tensor([1.0, 2.0]), "steps": STEPS},
+        {"logits": "longer", "steps": "empty"},
+        {"steps": "step"},
+    ),
+    outcomes__outcomes=Row(lambda c: {"steps": STEPS}, {"steps": "empty"}, {"steps": "step"}),
+    phrases__banned=Row(lambda c: {"tokenizer": c.lm.tokenizer, "words": "abc"}, {"words": "text, empty"}),
+    phrases__breakers=Row(lambda c: {"tokenizer": c.lm.tokenizer, "words": "abc"}, {"words": "text, empty"}),
+    pipeline__second=Row(lambda c: {"seed": 0, "step": 0, "row": 0}, SEED | {"step": "zero", "row": "zero"}),
     pipeline__draw=Row(
         lambda c: {"probabilities": np.array([0.5, 0.5]), "u": 0.5},
         {"probabilities": "longer", "u": "zero"},
@@ -125,6 +168,23 @@ rows(
         {"steps": "step"},
     ),
     temperatures__temperatures=Row(lambda c: {"logarithmic": True}),
+    orders__compare_orders=Row(
+        lambda c: {"logits": torch.tensor([1.0, 2.0]), "steps": STEPS},
+        {"logits": "longer", "steps": "empty"},
+        {"steps": "step"},
+    ),
+    orders__result_of=Row(
+        lambda c: {"logits": torch.tensor([1.0, 2.0]), "steps": STEPS, "present": STEPS},
+        {"logits": "longer", "steps": "empty", "present": "empty"},
+        {"steps": "step", "present": "step"},
+    ),
+    settings__tools__recognize=Row(lambda c: {"text": "--temp 0.5"}, {}, {"text": "settings|tool"}),
+    settings__tools__read_settings=Row(
+        lambda c: {"text": "--temp 0.5", "tool": "llama_cpp"},
+        {"tool": "empty", "text": "text"},
+        {"text": "settings|tool"},
+    ),
+    settings__tools__write_settings=Row(lambda c: {"steps": STEPS, "tool": "llama_cpp"}, {"steps": "empty"}),
     warps__final=Row(
         lambda c: {"logits": torch.tensor([1.0, 2.0]), "steps": STEPS},
         {"logits": "longer", "steps": "empty"},
@@ -161,4 +221,38 @@ rows(
         {"prompt": "prompt|id"},
         slow=False,
     ),
+)
+EXAMPLES: Values = {"values": np.array([[0.5, 1.0], [0.25, -1.0], [2.0, 0.5]]), "seed": 0, "draws": 200}
+OF_EXAMPLES = SEED | {"values": "longer"}
+SET_OF = "clean: {at1} x\ncorrupt: {at2} x\ntarget: 1\ndistractor: 2\nat: a, b, c"
+
+
+def _aligned(c: Given) -> tuple[AlignedPair, ...]:
+    return prompt_set(c.lm, SET_OF, 2, calibration=0).pairs
+
+
+rows(
+    "model.sets",
+    aligned__prompt_set=Row(
+        lambda c: {"lm": c.lm, "source": SET_OF, "n": 3, "calibration": 1, "seed": 0, "first_token": True},
+        SEED | {"calibration": "zero"},
+        {"source": "set|slot|template|pair|column"},
+    ),
+    effects__set_effects=Row(
+        lambda c: {
+            "lm": c.lm,
+            "pairs": _aligned(c),
+            "effect": "mean",
+            "calibration": _aligned(c),
+            "measured": "difference",
+            "seed": 0,
+        },
+        SEED,
+    ),
+    statistics__bootstrap=Row(lambda c: EXAMPLES | {"level": 0.9}, OF_EXAMPLES),
+    statistics__random_column=Row(
+        lambda c: {"values": EXAMPLES["values"], "column": 1, "seed": 0}, OF_EXAMPLES | {"column": "zero"}
+    ),
+    statistics__sign_flips=Row(lambda c: dict(EXAMPLES), OF_EXAMPLES),
+    statistics__statistics=Row(lambda c: EXAMPLES | {"level": 0.9}, OF_EXAMPLES),
 )

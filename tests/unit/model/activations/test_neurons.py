@@ -32,7 +32,6 @@ from tests.support.models.helpers import (
     assert_close,
     random_ids,
     steer,
-    tiny_config,
     tiny_model,
     tokens_of,
 )
@@ -57,7 +56,7 @@ def test_activations_are_those_of_the_run(variant, edits):
         assert (found.post == trace.mlp_activations(layer)).all() and found.post.shape == (T, M)
         gated = trace.config.mlp == "swiglu"
         assert (found.up is not None) == gated
-        product = activation(trace.config, found.pre) * (found.up if gated else 1)
+        product = activation(trace.model, layer, found.pre) * (found.up if gated else 1)
         assert_close(found.post, product, 1e-6, "f(pre), times up where there is one")
 
 
@@ -95,7 +94,7 @@ def test_a_layer_that_does_not_exist(layer):
     "kind,values", [("relu", [0, 0, 2]), ("gelu", [-0.158655, 0, 1.954500]), ("swiglu", [-0.268941, 0, 1.761594])]
 )
 def test_the_curves_at_three_points(kind, values):
-    found = activation(tiny_config({"mlp": kind}), np.array([-1.0, 0, 2]))
+    found = activation(tiny_model({"mlp": kind}), 1, np.array([-1.0, 0, 2]))
     assert found.dtype == np.float32 and found.tolist() == pytest.approx(values, abs=1e-6)
 
 

@@ -19,13 +19,14 @@ from model.activations.norm_swap import (
     swapped,
     swaps_of,
 )
-from model.activations.norm_walk import norm_of
+from model.activations.norm_walk import SITES, norm_of, norms_of
 from model.attention.effects import Target, metric, next_tokens
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.gpt.tap import compose, identity, record
 from model.tracing.trace import Trace, run
 from tests.support.models.helpers import (
+    ALL_VARIANTS,
     FEW_VARIANTS,
     VARIANTS,
     D,
@@ -42,10 +43,11 @@ T = 11
 IDS = random_ids(1, T, seed=5)[0]
 EDITS = (Edit("scale", 0, 1, factor=-2.0), Edit("previous_token", 1, 2), Edit("block_edge", query=7, key=2))
 CASES = [(name, swap) for name in FEW_VARIANTS for swap in swaps_of(tiny_config(VARIANTS[name]))]
+CASES += [("bloom", "other"), ("bloom", "frozen"), ("olmo", "other")]
 
 
 def traced(name: str = "gpt2", ids=IDS, edits=()) -> Trace:
-    return run(tiny_model(VARIANTS[name]), tokens_of(ids), edits=edits)
+    return run(tiny_model(ALL_VARIANTS[name]), tokens_of(ids), edits=edits)
 
 
 class Instead(nn.Module):
@@ -78,14 +80,15 @@ class Instead(nn.Module):
 def rebuilt(trace: Trace, swap: str, places) -> Trace:
     """A run of a copy of the model that has other norms at those places."""
     store: dict = {}
-    sites = ["norm1_scale", "norm2_scale", "final_scale"]
+    sites = [f"{site}_scale" for site in SITES]
     with torch.no_grad():
         ids = torch.tensor(trace.key.ids)[None]
         trace.model(ids, tap=compose(trace.tap or identity, record(sites, store)))
     model = copy.deepcopy(trace.model)
     for layer, site in places:
         made = Instead(norm_of(trace.model, layer, site), swap, float(store[f"{site}_scale", layer].mean()))
-        setattr(model if site == "final" else model.blocks[layer], "final_norm" if site == "final" else site, made)
+        whole = {"final": "final_norm", "embed_norm": "embed_norm"}
+        setattr(model if site in whole else model.blocks[layer], whole.get(site, site), made)
     return run(model, trace.tokens, edits=trace.key.edits)
 
 
@@ -107,8 +110,9 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 def test_a_change_equals_a_model_with_such_norms(name: str, swap: str):
     """At all norms, those of one kind, and single ones; of a run with edits, and for all of a plain one."""
     plain, edited = traced(name), traced(name, edits=EDITS)
-    choices = [places_of(plain.config, where) for where in ("all", "norm1", "norm2", "final")]
-    choices = [each for each in (*choices, ((1, "norm1"),), ((2, "norm2"),)) if each]
+    choices = [places_of(plain.config, where) for where in ("all", *SITES)]
+    single = [place for place in norms_of(plain.config) if place in ((1, "norm1"), (2, "norm2"), (1, "after1"))]
+    choices = [each for each in (*choices, *((place,) for place in single)) if each]
     for trace, places in [(plain, choices[0]), *((edited, each) for each in choices)]:
         found, expected = swapped(trace, swap, places), rebuilt(trace, swap, places)
         what = f"{swap} at {places}"

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from model.activations.norm_walk import (
+    SITES,
     batch_norm,
     compare_batch,
     norm_input,
@@ -23,6 +24,8 @@ from model.gpt.norm import Norm
 from model.gpt.tap import compose, identity, record
 from model.tracing.trace import Trace, run
 from tests.support.models.helpers import (
+    ALL_VARIANTS,
+    MORE_VARIANTS,
     VARIANTS,
     D,
     L,
@@ -41,7 +44,7 @@ HAND = [0.1, 0.3, 98.5, 123.7, 0.2, 201.3]
 
 
 def traced(name: str = "gpt2", ids=IDS, edits=()) -> Trace:
-    return run(tiny_model(VARIANTS[name]), tokens_of(ids), edits=edits)
+    return run(tiny_model(ALL_VARIANTS[name]), tokens_of(ids), edits=edits)
 
 
 def fresh(kind: str, width: int = 6, eps: float = 1e-5) -> Norm:
@@ -56,6 +59,32 @@ def steps_in_float64(norm: Norm, x: np.ndarray) -> np.ndarray:
     y = (x - mean) / np.sqrt(np.mean((x - mean) ** 2, axis=-1, keepdims=True) + norm.eps)
     y = y * norm.weight.detach().numpy()
     return y if norm.bias is None else y + norm.bias.detach().numpy()
+
+
+@pytest.mark.parametrize("name", MORE_VARIANTS)
+def test_the_norms_that_a_model_has_read_what_they_read_in_the_run(name: str):
+    trace, store = traced(name), {}
+    names = [f"{site}_in" for site in SITES]
+    trace.model(torch.from_numpy(trace.tokens.ids)[None], tap=record(names, store))
+    assert norms_of(trace.config) == tuple((layer, site.removesuffix("_in")) for site, layer in store)
+    for (site, layer), x in store.items():
+        assert_close(
+            norm_input(trace, layer, site.removesuffix("_in")), x[0], 5e-6 * max(1.0, float(x.abs().max())), site
+        )
+    if ("norm1_in", 0) not in store:
+        with pytest.raises(InputError, match=r"no such norm.*norm1.*after1, after2, final"):
+            norm_of(trace.model, 0, "norm1")
+
+
+def test_the_norm_of_the_embeddings_and_layers_without_one():
+    trace = traced("bloom")
+    for layer in (0, 3, True):
+        with pytest.raises(InputError, match="norm of the embeddings is at layer -1"):
+            norm_of(trace.model, layer, "embed_norm")
+    config = tiny_config({"unnormed": (0,)})
+    assert norms_of(config)[:2] == ((0, "norm2"), (1, "norm1"))
+    with pytest.raises(InputError, match="layer has no such norm"):
+        norm_of(tiny_model({"unnormed": (0,)}), 0, "norm1")
 
 
 # --- by hand ---

@@ -6,26 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from model.anatomy.anatomy import (
-    ARCHITECTURES,
-    MOST_LAYERS,
-    MOST_TEXT,
-    PARTS,
-    Weight,
-    config_of,
-    n_params,
-    weights,
-)
+from model.anatomy.anatomy import MOST_LAYERS, MOST_TEXT, PARTS, Weight, config_of, kinds_of_weights, n_params, weights
+from model.anatomy.architectures import ARCHITECTURES
 from model.errors import CheckpointError, InputError, UnsupportedModel
-from model.gpt.config import PRESETS, ModelConfig, to_dict
+from model.gpt.config import ModelConfig, to_dict
+from model.gpt.presets import PRESETS
 from model.loading.convert import skeleton
 from model.loading.families import FAMILIES
-from tests.support.models.helpers import VARIANTS, tiny_config
+from tests.support.models.helpers import MORE_VARIANTS, VARIANTS, tiny_config
+from tests.support.models.mixtures import MIXTURES
 
 PUBLISHED = Path(__file__).parents[3] / "data" / "configs"  # config.json files as the Hub has them
 FILES = sorted(path.stem for path in PUBLISHED.glob("*.json"))
+# Encoders, and models whose layers differ in their norms or have no MLP
+OTHERS = {
+    "bert": {"two_way": True, "norm_placement": "post", "n_segment": 2, "embed_norm": True, "head_dense": True},
+    "modernbert": {"two_way": True, "unnormed": (0,), "embed_norm": True, "norm_bias": False, "head_dense": True},
+    "mamba": {"mixer": "mamba", "mlp": "none", "positions": "none"},
+    "late": {"unnormed": (1,), "unrotated": (2,), "positions": "rope", "n_expert": 3, "dense": (1,)},
+}
 KNOWN = (
-    {f"variant {name}": tiny_config(changes) for name, changes in VARIANTS.items()}
+    {
+        f"variant {name}": tiny_config(changes)
+        for name, changes in (VARIANTS | MORE_VARIANTS | MIXTURES | OTHERS).items()
+    }
     | {f"preset {name}": config for name, config in PRESETS.items()}
     | {name: each.config for name, each in ARCHITECTURES.items()}
 )
@@ -62,6 +66,14 @@ def test_published_totals(name):
 @pytest.mark.parametrize(("name", "said"), [("350m", 350e6), ("1.3b", 1.3e9), ("6.7b", 6.7e9), ("175b", 175e9)])
 def test_sizes_of_gpt3_are_those_of_its_report(name, said):
     assert n_params(ARCHITECTURES[f"gpt3-{name}"].config) == pytest.approx(said, rel=0.02)  # it gives two digits
+
+
+def test_kinds_of_layers_sum_to_all_weights():
+    """Layers differ in their mixer and in whether they have experts; each kind is counted as often as it occurs."""
+    config = tiny_config(MIXTURES["qwen-moe"] | {"mixer": ("softmax", "sliding_window", "softmax"), "window": 4})
+    counted = [(each.name.split(".")[1], n) for each, n in kinds_of_weights(config) if each.name.endswith("q.weight")]
+    assert sorted(counted) == [("0", 1), ("1", 1), ("2", 1)]
+    assert sum(each.size * n for each, n in kinds_of_weights(config)) == sum(each.size for each in weights(config))
 
 
 def test_gpt2_by_hand():
@@ -107,13 +119,25 @@ def test_published_configs_are_the_architectures(name):
     assert config_of((PUBLISHED / f"{name}.json").read_text()) == ARCHITECTURES[OF_FILE[name]].config
 
 
+# Families whose published files are not copied here.
+WITHOUT = {
+    *("ministral", "mamba2", "falcon_h1", "bamba", "granitemoehybrid"),
+    *("qwen3_5_text", "qwen3_5_moe_text", "qwen3_5_moe", "mistral3"),
+    *("cwm", "granitemoeshared", "iquestcoder", "jais2"),
+}
+
+
 def test_every_family_can_be_pasted():
-    """All families have a published file but this project's own, whose config.json has our fields."""
+    """All families have a published file but some, and this project's own, whose config.json has our fields."""
     own = {"model_type": "attention-playground"} | to_dict(tiny_config())
     assert config_of(json.dumps(own)) == tiny_config()
     types = {published(name)["model_type"] for name in FILES if config_of((PUBLISHED / f"{name}.json").read_text())}
+    kinds = ("published_configs", "more_published_configs", "gated_published_configs", "published_shapes")
+    for name in (f"{kind}.json" for kind in kinds):
+        entries = json.loads((PUBLISHED.parent / name).read_text(encoding="utf-8"))
+        types |= {each["config"].get("model_type") for each in entries if "parameters" in each}
     missing = set(FAMILIES) - types - {own["model_type"]}
-    assert not missing, f"tests/data/configs has a published config.json of {', '.join(sorted(missing))}"
+    assert missing <= WITHOUT, f"tests/data has a published config.json of {', '.join(sorted(missing - WITHOUT))}"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +182,7 @@ def test_what_surrounds_a_paste_is_forgiven():
         ({"activation_function": "swish"}, UnsupportedModel, "swish"),
         ({"num_experts": 8}, CheckpointError, "num_experts"),
         ({"is_encoder_decoder": True}, UnsupportedModel, "is_enc"),
-        ({"model_type": "mamba"}, UnsupportedModel, "mamba"),
+        ({"model_type": "rwkv"}, UnsupportedModel, "rwkv"),
         ({"model_type": ["gpt2"]}, UnsupportedModel, "gpt2"),
         ({"model_type": None}, UnsupportedModel, "None"),
         ({"layer_norm_epsilon": 10**400}, CheckpointError, "epsilon"),
@@ -198,7 +222,7 @@ def test_a_text_that_is_no_config_is_refused(text):
 @pytest.mark.parametrize(
     ("text", "got"),
     [
-        ('{"model_type": "nemotron_h", "time_step_limit": [0.0, Infinity]}', "nemotron_h"),
+        ('{"model_type": "zamba2", "time_step_limit": [0.0, Infinity]}', "zamba2"),
         ('{"add_prefix_space": false, "model_max_length": 1024}', "no model_type"),
         ('{"a": NaN}', "no model_type"),
     ],

@@ -6,8 +6,18 @@ import torch
 from model.anatomy import component_times
 from model.anatomy.component_times import COMPONENTS, REST, clock, durations, measure
 from model.anatomy.flops import next_token, operations, prompt, total
-from tests.support.models.helpers import N_CTX, VARIANTS, assert_close, random_ids, tiny_model
+from tests.support.models.helpers import (
+    MORE_VARIANTS,
+    N_CTX,
+    OWN_LAYERS,
+    VARIANTS,
+    assert_close,
+    random_ids,
+    tiny_model,
+)
+from tests.support.models.mixtures import MIXTURES
 from tests.support.models.rounding import logits_within
+from tests.support.models.states import STATES
 
 
 def hooks_of(model):
@@ -36,7 +46,7 @@ def test_every_component_ends_as_often_as_it_runs(name):
     for key, _ in stamps:
         count[key] = count.get(key, 0) + 1
     norms = 2 * n + bool(model.config.final_norm)
-    assert {key: count[key] for key in COMPONENTS} == {
+    assert {key: count[key] for key in COMPONENTS if key in count} == {
         "embed": 1,
         "norms": norms,
         "qkv": n,
@@ -50,7 +60,7 @@ def test_every_component_ends_as_often_as_it_runs(name):
 def test_moments_by_hand():
     stamps = [(REST, 1.5), ("embed", 2.0), ("norms", 2.25), ("qkv", 3.0), ("norms", 4.0)]
     found = durations(stamps, 1.0, 5.0)
-    assert found == {"embed": 0.5, "norms": 1.25, "qkv": 0.75, "attention": 0, "o": 0, "mlp": 0, "head": 0, REST: 1.5}
+    assert found == dict.fromkeys(COMPONENTS, 0.0) | {"embed": 0.5, "norms": 1.25, "qkv": 0.75, REST: 1.5}
     assert sum(found.values()) == 4.0
 
 
@@ -64,7 +74,10 @@ def test_a_measurement(name, T):
     for forward in (found.prompt, found.step):
         work = operations(model.config, forward.reading)
         assert forward.flops == total(work, useful=True)
-        assert [part.key for part in forward.parts] == [*COMPONENTS, REST]
+        assert [part.key for part in forward.parts] == [
+            *(key for key in COMPONENTS if key not in ("in_proj", "state")),
+            REST,
+        ]
         rounds = range(len(forward.plain.seconds))
         sums = [sum(part.times.seconds[n] for part in forward.parts) for n in rounds]
         assert sums == pytest.approx(forward.clocked.seconds)
@@ -73,9 +86,29 @@ def test_a_measurement(name, T):
         assert products == {"qkv", "attention", "o", "mlp", "head"}
 
 
-def test_the_token_reads_the_prompts_cache(monkeypatch):
+@pytest.mark.parametrize("name", STATES | MORE_VARIANTS | OWN_LAYERS | {"both": {}, "mixtral": {}})
+def test_other_models_are_timed_by_what_they_have(name):
+    """Every component ends in a forward that gives the same logits, and the FLOPs of all are the whole."""
+    both = {"two_way": True, "norm_placement": "post", "head_dense": True, "n_segment": 2}
+    model = tiny_model((STATES | MORE_VARIANTS | OWN_LAYERS | MIXTURES | {"both": both})[name])
+    model.join()
+    ids = random_ids(1, 9)
+    with torch.inference_mode():
+        expected = model(ids)
+        with clock(model) as (stamps, attend):
+            assert torch.equal(model.logits(model.trunk(ids, attend=attend)), expected)
+    found = measure(model, ids[0].tolist(), budget=0.0)
+    assert hooks_of(model) == 0 and (found.step is None) == model.config.two_way
+    for forward in (found.prompt, *([found.step] if found.step else [])):
+        assert forward.flops == total(operations(model.config, forward.reading), useful=True)
+        keys = [part.key for part in forward.parts]
+        assert set(keys) == {key for key, _ in stamps} and ("state" in keys) == (name in STATES)
+
+
+@pytest.mark.parametrize("name", ["llama", "nemotron", "qwen-next", "retention"])
+def test_the_token_reads_the_prompts_cache(name, monkeypatch):
     """What is measured of the token is the forward that follows the prompt."""
-    model, ids = tiny_model(VARIANTS["llama"]), random_ids(1, 12)
+    model, ids = tiny_model((VARIANTS | STATES)[name]), random_ids(1, 12)
     expected, bound, seen, logits = model(ids)[0, -1], logits_within(model, ids)[0, -1], [], model.logits
     monkeypatch.setattr(model, "logits", lambda x: seen.append(logits(x)) or seen[-1])
     measure(model, ids[0].tolist(), budget=0.0)

@@ -6,12 +6,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.anatomy.anatomy import ARCHITECTURES
+from model.anatomy.architectures import ARCHITECTURES
 from model.anatomy.footprint import (
     FIXED,
     FORMATS,
     MODES,
+    MOST,
     Setting,
+    counts_activations,
+    held_bytes,
     kept_bytes,
     largest,
     most,
@@ -34,16 +37,48 @@ from model.anatomy.measured_memory import (
 from model.errors import InputError
 from model.gpt import linear
 from model.gpt.cache import KVCache
-from model.gpt.config import PRESETS
+from model.gpt.presets import PRESETS
 from model.quantization.int8 import effect, quantized
-from tests.support.models.helpers import N_CTX, VARIANTS, E, G, L, random_ids, tiny_config, tiny_model
+from tests.support.models.helpers import (
+    MORE_VARIANTS,
+    N_CTX,
+    OWN_LAYERS,
+    VARIANTS,
+    E,
+    G,
+    L,
+    random_ids,
+    tiny_config,
+    tiny_model,
+)
+from tests.support.models.mixtures import MIXTURES
+from tests.support.models.states import STATES
+
+_LLAMA, _OURS = VARIANTS["llama"], ("olmo", "gptj")
+# Later rules with the softmax of q.k / sqrt(d_head) alone and without experts; activations of others are refused.
+COUNTED = {
+    **{name: MORE_VARIANTS[name] for name in _OURS},
+    "sandwich": {
+        **_LLAMA,
+        "norm_placement": "sandwich",
+        "mlp": "geglu_tanh",
+        "logit_cap": 5.0,
+        "score_multiplier": 0.2,
+    },
+    "embed_norm": {"embed_norm": True, "mlp": "relu2"},
+    "multipliers": {**_LLAMA, "residual_multiplier": 0.3, "embed_multiplier": 2.0, "logit_multiplier": 0.5},
+    "clamped": {**_LLAMA, "mlp": "swiglu_clamped", "norm_weight": False, "qk_norm": True},
+    "unrotated": {**_LLAMA, "unrotated": (0, 2), "mlp": "silu"},
+}
+
+WINDOWED = ("gemma", "oss", *OWN_LAYERS)  # caches of windows
 
 # --- weights ---
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", VARIANTS | MORE_VARIANTS | MIXTURES | OWN_LAYERS)
 def test_float_weights_are_the_tensors(name):
-    model = tiny_model(VARIANTS[name])
+    model = tiny_model((VARIANTS | MORE_VARIANTS | MIXTURES | OWN_LAYERS)[name])
     assert weights_bytes(model.config) == sum(p.nbytes for p in model.parameters()) == storage_bytes(model)
     assert weights_bytes(model.config, "bfloat16") == sum(p.nbytes for p in model.bfloat16().parameters())
     assert n_tensors(model.config) == len(list(model.parameters()))
@@ -111,9 +146,9 @@ def test_the_optimizer_state_is_that_of_adamw(name):
 
 @pytest.mark.parametrize("explicit", [False, True])
 @pytest.mark.parametrize(("batch", "T"), [(1, 1), (1, 2), (2, 7), (3, 16), (2, N_CTX)])
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", VARIANTS | COUNTED)
 def test_activations_are_what_autograd_keeps(name, batch, T, explicit):
-    model = trainable(tiny_model(VARIANTS[name]))
+    model = trainable(tiny_model((VARIANTS | COUNTED)[name]))
     kept = kept_by_autograd(model, random_ids(batch, T), explicit)
     assert kept_bytes(model.config, batch, T, explicit) == kept
 
@@ -135,13 +170,13 @@ def test_the_published_formula_by_hand():
 
 
 @pytest.mark.parametrize("T", [1, 2, 9, 33, N_CTX])
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", VARIANTS | COUNTED)
 def test_working_memory_is_that_of_the_tensors(name, T):
-    model = tiny_model(VARIANTS[name] | {"vocab_size": 53 if T > 2 else 256})
+    model = tiny_model((VARIANTS | COUNTED)[name] | {"vocab_size": 53 if T > 2 else 256})
     model.join()
     for explicit in (False, True):
         for batch in (1, 3):
-            peak, cache = peak_bytes(model, random_ids(batch, T), explicit)
+            peak, cache, _ = peak_bytes(model, random_ids(batch, T), explicit)
             setting = Setting(batch=batch, tokens=T, explicit=explicit)
             assert working_bytes(model.config, setting) == peak
             assert (
@@ -170,6 +205,23 @@ def test_smaller_numbers_halve_cache_and_activations():
 def test_a_mode_that_is_none():
     with pytest.raises(InputError, match="mode: dreaming"):
         parts(tiny_config(), Setting("dreaming"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        (MORE_VARIANTS["gemma"], "sliding_window"),
+        (MORE_VARIANTS["bloom"], "alibi"),
+        ({"score_cap": 2.0}, "score_cap 2"),
+        ({"sinks": True}, "sinks"),
+        (MIXTURES["mixtral"], "5 experts"),
+    ],
+)
+def test_activations_of_other_attention_and_experts_are_refused_by_name(changes, named):
+    for count in (lambda c: kept_bytes(c, 1, 7), lambda c: working_bytes(c, Setting(tokens=7))):
+        with pytest.raises(InputError) as caught:
+            count(tiny_config(changes))
+        assert named in caught.value.got
 
 
 # --- what fits ---
@@ -230,3 +282,57 @@ def test_the_twin_shares_the_tensors():
     assert all(p.data_ptr() == ours[name].data_ptr() and p.requires_grad for name, p in twin.named_parameters())
     ids = random_ids(1, 5)
     assert torch.equal(twin(ids), model(ids))
+
+
+def test_activations_of_xielu_are_not_counted():
+    config = tiny_config(MORE_VARIANTS["apertus"])
+    assert parts(config, Setting(tokens=9))["activations"] == 0
+    for count in (lambda: working_bytes(config, Setting(tokens=9)), lambda: kept_bytes(config, 1, 9)):
+        with pytest.raises(InputError, match="activation function is not counted"):
+            count()
+
+
+@pytest.mark.parametrize("T", [3, 11])
+@pytest.mark.parametrize("name", [*WINDOWED, "bloom", *STATES])
+def test_a_cache_of_windows_and_states_is_what_is_held(name, T):
+    """Shorter and longer than the windows; activations of these models are not counted."""
+    changes = (MORE_VARIANTS | STATES | OWN_LAYERS)[name]
+    model = tiny_model(changes)
+    cache = KVCache.empty(model.config, 2, T)
+    with torch.inference_mode():
+        model(random_ids(2, T), cache=cache)
+    held = sum(each.nbytes for state in cache.states.values() for each in state)
+    growing = cache.k.nbytes + cache.v.nbytes + (held if name in WINDOWED else 0)
+    assert held_bytes(model.config, 2, T) == (growing, 0 if name in WINDOWED else held)
+    found = parts(model.config, Setting(batch=2, tokens=T))
+    assert (found["cache"], found["cache"] + found["state"]) == (growing, cache.k.nbytes + cache.v.nbytes + held)
+    assert found["activations"] == 0 and found["weights"] == weights_bytes(model.config)
+    longer = parts(model.config, Setting(batch=2, tokens=1000))
+    assert longer["state"] == found["state"] and (longer["cache"] > growing) == (name not in ("mamba", "delta"))
+    training = parts(model.config, Setting("adamw", batch=2, tokens=T))
+    assert training["activations"] == training["state"] == 0 and training["gradients"] == weights_bytes(model.config)
+
+
+@pytest.mark.parametrize("name", ["mamba", "qwen-next", "falcon", "bert"])
+def test_memory_is_measured_where_activations_are_not_counted(name):
+    both = {"two_way": True, "norm_placement": "post"}
+    model = tiny_model(STATES.get(name, both))
+    model.requires_grad_(False)
+    found = measure(model, random_ids(1, 7)[0].tolist())
+    assert (found.cache, found.state) == held_bytes(model.config, 1, 7)
+    assert found.weights == weights_bytes(model.config) and found.peak > 0 and found.kept > 0
+    assert found.peak_explicit is None and found.kept_explicit is None
+
+
+def test_a_context_that_takes_no_memory_fits_in_any_length():
+    config = tiny_config(STATES["mamba"])
+    tokens, batch = largest(config, Setting(tokens=8), 10**6)
+    assert tokens == MOST and 0 < batch < MOST
+    assert parts(tiny_config({"two_way": True}), Setting(tokens=8))["cache"] == 0
+
+
+def test_the_memory_of_a_mixture_without_activations():
+    config = tiny_config({"n_expert": 3})
+    assert not counts_activations(config) and counts_activations(tiny_config())
+    tokens, batch = largest(config, Setting(tokens=8), 10**6)
+    assert tokens > 0 and batch > 0 and parts(config, Setting(tokens=8))["activations"] == 0

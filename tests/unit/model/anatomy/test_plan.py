@@ -80,9 +80,9 @@ def test_a_gguf_file_has_no_weights_to_leave_in_it(tmp_path):
     assert table["weights"].tolist()[0] == load_resolved(resolved).nbytes
 
 
-def test_other_mixers_are_counted_by_their_weights():
-    config = tiny_model({"mixer": "retention"}).config
-    assert run_operations(config, 7) == 2 * 7 * sum(p.numel() for p in tiny_model({"mixer": "retention"}).parameters())
+def test_several_other_mixers_are_counted_by_their_weights():
+    model = tiny_model({"mixer": ("retention", "mamba", "softmax")})
+    assert run_operations(model.config, 7) == 2 * 7 * sum(each.numel() for each in model.parameters())
 
 
 def test_a_machine_is_measured(folder):

@@ -4,7 +4,7 @@ import pytest
 
 from model.anatomy.two_ways import Pair, two_ways
 from model.generation.cache_costs import Times
-from model.gpt.config import PRESETS
+from model.gpt.presets import PRESETS
 
 
 @pytest.mark.parametrize("name", ["minigpt", "llama"])  # llama shares keys among heads

@@ -11,6 +11,8 @@ from model.attention.cell import explain
 from model.errors import InputError
 from model.tracing.trace import Trace, run
 from tests.support.models.helpers import (
+    ALL_VARIANTS,
+    MORE_VARIANTS,
     VARIANTS,
     D,
     E,
@@ -20,6 +22,7 @@ from tests.support.models.helpers import (
     force,
     random_ids,
     steer,
+    tiny_config,
     tiny_model,
     tokens_of,
 )
@@ -28,12 +31,13 @@ T = 19
 IDS = random_ids(1, T, seed=3, vocab_size=9)
 CELLS = [(0, 0), (1, 0), (7, 3), (18, 0), (18, 17), (18, 18)]
 HEADS = list(itertools.product(range(L), range(H)))
+ROUNDED = {"positions": "alibi", "alibi_rounded": True, "n_head": 16, "n_kv_head": 16, "d_head": 4}
 U = 2.0**-24  # unit roundoff of float32
 ROPE = [name for name, changes in VARIANTS.items() if changes.get("positions") == "rope"]
 
 
 def traced(name: str = "gpt2", edit=None, ids=IDS[0]) -> Trace:
-    return run(tiny_model(VARIANTS[name]), tokens_of(ids), tap=edit)
+    return run(tiny_model(ALL_VARIANTS[name]), tokens_of(ids), tap=edit)
 
 
 def score_bound(trace: Trace, layer: int, head: int, query: int) -> np.ndarray:
@@ -156,6 +160,56 @@ def test_keys_sum_to_z_and_heads_to_the_output_of_the_layer(name: str):
         bias = trace.model.blocks[layer].attn.o.bias
         total += 0 if bias is None else bias.detach().double().numpy()
         assert_close(total, trace.sites(layer, ["attn_out"])["attn_out"][0, query], 1e-5, "attn_out")
+
+
+# --- the rules of later families ---
+
+
+@pytest.mark.parametrize("name", MORE_VARIANTS)
+def test_every_rule_is_a_step(name: str):
+    trace = traced(name)
+    windowed = [layer for layer in range(L) if trace.config.mixer_of(layer) == "sliding_window"]
+    for (layer, head), (query, key) in itertools.product(HEADS, CELLS):
+        window = trace.config.window if layer in windowed else None
+        if window is not None and query - key >= window:
+            with pytest.raises(InputError, match=rf"hides the key.*query {query}, key {key}.*from position"):
+                explain(trace, layer, head, query, key)
+            continue
+        f = explain(trace, layer, head, query, key)
+        assert f.scaled == f.dot / f.scale and f.window == window
+        assert f.first == (0 if window is None else max(query - window + 1, 0))
+        capped = f.scaled if f.cap is None else f.cap * math.tanh(f.scaled / f.cap)
+        assert f.score == pytest.approx(capped - (f.slope or 0) * (query - key), abs=1e-12)
+        assert f.row_scores[key - f.first] == f.score and len(f.row_scores) == query + 1 - f.first
+        assert f.denominator == pytest.approx(math.fsum(f.exponentials) + (f.sink_exponential or 0))
+        assert f.weight == pytest.approx(f.exponentials[key - f.first] / f.denominator)
+        assert abs(f.score - f.model_score) <= 2e-6 and abs(f.weight - f.model_weight) <= 2e-7
+        taken = float(trace.pattern(layer, head)[query].sum(dtype=float))
+        assert 1 - taken == pytest.approx(f.sink_weight or 0, abs=2e-6)
+        if f.angles is not None:
+            r = len(f.angles)
+            i, j = (slice(0, 2 * r, 2), slice(1, 2 * r, 2)) if f.adjacent else (slice(0, r), slice(r, 2 * r))
+            q, k = (f.q_raw * (f.factor or 1), f.k_raw) if f.q_normed is None else (f.q_normed, f.k_normed)
+            a, b = (x[i].astype(float) + 1j * x[j] for x in (q, k))
+            assert_close(f.products[i] + f.products[j], (a * b.conj() * np.exp(1j * f.angles)).real, 5e-6)
+    given = {name: getattr(f, name) is not None for name in ("cap", "slope", "sink", "limit", "factor")}
+    c = trace.config
+    rules = (c.score_cap, c.positions == "alibi" or None, c.sinks or None, c.qkv_limit, c.score_multiplier)
+    assert list(given.values()) == [rule is not None for rule in rules]
+    assert [explain(trace, layer, 0, 1, 0).angles is not None for layer in range(L)] == [*map(c.rotates, range(L))]
+
+
+def test_rounded_positions_of_alibi():
+    """As Falcon RW was trained: the slope times a position has 8 significant bits."""
+    trace = run(tiny_model(ROUNDED), tokens_of(IDS[0]))
+    f = explain(trace, 1, 14, 18, 3)
+    slope = torch.tensor(2**-7.5).bfloat16()
+    fall = float(slope * 18) - float(slope * 3)
+    assert f.penalty == pytest.approx(fall / 2) and f.penalty != pytest.approx(f.slope * 15 / 2, rel=1e-4)
+    one = explain(trace, 1, 0, 18, 7)
+    assert one.score == pytest.approx(one.scaled - one.penalty) and abs(one.score - one.model_score) <= 2e-6
+    with pytest.raises(ValueError, match="full attention"):
+        tiny_config(ROUNDED | {"mixer": "sliding_window", "window": 5})
 
 
 # --- positions ---

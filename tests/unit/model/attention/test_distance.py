@@ -22,7 +22,17 @@ from model.attention.distance import (
 from model.gpt.edits import Edit
 from model.gpt.layers import rope_table, rotate
 from model.tracing.trace import run
-from tests.support.models.helpers import VARIANTS, E, H, L, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import (
+    ALL_VARIANTS,
+    VARIANTS,
+    E,
+    H,
+    L,
+    assert_close,
+    random_ids,
+    tiny_model,
+    tokens_of,
+)
 from tests.support.models.rounding import within
 
 NAN = math.nan
@@ -31,7 +41,7 @@ PATTERN = np.array([[1, 0, 0, 0], [0.5, 0.5, 0, 0], [0.25, 0.25, 0.5, 0], [0.1, 
 
 
 def traced(variant, T=23):
-    return run(tiny_model(VARIANTS[variant]), tokens_of(random_ids(1, T)[0].numpy()))
+    return run(tiny_model(ALL_VARIANTS[variant]), tokens_of(random_ids(1, T)[0].numpy()))
 
 
 def test_distances_are_pooled_without_a_gap():
@@ -134,17 +144,18 @@ def test_a_layer_of_an_edited_run():
 
 
 @pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("variant", ["llama", "qwen3", "neox", "post-rope", "mqa"])
+@pytest.mark.parametrize("variant", ["llama", "qwen3", "neox", "post-rope", "mqa", "oss", "gptj", "bloom"])
 def test_position_alone_is_the_mean_over_all_pairs(variant, first):
     """Every query against every key, each pair turned as if d apart: worked out pair by pair."""
     trace, T = traced(variant, 9), 9
-    config, layer, head, start = trace.config, 1, 3, 0 if first else 1
+    config, layer, head, start = trace.config, 2 if variant == "gptj" else 1, 3, 0 if first else 1
     at = trace.sites(layer, ["q", "k"])  # before rotation
     q, k = at["q"][0, head, start:], at["k"][0, head // config.group_size, start:]
     found = position_score(trace, layer, head, first=first)
     for d in range(T):
-        turned = rotate(q, *rope_table(config, d, 1)) if config.positions == "rope" else q
-        assert_close(found[d], (turned @ k.T / math.sqrt(config.d_head)).mean(), 2e-5)
+        turned = rotate(q, *rope_table(config, d, 1), config.rope_pairs) if config.positions == "rope" else q
+        bias = d * 2**-8 if config.positions == "alibi" else 0  # the last of four slopes
+        assert_close(found[d], (turned @ k.T / math.sqrt(config.d_head)).mean() - bias, 2e-5)
     if config.positions == "none":
         assert np.ptp(found) == 0
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.attention import effects
+from model.attention import effects, targets
 from model.attention.effects import (
     PATCH_SITES,
     TARGETS,
@@ -84,7 +84,7 @@ def test_how_it_is_cut_into_batches_does_not_show(tokens: int, kind: str, monkey
     patched = None if kind in ("kl", "loss") else patch(clean, corrupted, TARGET[kind], "mlp_out")
     heads = None if patched is None else patch_heads(clean, corrupted, TARGET[kind])
     monkeypatch.setattr(effects, "_TOKENS", tokens)
-    monkeypatch.setattr(effects, "_LOGIT_BYTES", 4 * V * 7)  # 7 rows of logits, across sequences of 10
+    monkeypatch.setattr(targets, "_LOGIT_BYTES", 4 * V * 7)  # 7 rows of logits, across sequences of 10
     assert_close(sweep(trace, "mean", TARGET[kind]), swept, off(trace))
     if patched is not None:
         assert_close(patch(clean, corrupted, TARGET[kind], "mlp_out"), patched, off(clean, corrupted))

@@ -377,3 +377,18 @@ def test_flow_stops_at_its_limit():
     with pytest.raises(InputError, match=f"too long.*{FLOW_TOKENS + 1} tokens.*{FLOW_TOKENS} tokens or fewer"):
         measure(run(model, tokens_of(ids)), "flow", 0, 0)
     assert N_CTX < FLOW_TOKENS  # the other tests lie within it
+
+
+@pytest.mark.parametrize("two_way", [False, True])
+def test_cells_outside_a_window_have_no_weight_unless_an_edit_puts_some_there(two_way):
+    width = 5
+    changes = {"mixer": "sliding_window", "window": width, "two_way": two_way}
+    model, tokens = tiny_model(changes), tokens_of(random_ids(1, 12)[0])
+    near = np.array([[abs(i - j) <= 2 if two_way else 0 <= i - j < width for j in range(12)] for i in range(12)])
+    plain = run(model, tokens)
+    for name in ("weights", "value_weighted"):
+        assert np.array_equal(np.isfinite(measure(plain, name, 1, 2)), near), name
+    if not two_way:
+        forced = run(model, tokens, tap=force)
+        weights = measure(forced, "weights", 1, 2)
+        assert (weights[:, 0] == 1).all() and np.isnan(weights[8, 1])

@@ -87,6 +87,27 @@ def test_a_wrong_site_is_seen(tokenizer, monkeypatch, key, variant):
     assert found.state == "differs" and found.difference > found.bound
 
 
+RULES = [  # what the rules of later families add: check, variant, site, how it is wrong
+    ("rows", "oss", "pattern", _tilted),
+    ("scores", "gemma", "scores", lambda s: s * 1.001),
+    ("scores", "bloom", "scores", lambda s: s * 1.001),
+    ("softmax", "oss", "pattern", lambda p: p / p.sum(-1, keepdim=True)),
+    ("head_outputs", "oss", "attn_out", _off),
+    ("sublayers", "gemma", "after2_out", _off),
+    ("norm_formula", "olmo", "after1_out", _off),
+    ("norm_unit", "olmo", "after2_scale", lambda s: s * 1.001),
+]
+
+
+@pytest.mark.parametrize(("key", "variant", "site", "change"), RULES)
+def test_a_wrong_site_of_later_families_is_seen(tokenizer, monkeypatch, key, variant, site, change):
+    subject = made(tokenizer, variant)
+    assert run_checks(subject, [key])[key].state == "agrees"
+    _patch_site(monkeypatch, site, change)
+    found = run_checks(subject, [key])[key]
+    assert found.state == "differs" and found.difference > found.bound
+
+
 def _break_stream(subject, monkeypatch):
     with torch.inference_mode():
         subject.run.residuals[0, 2, 5] += 0.05
@@ -199,7 +220,7 @@ def _break_edit(subject, monkeypatch):
 
 def _break_gradient(subject, monkeypatch):
     whole = gradients._embedded
-    monkeypatch.setattr(gradients, "_embedded", lambda run, at: 1.01 * whole(run, at))
+    monkeypatch.setattr(gradients, "_embedded", lambda *given: 1.01 * whole(*given))
 
 
 def _break_tokens(subject, monkeypatch):
@@ -271,6 +292,15 @@ def test_what_is_broken_is_seen(tokenizer, monkeypatch, key, change):
     change(subject, monkeypatch)
     found = run_checks(subject, [key])[key]
     assert found.state == "differs" and found.difference > found.bound
+
+
+@pytest.mark.parametrize(("key", "name"), [("unembedding", "final_norm"), ("norm_formula", "blocks.1.norm2")])
+def test_a_gain_that_should_not_be_is_seen(tokenizer, key, name):
+    subject = made(tokenizer, "oss")
+    assert run_checks(subject, [key])[key].state == "agrees"
+    subject = made(tokenizer, "oss")
+    subject.run.model.get_submodule(name).weight.mul_(1.01)
+    assert run_checks(subject, [key])[key].state == "differs"
 
 
 def test_every_check_was_seen_failing():

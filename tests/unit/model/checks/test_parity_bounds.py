@@ -69,10 +69,10 @@ def test_an_angle_off_by_one_in_a_thousand_is_found(tokenizer, monkeypatch):
     """Of every key, not of the queries: their difference is what counts."""
     subject, turn, calls = made(tokenizer, "llama"), projection.rotate, []
 
-    def rotate(x, cos, sin):
+    def rotate(x, cos, sin, pairs):
         calls.append(1)
         angle = torch.atan2(sin, cos) * (1 if len(calls) % 2 else 1.001)
-        return turn(x, angle.cos(), angle.sin())
+        return turn(x, angle.cos(), angle.sin(), pairs)
 
     assert found(subject) == {"agrees"}
     subject.memo.clear()

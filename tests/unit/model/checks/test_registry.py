@@ -6,15 +6,22 @@ import pytest
 import torch
 
 import model.checks.path_checks as paths
+from model.api import LanguageModel
 from model.checks.registry import CHECKS, GROUPS, QUICK_TOGETHER, pass_seconds, quick, run_checks, seconds_of, summary
 from model.checks.result import REASONS, RULES, UNITS, subject_of
 from model.gpt.edits import Edit
 from model.tracing.trace import Trace
-from tests.support.models.checked import EDITS, OURS, made, not_agreed
-from tests.support.models.helpers import VARIANTS
+from tests.support.models.checked import EDITS, OURS, PROMPT, made, not_agreed
+from tests.support.models.helpers import ALL_VARIANTS, tiny_model
+from tests.support.models.mixtures import MIXTURES
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+def tiny_subject(tokenizer, changes):
+    lm = LanguageModel("tiny", "Tiny", tiny_model({**changes, "vocab_size": 256, "n_ctx": 300}), tokenizer)
+    return subject_of(lm, lm.trace(PROMPT), PROMPT)
+
+
+@pytest.mark.parametrize("variant", [*ALL_VARIANTS, *MIXTURES])
 def test_all_agree_for_every_wiring(tokenizer, variant):
     found = run_checks(made(tokenizer, variant), OURS)
     assert list(found) == OURS and not not_agreed(found)
@@ -22,7 +29,12 @@ def test_all_agree_for_every_wiring(tokenizer, variant):
     assert all(each.unit in UNITS and each.rule in RULES and each.seconds > 0 for each in found.values())
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+def test_scores_with_rounded_positions_agree(tokenizer):
+    rounded = {"positions": "alibi", "alibi_rounded": True, "n_head": 16, "n_kv_head": 16, "d_head": 4}
+    assert not not_agreed(run_checks(tiny_subject(tokenizer, rounded), ["scores", "cached"]))
+
+
+@pytest.mark.parametrize("variant", ALL_VARIANTS)
 def test_all_agree_on_an_edited_run(tokenizer, variant):
     assert not not_agreed(run_checks(made(tokenizer, variant, edits=EDITS), OURS))
 
@@ -47,6 +59,22 @@ def test_groups_name_every_check_once():
     assert [key for keys in GROUPS.values() for key in keys] == list(CHECKS)
     assert all((check.look is None) != (check.at is None) for check in CHECKS.values())
     assert {check.kind for check in CHECKS.values()} == {"measured", "derived", "simulated"}
+
+
+@pytest.mark.parametrize("window", [None, 4, 5])
+def test_scores_of_later_tokens_are_checked_in_encoders(tokenizer, window):
+    changes = {"two_way": True, "mixer": ("softmax", "sliding_window", "softmax"), "window": window}
+    subject = tiny_subject(tokenizer, changes if window else {"two_way": True})
+    found = run_checks(subject, ("rows", "scores", "softmax", "finite"))
+    assert not not_agreed(found)
+    T = len(subject.run.tokens.ids)
+    assert window or found["scores"].compared == subject.run.config.n_layer * subject.run.config.n_head * T * T
+
+
+def test_sums_of_heads_are_not_defined_beside_a_mamba(tokenizer):
+    changes = {"ssm_beside": True, "ssm_heads": 2, "d_ssm_head": 4, "d_state": 4}
+    found = run_checks(tiny_subject(tokenizer, changes), ("parts", "sources"))
+    assert {each.reason for each in found.values()} == {"beside"}
 
 
 # --- what cannot be checked, and what goes wrong while checking ---
@@ -120,6 +148,14 @@ def test_all_edited_is_not_agreement(tokenizer):
     found = run_checks(made(tokenizer, edits=edits), ["softmax", "rows"])
     assert (found["softmax"].state, found["softmax"].reason) == ("unable", "all_edited")
     assert found["rows"].state == "agrees"
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_the_bound_of_a_gradient_does_not_rest_on_few_draws(tokenizer, seed):
+    """With 4 draws of rounding, these right gradients exceeded it."""
+    shape = ALL_VARIANTS["gptj"] | {"qk_norm_kind": "layernorm_bias", "vocab_size": 256, "n_ctx": 300}
+    found = run_checks(made(tokenizer, edits=EDITS, change=lambda _: tiny_model(shape, seed)), ["gradient"])
+    assert found["gradient"].state == "agrees" and found["gradient"].difference > 0
 
 
 def test_too_large_a_copy_is_refused(tokenizer, monkeypatch):

@@ -21,7 +21,7 @@ from model.checks.roundoff import (
     watched,
 )
 from model.gpt.tap import SITES, record
-from tests.support.models.helpers import VARIANTS, H, L, random_ids, tiny_config, tiny_model
+from tests.support.models.helpers import ALL_VARIANTS, VARIANTS, H, L, random_ids, tiny_config, tiny_model
 
 T = 17
 IDS = random_ids(2, T)
@@ -35,9 +35,9 @@ def at_every_site(model, ids=IDS) -> dict:
     return store
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", ALL_VARIANTS)
 def test_float64_lies_within_the_bound_of_every_site(name: str):
-    model = tiny_model(VARIANTS[name])
+    model = tiny_model(ALL_VARIANTS[name])
     single, double = at_every_site(model), at_every_site(doubled(model))
     found = bounds(model, IDS, sites=SITES, draws=2)
     assert set(found) == set(single) - {("pos_embed", -1)}

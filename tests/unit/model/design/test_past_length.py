@@ -29,8 +29,8 @@ from model.design.past_length import (
     windows_within,
 )
 from model.errors import InputError
-from model.gpt.config import RopeScaling
 from model.gpt.layers import rope_frequencies, rope_table, sinusoidal_positions
+from model.gpt.rope_scaling import RopeScaling
 from model.gpt.transformer import Transformer
 from model.text.held_out import bundled_text
 from tests.support.models.helpers import N_CTX, VARIANTS, D, V, assert_close, random_ids, tiny_config, tiny_model

@@ -31,10 +31,11 @@ from model.design.positions import (
     wavelengths,
 )
 from model.errors import InputError
-from model.gpt.config import RopeScaling
 from model.gpt.layers import rope_frequencies, rope_table, sinusoidal_positions
+from model.gpt.rope_scaling import RopeScaling
 from model.tracing.trace import run
 from tests.support.models.helpers import (
+    ALL_VARIANTS,
     VARIANTS,
     assert_close,
     random_ids,
@@ -52,8 +53,32 @@ SCALED = {
 }
 
 
+# Rotations that differ by layer, by length, in size, or in their pairs; texts of 11 tokens are longer than 8.
+ROTATED = {
+    name: {"positions": "rope", **changes}
+    for name, changes in {
+        "dynamic": {"rope_scaling": RopeScaling(kind="dynamic", factor=4.0, original_n_ctx=8)},
+        "yarn": {
+            "rope_scaling": RopeScaling(
+                kind="yarn", factor=4.0, beta_fast=4.0, beta_slow=0.5, original_n_ctx=32, amplitude=1.3
+            )
+        },
+        "longrope": {
+            "rope_scaling": RopeScaling(
+                kind="longrope",
+                factor=2.0,
+                short_factors=(1.0,) * 6,
+                long_factors=(1.0, 2.0, 3.0, 4.0, 5.0, 6.0),
+                original_n_ctx=8,
+                amplitude=1.2,
+            )
+        },
+    }.items()
+}
+
+
 def traced(variant, T=11, **given):
-    model = tiny_model(VARIANTS[variant])
+    model = tiny_model((ALL_VARIANTS | ROTATED)[variant])
     return run(model, tokens_of(random_ids(1, T)[0].numpy()), **given)
 
 
@@ -224,18 +249,24 @@ def test_contributions_by_hand():
     assert_close(found, np.array(expected) / math.sqrt(6), 1e-6)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", [*VARIANTS, "gemma", "gptj", "oss", *ROTATED])
 def test_pairs_add_up_to_the_models_score(variant):
     trace = traced(variant)
-    own = trace.config.positions == "rope"
-    for layer, head in ((0, 0), (2, 3)):
-        found, scores = head_qk(trace, layer, head), trace.scores(layer, head)
+    for layer, head in ((0, 0), (1, 2), (2, 3)):
+        found, own = head_qk(trace, layer, head), trace.config.rotates(layer)
+        scores = found.q_used @ found.k_used.T / math.sqrt(trace.config.d_head)  # the model's, before any cap
+        if trace.config.plain_scores:
+            seen = np.tri(11, dtype=bool)
+            assert_close(scores[seen], trace.scores(layer, head)[seen], 1e-4)
         for query, key in ((10, 3), (6, 6), (5, 0)):
             pair = pair_of(trace.config, found, query, key)
             assert pair.own == own and pair.distance == query - key
             assert pair.score == pytest.approx(scores[query, key], abs=1e-4)
             total = contributions(pair, [pair.distance if own else 0]).sum()
             assert total == pytest.approx(scores[query, key], abs=1e-4)
+            if own:
+                at = torch.tensor([query]), torch.tensor([key])
+                assert scores_at(pair, *at, "float32")[0] == pytest.approx(scores[query, key], abs=1e-4)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -19,8 +19,8 @@ from model.forgetting.policies import (
     stride_of,
 )
 from model.forgetting.sparse import SPARSE, computed, sparse_attention, timed
-from model.gpt.config import PRESETS
 from model.gpt.layers import attention_scores, mix
+from model.gpt.presets import PRESETS
 
 LENGTHS, BUDGETS = (1, 2, 9, 24), (1, 2, 3, 5, 8, 30)
 EXEMPT = ("longformer", "bigbird")  # rows of global tokens see everything

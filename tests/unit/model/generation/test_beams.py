@@ -30,18 +30,22 @@ def everything(model, prompt, most: int, penalty: float, ending=frozenset(), ste
     """Every text that ends with a token of `ending` or at the length, the best score first."""
     found = []
     for length in range(1, most + 1):
-        for ids in itertools.product(range(SMALL), repeat=length):
-            if set(ids[:-1]) & ending or (length < most and ids[-1] not in ending):
-                continue
-            logits = model(torch.tensor([[*prompt, *ids]]))[0, len(prompt) - 1 : -1].double()
-            for step in steps:  # written out again for these two
-                if step.warp == "temperature":
-                    logits = logits / 0.6
-                else:
-                    logits = logits.masked_fill(logits < logits.topk(3).values[:, -1:], -torch.inf)
-            total = sum(float(row[id]) for row, id in zip(logits.log_softmax(-1), ids, strict=True))
-            if total > -math.inf:
-                found.append((ids, total / length**penalty))
+        texts = [
+            ids
+            for ids in itertools.product(range(SMALL), repeat=length)
+            if not set(ids[:-1]) & ending and (length == most or ids[-1] in ending)
+        ]
+        if not texts:
+            continue
+        logits = model(torch.tensor([[*prompt, *ids] for ids in texts]))[:, len(prompt) - 1 : -1].double()
+        for step in steps:  # written out again for these two
+            if step.warp == "temperature":
+                logits = logits / 0.6
+            else:
+                logits = logits.masked_fill(logits < logits.topk(3).values[..., -1:], -torch.inf)
+        totals = logits.log_softmax(-1).gather(-1, torch.tensor(texts)[..., None]).sum((1, 2))
+        found += [(ids, total / length**penalty) for ids, total in zip(texts, totals.tolist(), strict=True)]
+    found = [each for each in found if each[1] > -math.inf]
     return sorted(found, key=lambda each: -each[1])
 
 

@@ -12,6 +12,7 @@ from model.generation.strategies import STRATEGIES, DecodingPlan, Strategy
 from model.generation.together import SharedBatch
 from model.gpt.edits import Edit
 from model.tracing.trace import run
+from tests.support.models.edited import VECTOR
 from tests.support.models.helpers import VARIANTS, V, byte_model, random_ids, tiny_model, tokens_of, written
 
 EDITS = {
@@ -19,6 +20,10 @@ EDITS = {
     "heads": (Edit("zero", 1, 2), Edit("scale", 0, 1, factor=-2.0)),
     "mlp": (Edit("mlp_zero", 1), Edit("neuron_value", 0, neuron=7, value=3.0), Edit("mlp_scale", 2, factor=0.5)),
     "direction": (Edit("project_out", 1, token=5), Edit("add_direction", 0, token=9, factor=6.0)),
+    "vector": (
+        Edit("add_vector", 1, factor=3.0, site="resid_mid", vector=VECTOR, positions="2,5-"),
+        Edit("add_vector", 0, factor=-2.0, site="resid_post", vector=VECTOR, positions="1-3,6"),
+    ),
     "patterns": (
         Edit("previous_token", 0, 0),
         Edit("first_token", 1, 1),
@@ -27,7 +32,7 @@ EDITS = {
     ),
 }
 PLAN = DecodingPlan(7, seed=3)
-PROMPTS = {name: random_ids(1, 4 + at, seed=at)[0].tolist() for at, name in enumerate(EDITS)}
+PROMPTS = {name: random_ids(1, 7 if name == "vector" else 4 + at, seed=at)[0].tolist() for at, name in enumerate(EDITS)}
 
 
 def made(ticks, row=0):
@@ -67,7 +72,9 @@ def test_all_texts_with_edits_share_one_forward(monkeypatch):
     model, forwards, whole = tiny_model(), [], module.forward_all
     monkeypatch.setattr(module, "forward_all", lambda model, needs: forwards.append(len(needs)) or whole(model, needs))
     batch = SharedBatch(model)
-    texts = [batch.generate([1, 2, 3, 4], [Strategy()], DecodingPlan(4, edits=edits), V) for edits in EDITS.values()]
+    texts = [
+        batch.generate([1, 2, 3, 4, 5, 6, 7], [Strategy()], DecodingPlan(4, edits=edits), V) for edits in EDITS.values()
+    ]
     list(zip(*texts, strict=True))
     assert forwards == [len(EDITS)] * 3
 

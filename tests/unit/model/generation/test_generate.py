@@ -10,7 +10,7 @@ from model.errors import CheckpointError, InputError
 from model.generation.generate import MOST_ROWS, following, generate
 from model.generation.strategies import METHODS, STRATEGIES, DecodingPlan, Setup, Strategy, measured
 from model.gpt.cache import KVCache
-from model.sampling.pipeline import Context, Step, draw, softmax, uniform, usable
+from model.sampling.pipeline import Context, Step, draw, second, softmax, uniform, usable
 from model.sampling.warps import WARPS, final, values_of
 from tests.support.models.helpers import (
     N_CTX,
@@ -48,7 +48,8 @@ def slow(model, strategy: Strategy, plan: DecodingPlan, ids=PROMPT, number: int 
     ids, new, memory = list(ids), [], None
     while len(new) < plan.max_new_tokens:
         logits = model(torch.tensor([ids]))[0, -1]
-        after = softmax(final(logits, strategy.steps, Context(tuple(ids), len(PROMPT), memory)).numpy())
+        chance = second(plan.seed, plan.first_step + len(new), number)
+        after = softmax(final(logits, strategy.steps, Context(tuple(ids), len(PROMPT), memory, chance)).numpy())
         new.append(draw(after, uniform(plan.seed, plan.first_step + len(new), number)))
         ids.append(new[-1])
         for step in strategy.steps:
@@ -57,13 +58,53 @@ def slow(model, strategy: Strategy, plan: DecodingPlan, ids=PROMPT, number: int 
     return new
 
 
+# --- steps that act by chance ---
+
+UNUSUAL = Strategy(
+    (
+        Step("dry", (("multiplier", 3), ("allowed", 1))),
+        Step("xtc", (("threshold", 0.02), ("xtc_probability", 0.5))),
+        Step("banned_words", phrases=((3,), (5, 9))),
+    ),
+    name="unusual",
+)
+FLIPPED = Strategy((*UNUSUAL.steps, Step("temperature", (("temperature", 0),))), name="flipped")
+
+
+def test_xtc_draws_its_own_number_which_all_strategies_share():
+    model, plan = tiny_model(), DecodingPlan(24, seed=5)
+    ticks = run(model, [UNUSUAL, FLIPPED, UNUSUAL], plan)
+    texts = [written(ticks, row)[0] for row in range(3)]
+    assert texts[0] == texts[2] == slow(model, UNUSUAL, plan) and texts[1] == slow(model, FLIPPED, plan)
+    greedy = slow(model, Strategy((UNUSUAL.steps[0], *FLIPPED.steps[2:])), plan)
+    assert texts[1] != greedy  # it acted
+    apart = run(model, [UNUSUAL, UNUSUAL], dataclasses.replace(plan, shared=False))
+    assert [written(apart, row)[0] for row in range(2)] == [slow(model, UNUSUAL, plan, number=row) for row in range(2)]
+
+
+def test_a_branch_meets_the_same_chances():
+    model, plan = tiny_model(), DecodingPlan(12, seed=5)
+    whole = written(run(model, [FLIPPED], plan))[0]
+    rest = DecodingPlan(8, seed=5, first_step=4, prompt=len(PROMPT))
+    assert written(run(model, [FLIPPED], rest, [*PROMPT, *whole[:4]]))[0] == whole[4:]
+
+
+def test_a_search_with_xtc_reads_the_numbers_of_the_seed():
+    model = tiny_model()
+    for method in SEARCHES:
+        texts = [
+            written(run(model, [Strategy(UNUSUAL.steps, method)], DecodingPlan(16, seed=seed)))[0] for seed in (1, 1, 2)
+        ]
+        assert texts[0] == texts[1] != texts[2], method
+
+
 # --- the same text as alone, without a cache ---
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_cached_batch_draws_what_full_forwards_draw(variant):
     model, plan = tiny_model(VARIANTS[variant]), DecodingPlan(12, seed=5)
-    for names in (DRAWN[:6], DRAWN[6:]):
+    for names in (DRAWN[:5], DRAWN[5:10], DRAWN[10:]):
         ticks = run(model, [*map(STRATEGIES.get, names), PENALISED], plan)
         for row, strategy in enumerate([*map(STRATEGIES.get, names), PENALISED]):
             assert written(ticks, row) == (slow(model, strategy, plan), "length"), strategy.name

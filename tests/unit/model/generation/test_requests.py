@@ -1,5 +1,6 @@
 """What speculative decoding refuses, before any forward of the model."""
 
+import base64
 import math
 
 import pytest
@@ -7,10 +8,11 @@ import torch
 
 from model.errors import CheckpointError, InputError
 from model.generation.draft_costs import compare
-from model.generation.requests import MOST_DRAFTED, Draft, Request
+from model.generation.requests import MOST_DRAFTED, Draft, Request, shares_tokenizer
 from model.generation.speculative import speculate
 from model.sampling.pipeline import Step
-from tests.support.models.helpers import L, V, tiny_model
+from model.text.tokenizer import from_tiktoken
+from tests.support.models.helpers import L, V, byte_tokenizer, tiny_model
 
 NO_WHOLE = (1.5, True, "3", None, math.nan, -3)
 
@@ -93,3 +95,16 @@ def test_a_broken_model_writes_nothing():
     with pytest.raises(CheckpointError, match="not finite"):
         list(speculate(broken, [1, 2], Draft("ngram", 1), Request(V, max_new_tokens=4)))
     assert torch.isnan(broken.unembed.weight).sum() == 1
+
+
+def test_who_shares_a_tokenizer(tmp_path):
+    a, b = byte_tokenizer(tmp_path), byte_tokenizer(tmp_path)
+    assert shares_tokenizer(a, a) and shares_tokenizer(a, b)
+    ranks = tmp_path / "turned.tiktoken"  # as many tokens, two of which change places
+    order = [1, 0, *range(2, 256)]
+    ranks.write_text("".join(f"{base64.b64encode(bytes([i])).decode()} {n}\n" for n, i in enumerate(order)))
+    assert not shares_tokenizer(a, from_tiktoken(ranks))
+    ranks.write_text(
+        "".join(f"{base64.b64encode(bytes([i % 256] * (1 + i // 256))).decode()} {i}\n" for i in range(257))
+    )
+    assert not shares_tokenizer(a, from_tiktoken(ranks))

@@ -1,29 +1,16 @@
 """Speculative decoding keeps the model's distribution whatever the draft, and its caches hold what was written."""
 
-import base64
-
 import numpy as np
 import pytest
 import torch
 
 from model.errors import InputError
-from model.generation.draft_costs import (
-    Compared,
-    compare,
-    needed_acceptance,
-    speed_up,
-    summary,
-    swept,
-    tokens_per_call,
-)
+from model.generation.draft_costs import compare
+from model.generation.lookup import lookup
 from model.generation.requests import MOST_DRAFTED, PLAIN, Draft, Request
 from model.generation.speculative import (
-    Proposal,
-    Round,
     first_layers,
-    lookup,
     residual,
-    shares_tokenizer,
     speculate,
     verify,
 )
@@ -31,8 +18,15 @@ from model.gpt.transformer import Transformer
 from model.sampling import warps
 from model.sampling.pipeline import Context, Step, Warp, draw, softmax, uniform
 from model.sampling.warps import final
-from model.text.tokenizer import from_tiktoken
-from tests.support.models.helpers import FEW_VARIANTS, VARIANTS, V, assert_close, byte_tokenizer, tiny_model
+from tests.support.models.helpers import (
+    ALL_VARIANTS,
+    FEW_VARIANTS,
+    VARIANTS,
+    V,
+    assert_close,
+    tiny_model,
+)
+from tests.support.models.mixtures import MIXTURES
 from tests.support.models.rounding import logits_within, shares_within
 
 IDS = [5, 9, 2, 5, 9, 2, 5]
@@ -53,6 +47,18 @@ def uncached(model, text, steps, prompt=7):
     with torch.inference_mode():
         logits = model(torch.tensor([text]))[0, -1]
     return softmax(final(logits, steps, Context(tuple(text), prompt)).numpy())
+
+
+@pytest.mark.parametrize("draft", [Draft("layers", 1), Draft("layers", 2), Draft("ngram", 3)], ids=["1", "2", "ngram"])
+def test_the_draft_and_the_model_share_the_number_of_xtc(draft):
+    """XTC before temperature 0: the text is what plain decoding writes, token for token."""
+    steps = (Step("xtc", (("threshold", 0.02), ("xtc_probability", 0.5))), *GREEDY)
+    asked = request(steps, tokens=24, seed=3)
+    plain = written(speculate(tiny_model(), IDS, PLAIN, asked))
+    assert written(speculate(tiny_model(), IDS, draft, asked)) == plain
+    assert plain != written(speculate(tiny_model(), IDS, PLAIN, request(tokens=24)))
+    again = Request(V, steps, 4, 24, 4)
+    assert plain != written(speculate(tiny_model(), IDS, PLAIN, again))
 
 
 def off(model, text, shares) -> np.ndarray:
@@ -301,59 +307,16 @@ def test_first_layers_share_every_weight(gpt2):
         assert torch.equal(short(ids), gpt2.logits(x))
 
 
-def test_who_shares_a_tokenizer(tmp_path):
-    a, b = byte_tokenizer(tmp_path), byte_tokenizer(tmp_path)
-    assert shares_tokenizer(a, a) and shares_tokenizer(a, b)
-    ranks = tmp_path / "turned.tiktoken"  # as many tokens, two of which change places
-    order = [1, 0, *range(2, 256)]
-    ranks.write_text("".join(f"{base64.b64encode(bytes([i])).decode()} {n}\n" for n, i in enumerate(order)))
-    assert not shares_tokenizer(a, from_tiktoken(ranks))
-    ranks.write_text(
-        "".join(f"{base64.b64encode(bytes([i % 256] * (1 + i // 256))).decode()} {i}\n" for i in range(257))
-    )
-    assert not shares_tokenizer(a, from_tiktoken(ranks))
-
-
-# --- predicted and measured ---
-
-
-def test_predictions_by_hand():
-    assert tokens_per_call(0.5, 2) == 1 + 0.5 + 0.25
-    assert tokens_per_call(1.0, 4) == 5 and tokens_per_call(0.0, 4) == 1
-    assert speed_up(0.5, 2, 0.1) == pytest.approx(1.75 / 1.2)
-    assert speed_up(0.5, 2, 0.1, 1.5) == pytest.approx(1.75 / 1.7)
-    assert speed_up(needed_acceptance(4, 0.2, 1.3), 4, 0.2, 1.3) == pytest.approx(1)
-    assert needed_acceptance(4, 1.0, 1.2) == float("inf") and needed_acceptance(4, 0.0, 1.0) == 0
-
-
-def a_round(fates, expected, token, draft, target):
-    proposals = tuple(Proposal(1, 0.5, 0.5, expected, 0.1, fate) for fate in fates)
-    return Round(proposals, token, "bonus" if token else "", 0.5, 0.5, draft, target)
-
-
-def test_a_summary_by_hand():
-    rounds = (
-        a_round(["accepted", "rejected", "unread"], 0.6, 3, 3.0, 8.0),
-        a_round(["accepted"] * 3, 0.6, 4, 3.0, 8.0),
-    )
-    plain = tuple(a_round([], 0, 3, 0.0, 5.0) for _ in range(6))
-    told = summary(Compared(rounds, plain, ((1, 5.0), (2, 6.0), (4, 9.0))))
-    assert (told.calls, told.written, told.proposed, told.tested, told.accepted) == (2, 6, 6, 5, 4)
-    assert told.acceptance == 0.8 and told.expected == pytest.approx(0.6)
-    assert told.spread == pytest.approx((5 * 0.24) ** 0.5 / 5)
-    assert told.per_call == 3 and told.predicted_per_call == pytest.approx(1 + 0.6 + 0.36 + 0.216)
-    assert (told.plain, told.draft, told.check, told.c, told.v) == (5, 1, 8, 0.2, 1.6)
-    assert told.speculative == pytest.approx(22 / 6) and told.speed == pytest.approx(30 / 22)
-    assert told.theorem == pytest.approx(2.176 / 1.6) and told.predicted == pytest.approx(2.176 / 2.2)
-    assert told.covered == 1 and tokens_per_call(told.needed, 3) == pytest.approx(2.2)
-    rows = swept(Compared(rounds, plain, ((1, 5.0), (2, 6.0), (4, 9.0))))
-    assert rows[0] == pytest.approx((1, 1.6 / 1.2, 1.6 / 1.4)) and rows[2][2] == pytest.approx(2.176 / (0.6 + 1.8))
-    assert np.isnan(rows[3][2])  # what was not measured is not predicted
-    stalled = (*plain[:5], a_round([], 0, 3, 0.0, 500.0))  # counts as three times the median
-    assert summary(Compared(rounds, stalled, ())).plain == pytest.approx((5 * 5 + 15) / 6)
-    nothing = summary(Compared((a_round([], 0, 3, 0.0, 6.0),), plain[:1], ()))
-    assert nothing.tested == 0 and np.isnan(nothing.acceptance) and nothing.predicted_per_call == 1
-    assert swept(Compared((a_round([], 0, 3, 0.0, 6.0),), plain[:1], ())) == []
+@pytest.mark.parametrize("name", ["gemma", "gptj", "qwen-moe"])
+def test_first_layers_keep_what_is_said_of_single_layers(name):
+    model = tiny_model((ALL_VARIANTS | MIXTURES)[name])
+    for n in (1, 2):
+        ids, run = torch.tensor([IDS]), model.prepare(0, len(IDS))
+        with torch.inference_mode():
+            x = model.embed_tokens(ids, 0, run)
+            for layer in range(n):
+                x = model.blocks[layer](x, layer, run)
+            assert torch.equal(first_layers(model, n)(ids), model.logits(x))
 
 
 def test_a_comparison_writes_both_texts(gpt2, monkeypatch):

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from model.errors import CheckpointError, InputError
-from model.gpt.config import PRESETS, ModelConfig, RopeScaling, from_dict, preset, to_dict
+from model.gpt.config import ModelConfig, from_dict, of_layers, to_dict
+from model.gpt.presets import PRESETS, preset
+from model.gpt.rope_scaling import RopeScaling
 from tests.support.models.helpers import TINY, VARIANTS, tiny_config
 
 SMALL = {"vocab_size": 7, "n_ctx": 5, "n_layer": 2, "d_model": 12, "n_head": 3}
@@ -45,16 +47,16 @@ def test_rotary_share(fraction: float, rotated: int):
         ({"d_model": 50, "d_head": None}, "d_model 50 must be a multiple of n_head 4"),
         ({"n_kv_head": 3}, "n_head 4 must be a multiple of n_kv_head 3"),
         ({"norm": "batchnorm"}, "norm must be one of layernorm, rmsnorm, got 'batchnorm'"),
-        ({"norm_placement": "sandwich"}, "norm_placement must be one of pre, post"),
-        ({"positions": "alibi"}, "positions must be one of learned, sinusoidal, rope, none"),
-        ({"mlp": "geglu"}, "mlp must be one of relu, gelu, gelu_tanh, swiglu"),
+        ({"norm_placement": "middle"}, "norm_placement must be one of pre, post, output, sandwich"),
+        ({"positions": "t5"}, "positions must be one of learned, sinusoidal, rope, alibi, none"),
+        ({"mlp": "maxout"}, "mlp must be one of relu, gelu, gelu_tanh, swiglu"),
         ({"positions": "rope", "rotary_fraction": 0.0}, "must be even, got 0"),
         ({"parallel_residual": True, "norm_placement": "post"}, "pre-norm blocks only"),
         ({"norm_eps": 0.0}, "norm_eps must be positive, got 0.0"),
         ({"norm_eps": float("nan")}, "norm_eps must be positive, got nan"),
         (
             {"mixer": "hyena"},
-            "mixer must be one of softmax, sliding_window, linear, retention, delta, mamba, got 'hyena'",
+            "mixer must be one of softmax, sliding_window, linear, retention, delta, .*, short_conv, got 'hyena'",
         ),
         ({"mixer": ("mamba", "softmax")}, "mixer must name one for each of the 3 layers, got 2"),
         ({"mixer": 7}, "mixer must be a name or a list of a name a layer, got 7"),
@@ -118,3 +120,23 @@ def test_preset_by_name():
         preset("gpt5")
     assert caught.value.got == "gpt5"
     assert all(name in caught.value.hint for name in PRESETS)
+
+
+def test_a_model_of_some_of_the_layers():
+    config = tiny_config(
+        {
+            "mixer": ("sliding_window", "softmax", "linear"),
+            "window": 4,
+            "unrotated": (1,),
+            "unnormed": (0,),
+            "n_expert": 3,
+            "dense": (1, 2),
+        }
+    )
+    last = of_layers(config, [1, 2])
+    assert last.n_layer == 2 and last.mixers == ("softmax", "linear")
+    assert (last.unrotated, last.unnormed, last.dense) == ((0,), (), (0, 1))
+    assert of_layers(config, range(3)) == config
+    assert of_layers(config, [0]).mixer == "sliding_window" and of_layers(tiny_config(), [2]).mixer == "softmax"
+    with pytest.raises(ValueError, match="n_layer"):
+        of_layers(config, [])

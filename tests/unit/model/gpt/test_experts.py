@@ -3,13 +3,13 @@
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from model.activations.routing import routing
 from model.anatomy import anatomy, flops
-from model.anatomy.blueprint import blueprint
 from model.anatomy.flops import PassSize
 from model.anatomy.footprint import kept_bytes, weights_bytes
 from model.errors import InputError
@@ -17,6 +17,7 @@ from model.gpt.cache import KVCache
 from model.gpt.edit_checks import check_edits
 from model.gpt.edits import Edit
 from model.gpt.experts import Experts, balance_loss, capacity, entropy, load, route
+from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.gpt.transformer import MLP, Transformer
 from model.loading.checkpoint import build, load_folder, save_folder
@@ -59,6 +60,72 @@ def test_a_single_expert_has_its_probability_as_weight():
     chosen = route(logits, 1)
     assert_close(chosen.weights, [[0.6]], 1e-6)
     assert torch.autograd.grad(chosen.weights.sum(), logits)[0].abs().max() > 0.1
+
+
+def test_sparsemixer_weighs_an_expert_against_those_near_it():
+    """Of 2, 1.97 and 1, the second is 1.5% below the first, the third 50% below the first and 49% below the second."""
+    logits = torch.tensor([[2.0, 1.97, 1.0], [-1.0, -3.0, -1.01]])
+    chosen = route(logits, 2, divide=False, jitter=0.01)
+    assert chosen.experts.tolist() == [[0, 1], [0, 2]]
+    near, below = 1 / (1 + math.exp(-0.03)), 1 / (1 + math.exp(-0.01))
+    assert_close(chosen.weights, [[near, 1.0], [below, 1.0]], 1e-6)
+    wide = route(logits[:1], 2, divide=False, jitter=0.26).weights  # all are near the first, two the second
+    assert_close(wide, [[math.exp(2) / (math.exp(2) + math.exp(1.97) + math.e), 1 / (1 + math.exp(-0.97))]], 1e-6)
+
+
+def test_weights_are_divided_by_a_sum_with_an_addend_and_scaled_by_expert():
+    chosen = route(logits_of([[0.1, 0.6, 0.3]]), 2, eps=0.3, scales=torch.tensor([7.0, 2.0, 0.5]))
+    assert_close(chosen.weights, [[2 * 0.6 / 1.2, 0.5 * 0.3 / 1.2]], 1e-6)
+    assert_close(chosen.probabilities, [[0.1, 0.6, 0.3]], 1e-6)
+
+
+OWN = {"expert_norms": True, "expert_scales": True, "d_shared": 11, "norm_placement": "sandwich"}
+
+
+def test_gains_of_router_experts_and_the_mlp_beside_them():
+    """The norm before them has no gain. A gain of 0 for the experts leaves the MLP beside them, and the reverse."""
+    model = mixture("swiglu", **OWN)
+    layer, x = model.blocks[1].mlp, torch.randn(1, 7, D, generator=torch.Generator().manual_seed(0))
+    assert "weight" not in dict(model.blocks[1].norm2.named_parameters())
+    plain = Pass(None, attend_fused)
+    with torch.inference_mode():
+        logits = layer.router(x[0] * layer.router_gain / D**0.5)
+        chosen = layer.route(logits)
+        wanted = torch.zeros(7, D)
+        for row in range(7):
+            for expert, weight in zip(chosen.experts[row].tolist(), chosen.weights[row].tolist(), strict=True):
+                wanted[row] += weight * layer.experts.one(expert, x[0, row] * layer.experts_gain)
+        beside = layer.shared(x[0] * layer.shared_gain, 1, plain)
+        expected = layer.experts_after(wanted) + layer.shared_after(beside)
+        assert_close(layer(x, 1, plain)[0], expected, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes", [OWN, {"mlp": "xielu", "n_expert": 1, "experts_per_token": 1}], ids=["own", "xielu"]
+)
+def test_weights_of_their_own_are_saved(changes, tmp_path):
+    model = mixture("swiglu", **changes)
+    save_folder(tmp_path, model)
+    config, state = load_folder(tmp_path)
+    assert config == model.config and state.keys() >= {name for name, _ in model.named_parameters() if "mlp" in name}
+    assert all(torch.equal(state[name], tensor) for name, tensor in model.named_parameters())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (OWN | {"d_shared": None}, "beside a shared MLP"),
+        (OWN | {"norm_placement": "output"}, "a norm before the MLP"),
+        (OWN | {"dense": (1,)}, "in every layer"),
+        ({"mlp": "xielu"}, "a single MLP"),
+        ({"router_scores": "sparsemixer"}, "not divided by their sum"),
+        ({"router_jitter": -0.1}, "router_jitter must be at least 0"),
+        ({"divide_eps": -1e-6}, "divide_eps must be at least 0"),
+    ],
+)
+def test_fields_of_experts_that_do_not_go_together(changes, message):
+    with pytest.raises(ValueError, match=message):
+        tiny_config({"n_expert": N, "experts_per_token": K, **KINDS["swiglu"], **changes})
 
 
 def test_a_full_expert_drops_later_rows_and_second_choices_first():
@@ -216,6 +283,15 @@ def test_the_routing_of_a_run_is_what_its_routers_said():
     assert found.dropped.any() and not routing(run(model, tokens_of(ids[0].tolist()))).dropped.any()
 
 
+def test_routing_skips_layers_without_experts_and_keeps_weights_that_are_not_divided():
+    changes = {"n_expert": N, "experts_per_token": K, "dense": (1,), "divide_weights": False, "d_expert": 20}
+    found = routing(run(tiny_model(changes), tokens_of([1, 2, 3, 4])))
+    assert found.layers == (0, 2) and found.experts.shape == (2, 4, K)
+    chosen = np.take_along_axis(found.probabilities, found.experts, -1)
+    assert_close(found.weights, chosen, 1e-6)
+    assert found.weights.sum(-1).max() < 0.999
+
+
 def test_a_dense_model_has_no_routing():
     with pytest.raises(InputError, match="no experts"):
         routing(run(tiny_model(), tokens_of([1, 2, 3])))
@@ -251,7 +327,6 @@ def test_parameters_and_products_are_counted(kind: str):
     [
         lambda model: model.blocks[0].mlp.down.weight,
         lambda model: model.blocks[0].mlp.gate,
-        lambda model: blueprint(model.config, 5),
         lambda model: kept_bytes(model.config, 1, 5),
         lambda model: flops.counted(model.config, PassSize(1, 1)),
         lambda model: check_edits([Edit("neuron_zero", layer=0, neuron=1)], model.config, 5),

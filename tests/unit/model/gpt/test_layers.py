@@ -7,7 +7,6 @@ import torch
 
 from model.design.kernels import reference
 from model.gpt import layers
-from model.gpt.config import RopeScaling
 from model.gpt.norm import Norm
 from model.gpt.passes import Pass, attend_fused
 from tests.support.models.helpers import assert_close, randn, tiny_config
@@ -121,44 +120,6 @@ def test_partial_rotary_leaves_the_rest():
     assert_close(turned.norm(dim=-1), x.norm(dim=-1), sums(12, x.norm(dim=-1)), "length")
 
 
-def test_llama3_scaling_by_hand():
-    """Context 2 pi k: a pair of frequency 1 makes k turns. Above 4 turns it stays, below 1 it is `factor` slower."""
-    scaling = RopeScaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_n_ctx=1000)
-    turns = torch.tensor([4.5, 4.0, 2.5, 1.0, 0.5])
-    frequency = turns * 2 * math.pi / 1000
-    expected = frequency * torch.tensor([1, 1, 0.5 + 0.5 / 8, 1 / 8, 1 / 8])
-    off = rounded(frequency, 8)  # a share of two differences, two products and their sum
-    assert_close(layers._llama3_scaled(frequency, scaling), expected, off)
-
-
-def test_llama3_scaling_against_transformers():
-    from transformers import LlamaConfig
-    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
-    hf = LlamaConfig(
-        hidden_size=512,
-        num_attention_heads=4,
-        max_position_embeddings=1024,
-        rope_parameters={
-            "rope_type": "llama3",
-            "rope_theta": 5000.0,
-            "factor": 8.0,
-            "low_freq_factor": 1.5,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 512,
-        },
-    )
-    wanted, attention_factor = ROPE_INIT_FUNCTIONS["llama3"](hf, device="cpu")
-    scaling = RopeScaling(factor=8.0, low_freq_factor=1.5, high_freq_factor=4.0, original_n_ctx=512)
-    config = tiny_config({"d_head": 128, "positions": "rope", "rope_theta": 5000.0, "rope_scaling": scaling})
-    ours = layers.rope_frequencies(config)
-    assert attention_factor == 1.0
-    # Powers of 5000: exponents are rounded, times ln 5000 = 8.5, in each of the two; then the blend of two products.
-    assert_close(ours / wanted, torch.ones(64), rounded(1, 32))
-    plain = layers.rope_frequencies(tiny_config({"d_head": 128, "positions": "rope", "rope_theta": 5000.0}))
-    assert len({*(plain / ours).mul(100).round().int().tolist()}) > 3  # kept, blended and stretched pairs are all there
-
-
 # --- attention ---
 
 
@@ -233,3 +194,10 @@ def test_heads_are_consecutive_slices():
 )
 def test_activations_by_value(name: str, at_1: float, at_minus_1: float):
     assert_close(layers.MLPS[name](torch.tensor([1.0, -1.0, 0.0])), [at_1, at_minus_1, 0.0], rounded(1, 4))  # 7 digits
+
+
+def test_xielu_by_value():
+    """0.8 + 0.5; 0.8 / e - 0.5; and at 0, 0.8 (e^-1e-6 - 1), since it is no larger than the edge there."""
+    assert_close(layers.xielu(torch.tensor([1.0, -1.0, 0.0])), [1.3, -0.2056964, -8e-7], rounded(1, 4))
+    wide = layers.xielu(torch.tensor([2.0, -1.0]), 0.25, 2.0, 0.1, -3.0)  # 1 + 0.2; 2 e^-3 - 0.1
+    assert_close(wide, [1.2, -0.0004259], rounded(1, 4))

@@ -1,5 +1,6 @@
 """Edits that do not fit a model or a prompt are refused before anything runs."""
 
+import base64
 import dataclasses
 import math
 
@@ -11,10 +12,12 @@ from hypothesis import strategies as st
 from model.errors import InputError
 from model.gpt.edit_checks import check_edits, edit_of
 from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, MAX_VALUE, Edit
+from model.gpt.placed_vectors import vector_text
 from model.gpt.tap import SITES
 from model.tracing.trace import run
-from tests.support.models.edited import ONE, SETTINGS, T, traced
+from tests.support.models.edited import ONE, SETTINGS, VECTOR, T, traced
 from tests.support.models.helpers import (
+    D,
     H,
     L,
     M,
@@ -33,6 +36,7 @@ SCALE = {**ZERO, "kind": "scale"}
 MLP = {"kind": "mlp_zero", "layer": 1}
 NEURON = {"kind": "neuron_zero", "layer": 1, "neuron": 17}
 HOLD = {**NEURON, "kind": "neuron_value", "value": 1.0}
+VEC = {"kind": "add_vector", "layer": 1, "site": "resid_mid", "factor": 2.0, "vector": VECTOR}
 ADD = {"kind": "add_direction", "layer": 1, "token": 5, "factor": 2.0}
 BAD = {
     "nothing": (None, "object with named fields"),
@@ -42,7 +46,7 @@ BAD = {
     "unknown kind": ({**ZERO, "kind": "delete"}, "No kind of edit.*delete"),
     "a long kind": ({**ZERO, "kind": "x" * 10**6}, "No kind of edit"),
     "an unhashable kind": ({**ZERO, "kind": ["zero"]}, "No kind of edit.*list"),
-    "unknown field": ({**ZERO, "site": "z"}, "unknown field.*site"),
+    "unknown field": ({**ZERO, "tokens": 2}, "unknown field.*tokens"),
     "a field that is no text": ({**ZERO, 3: 4}, "unknown field.*3"),
     "no layer": ({"kind": "zero", "head": 2}, "lacks a field.*layer.*needs: layer, head"),
     "no head": ({**ZERO, "head": None}, "lacks a field.*head"),
@@ -90,6 +94,32 @@ BAD = {
     "a direction without a factor": ({**ADD, "factor": None}, "lacks a field.*factor"),
     "a factor of what is projected out": ({**ADD, "kind": "project_out"}, "kind does not use.*factor"),
     "a direction added too often": ({**ADD, "factor": -100.1}, "cannot be used"),
+    "no vector": ({**VEC, "vector": None}, "lacks a field.*vector"),
+    "numbers as a vector": ({**VEC, "vector": [1.0] * D}, "vector of an edit cannot be read.*list"),
+    "a vector that is no base64": ({**VEC, "vector": "*" * 64}, "vector of an edit cannot be read"),
+    "half a number": ({**VEC, "vector": VECTOR[:-4]}, "vector of an edit cannot be read"),
+    "an empty vector": ({**VEC, "vector": ""}, "vector of an edit cannot be read"),
+    "a long vector": ({**VEC, "vector": "AAAA" * 10**5}, "vector of an edit cannot be read"),
+    "a vector of another width": (
+        {**VEC, "vector": vector_text(np.ones(D + 1))},
+        f"another length than the stream.*{D + 1} numbers.*stream has {D}",
+    ),
+    "a vector with NaN": ({**VEC, "vector": base64.b64encode(b"\0\0\xc0\x7f" * D).decode()}, "not finite.*entry 0"),
+    "no site": ({**VEC, "site": None}, "lacks a field.*site"),
+    "an unknown site": ({**VEC, "site": "z"}, "no such site.*z.*resid_pre, resid_mid, resid_post"),
+    "a site that is no text": ({**VEC, "site": ["resid_mid"]}, "no such site.*list"),
+    "before the first layer": ({**VEC, "layer": 0, "site": "resid_pre"}, "the stream is the embedding"),
+    "positions that are none": ({**VEC, "positions": "last"}, "positions of an edit cannot be read.*last"),
+    "positions that fall": ({**VEC, "positions": "4,3"}, "positions of an edit cannot be read"),
+    "positions that meet": ({**VEC, "positions": "1-4,4"}, "positions of an edit cannot be read"),
+    "a range that falls": ({**VEC, "positions": "4-3"}, "positions of an edit cannot be read"),
+    "positions after all": ({**VEC, "positions": "4-,7"}, "positions of an edit cannot be read"),
+    "a list of positions": ({**VEC, "positions": [3]}, "positions of an edit cannot be read.*list"),
+    "a position beyond the text": ({**VEC, "positions": f"3-{T}"}, f"position does not exist.*0 to {T - 1}"),
+    "from beyond the text": ({**VEC, "positions": f"{T + 1}-"}, "position does not exist"),
+    "too many positions": ({**VEC, "positions": ",".join(map(str, range(65)))}, "positions of an edit cannot be read"),
+    "a long name": ({**VEC, "name": "x" * 61}, "name of a vector cannot be used"),
+    "an empty name": ({**VEC, "name": ""}, "name of a vector cannot be used"),
     "a complex factor": ({**SCALE, "factor": 1j}, "cannot be used"),
 }
 
@@ -108,6 +138,7 @@ def test_edit_of_refuses(value, what: str):
         Edit("block_edge", query=7, key=7),
         Edit("scale", 0, 0, MAX_FACTOR),
         Edit("neuron_value", 0, neuron=M - 1, value=-MAX_VALUE),
+        Edit("add_vector", 1, factor=0.0, site="resid_pre", vector=VECTOR, positions=f"0,2-5,{T - 1}-", name="x" * 60),
     ],
 )
 def test_edit_of_reads_what_asdict_wrote(edit: Edit):
@@ -141,6 +172,9 @@ def nearly(draw) -> dict:
     small = {"layer": L, "head": H, "query": T, "key": T, "neuron": M, "token": V}
     real = {"factor": st.floats(-101, 101), "value": st.floats(-1001, 1001)}
     fields = {name: draw(st.integers(0, small[name])) for name in EDITS[kind].needs if name in small}
+    if kind == "add_vector":
+        site, positions = st.sampled_from(["resid_pre", "resid_mid", "z"]), st.sampled_from([None, "0,3-5", "4-", "-"])
+        fields |= {"vector": VECTOR, "site": draw(site), "positions": draw(positions)}
     return {"kind": kind, **fields} | {name: draw(real[name]) for name in EDITS[kind].needs if name in real}
 
 
@@ -153,7 +187,7 @@ def test_edit_of_gives_an_edit_that_runs_or_says_why_not(value):
         assert error.what and error.hint
         return
     assert edit_of(dataclasses.asdict(edit), tiny_config(), T) == edit
-    assert all(type(getattr(edit, name)) in (int, float, type(None)) for name in FIELDS)
+    assert all(type(getattr(edit, name)) in (int, float, str, type(None)) for name in FIELDS)
     edited = traced("gqa", edit)
     assert edited.key.edits == (edit,) and np.isfinite(edited.logits).all()
 

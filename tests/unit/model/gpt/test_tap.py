@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from model.gpt.cache import KVCache
 from model.gpt.tap import SITES, compose, identity, record
-from tests.support.models.helpers import VARIANTS, D, E, assert_close, random_ids, tiny_model
+from tests.support.models.helpers import MORE_VARIANTS, VARIANTS, D, E, assert_close, random_ids, tiny_model
 from tests.support.models.rounding import logits_within
 
 # With a cache of 7 filled positions, so that the queries (T) are fewer than the keys (S); no two sizes agree.
@@ -15,6 +15,11 @@ CLASSIC = {"d_head": 14}
 MODERN = {**VARIANTS["qwen3"], "d_head": 14}
 OTHER = {"mixer": "retention", "d_head": 14}
 EXPERTS = {"n_expert": 3, "experts_per_token": 2, "d_head": 14}
+SANDWICH = {**MORE_VARIANTS["gemma"], "mixer": "softmax", "d_head": 14}
+ENCODER = {"norm_placement": "post", "embed_norm": True, "n_segment": 2, "d_head": 14}
+BESIDE = {"ssm_beside": True, "d_head": 14}
+ENTRY = {"d_layer_input": 6, "d_head": 14}
+ALL = (ENTRY, CLASSIC, MODERN, OTHER, EXPERTS, SANDWICH, ENCODER, BESIDE)
 
 
 @torch.no_grad()
@@ -33,10 +38,10 @@ def calls(changes: dict) -> list[tuple[str, int, tuple]]:
 
 
 def test_every_site_is_called_and_no_other():
-    assert {site for changes in (CLASSIC, MODERN, OTHER, EXPERTS) for site, _, _ in calls(changes)} == set(SITES)
+    assert {site for changes in ALL for site, _, _ in calls(changes)} == set(SITES)
 
 
-@pytest.mark.parametrize("changes", [CLASSIC, MODERN, OTHER, EXPERTS, VARIANTS["post"], VARIANTS["neox"]], ids=str)
+@pytest.mark.parametrize("changes", [*ALL, VARIANTS["post"], VARIANTS["neox"]], ids=str)
 def test_axes_are_as_documented(changes: dict):
     sizes = SIZES | {"E": changes.get("d_head", 12), "G": changes.get("n_kv_head", 2)}
     for site, layer, shape in calls(changes):

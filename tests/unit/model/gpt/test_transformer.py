@@ -6,11 +6,22 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.gpt.config import preset
 from model.gpt.layers import sinusoidal_positions
+from model.gpt.presets import preset
 from model.gpt.tap import record
 from model.gpt.transformer import Transformer
-from tests.support.models.helpers import N_CTX, VARIANTS, D, L, V, assert_close, random_ids, tiny_config, tiny_model
+from tests.support.models.helpers import (
+    ALL_VARIANTS,
+    N_CTX,
+    VARIANTS,
+    D,
+    L,
+    V,
+    assert_close,
+    random_ids,
+    tiny_config,
+    tiny_model,
+)
 from tests.support.models.rounding import logits_within, rounded, within
 from tests.support.models.textbook import textbook_logits
 
@@ -68,9 +79,9 @@ def test_initialization():
             assert (parameter == (0 if name.endswith("bias") else 1)).all(), name
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", ALL_VARIANTS)
 def test_logits_equal_the_textbook(name: str):
-    model = tiny_model(VARIANTS[name])
+    model = tiny_model(ALL_VARIANTS[name])
     ids = random_ids(2, 19)
     with torch.no_grad():
         logits = model(ids)

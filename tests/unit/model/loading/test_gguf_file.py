@@ -1,5 +1,6 @@
 """The GGUF reader: what it reads, bit for bit, and what it refuses."""
 
+import os
 import struct
 
 import gguf
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.errors import CheckpointError, PlaygroundError, UnsupportedModel
-from model.loading.gguf_file import FAST, dequantize, read_gguf
+from model.loading.gguf_file import FAST, dequantize, files_of, read_gguf, states_of
 
 
 def text(value: str) -> bytes:
@@ -119,7 +120,13 @@ def test_fast_types_equal_gguf_bit_for_bit(kind, data):
     assert np.array_equal(got.view(np.int32)[~nan], np.ascontiguousarray(wanted).view(np.int32)[~nan])
 
 
-@pytest.mark.parametrize("name", ["Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "TQ2_0"])
+OTHER = (
+    *("Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4", "NVFP4"),
+    *("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"),
+)
+
+
+@pytest.mark.parametrize("name", OTHER)
 def test_other_types_come_from_gguf(name):
     kind = GGMLQuantizationType[name]
     block, size = GGML_QUANT_SIZES[kind]
@@ -220,10 +227,89 @@ def test_what_is_intact_but_not_read(content, parse):
         parse(content)
 
 
-def test_a_type_without_values_is_refused_by_name(parse):
-    parsed = parse(file([], [info("w", (6,), 26, 0)], FLOATS))
-    with pytest.raises(UnsupportedModel, match="I32"):
+@pytest.mark.parametrize("kind", ["I32", "Q8_1", "Q8_K"])
+def test_a_type_without_values_is_refused_by_name(kind, parse):
+    number = GGMLQuantizationType[kind]
+    block, size = GGML_QUANT_SIZES[number]
+    parsed = parse(file([], [info("w", (block,), number, 0)], bytes(size)))
+    with pytest.raises(UnsupportedModel, match=kind):
         parsed.read("w")
+
+
+# --- split files -----------------------------------------------------------------------------------
+
+
+def part(number: int, name: str, count: int = 3, tensors: int = 3, **more: bytes) -> bytes:
+    values = [
+        entry("split.count", 2, struct.pack("<H", count)),
+        entry("split.no", 2, struct.pack("<H", number)),
+        entry("split.tensors.count", 5, struct.pack("<i", tensors)),
+        *(entry(key, 8, text("x")) for key in more),
+    ]
+    return file(values, [info(name, (6,), 0, 0)], np.full(6, number, "<f4").tobytes())
+
+
+def write_parts(folder, **changes: bytes) -> list:
+    """Write three parts, and return their paths."""
+    parts = {f"m-{n + 1:05}-of-00003.gguf": part(n, f"w{n}", **({"first": b""} if n == 0 else {})) for n in range(3)}
+    for name, content in (parts | changes).items():
+        (folder / name).write_bytes(content)
+    return [folder / name for name in parts]
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_any_part_opens_all_parts(which, tmp_path):
+    paths = write_parts(tmp_path)
+    parsed = read_gguf(paths[which])
+    assert parsed.path == paths[0] and parsed.metadata["first"] == "x"
+    assert [parsed.read(f"w{n}")[0].item() for n in range(3)] == [0, 1, 2]
+    assert files_of(paths[which]) == tuple(paths)
+
+
+def test_a_missing_part_is_named(tmp_path):
+    paths = write_parts(tmp_path)
+    paths[1].unlink()
+    with pytest.raises(CheckpointError, match="m-00002-of-00003") as caught:
+        read_gguf(paths[0])
+    assert "m-00003" not in str(caught.value.got)
+
+
+BROKEN_PARTS = {
+    "another order": ({"m-00002-of-00003.gguf": part(2, "w1")}, "split.no"),
+    "another count": ({"m-00002-of-00003.gguf": part(1, "w1", count=4)}, "split.count"),
+    "a tensor twice": ({"m-00003-of-00003.gguf": part(2, "w1")}, "w1 is in two parts"),
+    "a tensor less": ({"m-00001-of-00003.gguf": part(0, "w0", tensors=4)}, "split.tensors.count"),
+    "a cut part": ({"m-00002-of-00003.gguf": part(1, "w1")[:-4]}, "ends at byte"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_PARTS)
+def test_parts_that_do_not_fit(case, tmp_path):
+    changes, words = BROKEN_PARTS[case]
+    paths = write_parts(tmp_path, **changes)
+    with pytest.raises(CheckpointError, match=words):
+        read_gguf(paths[0])
+
+
+def test_a_part_with_another_name_is_refused(tmp_path):
+    write_parts(tmp_path)[0].rename(tmp_path / "m.gguf")
+    with pytest.raises(CheckpointError, match=r"m\.gguf") as caught:
+        read_gguf(tmp_path / "m.gguf")
+    assert "-00001-of-" in caught.value.hint
+
+
+def test_a_name_like_a_part_is_no_part(tmp_path):
+    path = tmp_path / "m-00001-of-00002.gguf"
+    path.write_bytes(WHOLE)
+    assert read_gguf(path).read("b").tolist() == [0, 1]
+
+
+def test_states_change_with_any_part(tmp_path):
+    paths = write_parts(tmp_path)
+    before = states_of(paths[0])
+    assert before == states_of(paths[2]) and len(before) == 3
+    os.utime(paths[1], (1, 1))
+    assert states_of(paths[0]) != before
 
 
 def test_a_file_cut_after_it_was_parsed_is_an_error_not_a_crash(tmp_path):

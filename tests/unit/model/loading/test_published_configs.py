@@ -1,6 +1,8 @@
 """Published files config.json: those of a family that is computed give its parameters, others are refused by name.
 
-Of those that are refused, long entries were left out. The parameters are transformers' (5.23), counted without memory.
+Of those that are refused, long entries were left out. The parameters are transformers' (5.23), counted without memory,
+except for families without a class there. Names with two dashes are repositories on the Hub; those of Gemma 1, OLMo,
+SmolLM3, Mistral and Phi-4 were typed.
 """
 
 import json
@@ -12,6 +14,8 @@ import torch
 from model.anatomy.anatomy import config_of, n_params
 from model.errors import UnsupportedModel
 from model.loading.checkpoint import read_config
+from model.loading.convert import skeleton
+from model.loading.families.hub import HUB
 
 FILE = Path(__file__).parents[3] / "data" / "published_configs.json"
 PUBLISHED = {entry["name"]: entry for entry in json.loads(FILE.read_text(encoding="utf-8"))}
@@ -21,7 +25,7 @@ FP8 = "Qwen--Qwen3-32B-FP8"  # its weights are stored in a way that is not read
 
 
 def test_there_are_files_of_both_kinds():
-    assert len(COMPUTED) == 31 and len(REFUSED) == 45
+    assert len(COMPUTED) == 62 and len(REFUSED) == 8
 
 
 @pytest.mark.parametrize("name", COMPUTED)
@@ -29,6 +33,7 @@ def test_a_published_config_has_the_parameters_of_transformers(name, tmp_path):
     text = json.dumps(PUBLISHED[name]["config"])
     config = config_of(text)
     assert n_params(config) == PUBLISHED[name]["parameters"]
+    assert sum(each.numel() for each in skeleton(config).parameters()) == PUBLISHED[name]["parameters"]
     (tmp_path / "config.json").write_text(text)
     if name != FP8:
         assert read_config(tmp_path)[1] == config
@@ -45,7 +50,7 @@ def test_a_published_config_of_another_family_is_refused_by_its_model_type(name,
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", COMPUTED)
+@pytest.mark.parametrize("name", [name for name in COMPUTED if PUBLISHED[name]["config"].get("model_type") not in HUB])
 def test_transformers_counts_the_same(name):
     import transformers
 

@@ -173,3 +173,17 @@ def test_pickles_are_never_opened(tmp_path):
 def test_an_empty_folder(tmp_path):
     with pytest.raises(CheckpointError, match=SINGLE):
         open_folder(tmp_path)
+
+
+def test_shards_without_their_index_are_named(shards):
+    (shards / INDEX).unlink()
+    with pytest.raises(CheckpointError, match="without their index") as caught:
+        open_folder(shards)
+    assert INDEX in str(caught.value.hint)
+
+
+def test_a_pointer_of_git_lfs_is_named(tmp_path):
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n"
+    (tmp_path / "model.safetensors").write_text(pointer)
+    with pytest.raises(CheckpointError, match="pointer of Git LFS"):
+        open_folder(tmp_path)

@@ -39,6 +39,15 @@ def test_two_names_of_one_path_are_one_model(tmp_path, monkeypatch):
     assert ids == {str(tmp_path)}
 
 
+def test_the_parts_of_a_split_file_are_one_model(tmp_path):
+    parts = [tmp_path / f"m-{n:05}-of-00003.gguf" for n in (1, 2, 3)]
+    for path in parts:
+        path.touch()
+    assert {sources.resolve(str(path), allow_paths=True).path for path in parts} == {parts[0]}
+    parts[0].unlink()
+    assert sources.resolve(str(parts[1]), allow_paths=True).path == parts[1]
+
+
 def test_built_in_models(monkeypatch, tmp_path):
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(sources, "WEIGHTS", tmp_path)

@@ -6,11 +6,14 @@ import torch
 
 from model.errors import InputError
 from model.gpt.edits import Edit
+from model.gpt.placed_vectors import vector_of
 from model.gpt.tap import compose, identity
 from model.gpt.transformer import Transformer
 from model.predictions.attribution import Components, attribute, by_source, components, promoted
 from model.tracing.trace import Trace, run
+from tests.support.models.edited import VECTOR
 from tests.support.models.helpers import (
+    ALL_VARIANTS,
     FEW_VARIANTS,
     VARIANTS,
     D,
@@ -23,6 +26,7 @@ from tests.support.models.helpers import (
     tiny_model,
     tokens_of,
 )
+from tests.support.models.mixtures import MIXTURES
 from tests.support.models.rounding import logits_within, sums, within
 from tests.support.models.two_runs import EDITS
 
@@ -37,10 +41,17 @@ STREAM = (
     Edit("neuron_value", 2, neuron=17, value=3.0),
     Edit("project_out", 2, token=TOKEN),
 )
+VECTORS = (
+    Edit("add_vector", 0, factor=2.0, site="resid_mid", vector=VECTOR),
+    Edit("add_vector", 1, factor=0.5, site="resid_pre", vector=VECTOR),
+    Edit("add_vector", 2, factor=-1.0, site="resid_mid", vector=VECTOR, positions="3-"),
+)
+
+MORE = MIXTURES | {"no mlp": {"norm": "rmsnorm", "positions": "rope", "mlp": "none", "mlp_bias": False}}
 
 
 def traced(name: str, edits: tuple[Edit, ...] = (), length: int = T) -> Trace:
-    return run(tiny_model(VARIANTS[name]), tokens_of(IDS[:length]), edits=edits)
+    return run(tiny_model((ALL_VARIANTS | MORE)[name]), tokens_of(IDS[:length]), edits=edits)
 
 
 def off(trace: Trace, found) -> float:
@@ -57,20 +68,33 @@ def parts_of(trace: Trace, position: int, token: int = TOKEN, distractor: int | 
 # --- adding up ---
 
 
-@pytest.mark.parametrize("edits", [(), EDITS, STREAM], ids=["unedited", "edited", "stream"])
-@pytest.mark.parametrize("name", FEW_VARIANTS)
+@pytest.mark.parametrize("edits", [(), EDITS, STREAM, VECTORS], ids=["unedited", "edited", "stream", "vectors"])
+@pytest.mark.parametrize("name", [*FEW_VARIANTS, "gemma", "olmo", "gptj", "bloom", "oss"])
 def test_the_parts_add_up_to_the_logit(name: str, edits: tuple[Edit, ...]):
     trace = traced(name, edits)
     for position in (0, 6, 9, T - 1):
         found = parts_of(trace, position)
         rounding = off(trace, found)
-        assert found.logit == trace.logits_at(position)[TOKEN]
+        cap = trace.config.logit_cap
+        shown = found.logit if cap is None else cap * np.tanh(found.logit / cap)
+        assert shown == pytest.approx(float(trace.logits_at(position)[TOKEN]), abs=0 if cap is None else 1e-6)
         assert found.gap == found.total - found.logit
         assert abs(found.gap) <= rounding, position
         pair = parts_of(trace, position, TOKEN, OTHER)
         rounding += off(trace, parts_of(trace, position, OTHER))
-        assert pair.logit == pytest.approx(float(trace.logits_at(position)[TOKEN]) - trace.logits_at(position)[OTHER])
+        assert pair.logit == pytest.approx(found.logit - parts_of(trace, position, OTHER).logit)
         assert abs(pair.gap) <= rounding, position
+
+
+@pytest.mark.parametrize("edits", [(), EDITS[:1]], ids=["unedited", "edited"])
+@pytest.mark.parametrize("name", MORE)
+def test_the_experts_of_a_layer_are_one_part(name: str, edits: tuple[Edit, ...]):
+    found, outputs = parts_of(trace := traced(name, edits), 6), components(trace, 6)
+    assert abs(found.gap) <= off(trace, found)
+    assert outputs.whole == tuple(layer for layer in range(L) if layer not in trace.config.dense)
+    for layer in outputs.whole:
+        assert found.mlp_bias is None or found.mlp_bias[layer] == 0
+        assert_close(outputs.mlp[layer], trace.sites(layer, ["mlp_out"])["mlp_out"][0, 6], 1e-4)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -86,6 +110,13 @@ def test_what_an_edit_adds_to_the_stream_is_a_part(name: str):
     if found.mlp_bias is not None:
         assert found.mlp_bias[:2].tolist() == [0, 0] and found.mlp_bias[2] != 0
     assert "edit" not in set(parts_of(traced(name, EDITS), 6).parts()["kind"])
+
+
+def test_a_vector_after_the_attention_is_a_part_of_the_stream_that_leaves_the_layer():
+    found = components(traced("llama", VECTORS), 6)
+    assert set(found.added) == {0, 2}
+    assert_close(found.added[0], 2.5 * vector_of(VECTOR), 1e-5)
+    assert_close(found.added[2], -vector_of(VECTOR), 1e-5)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -126,7 +157,7 @@ def test_the_fast_way_is_the_whole_block(name: str):
         assert components(trace, position - T).position == position
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", ALL_VARIANTS)
 def test_a_model_has_the_parts_it_has_weights_for(name: str):
     trace = traced(name)
     c, kinds = trace.config, set(parts_of(trace, 4).parts()["kind"])
@@ -137,6 +168,8 @@ def test_a_model_has_the_parts_it_has_weights_for(name: str):
     biased = c.norm == "layernorm" and c.norm_bias
     wanted |= {"norm1_bias", "norm2_bias"} if biased and c.norm_placement == "post" else set()
     wanted |= {"final_bias"} if biased and c.final_norm else set()
+    wanted |= {"embed_norm_bias"} if biased and c.embed_norm else set()
+    wanted |= {"head_bias"} if c.head_bias else set()
     assert kinds == wanted
 
 
@@ -214,7 +247,7 @@ def test_without_a_part_the_logit_falls_by_that_part(name: str, edits: tuple[Edi
 # --- by source token ---
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", ALL_VARIANTS)
 def test_the_sources_add_up_to_the_head(name: str):
     trace = traced(name)
     for position in (0, 5, T - 1):
@@ -257,7 +290,7 @@ def test_a_head_whose_output_is_edited_has_no_sources(kind: str):
 # --- promoted and suppressed ---
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", [*FEW_VARIANTS, "gemma", "gptj", "oss"])
 def test_what_a_part_promotes_is_its_part_of_every_logit(name: str):
     trace = traced(name)
     found = components(trace, 9)

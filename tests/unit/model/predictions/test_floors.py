@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from model.api import load_model
 from model.gpt.edits import Edit, tap_of
 from model.predictions.floors import OUTPUT, ladder_losses, ladder_texts, parts_of
-from tests.support.models.helpers import VARIANTS, random_ids, tiny_config, tiny_model
+from tests.support.models.helpers import ALL_VARIANTS, VARIANTS, random_ids, tiny_config, tiny_model
 
 T = 12
 TEXT = random_ids(1, T)[0].tolist()
@@ -45,10 +45,10 @@ def means_of(model) -> dict:
     return seen
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", ALL_VARIANTS)
 @pytest.mark.parametrize("how", ["zero", "mean"])
 def test_every_rung_is_the_whole_model_with_the_parts_above_replaced(variant, how):
-    model = tiny_model(VARIANTS[variant])
+    model = tiny_model(ALL_VARIANTS[variant])
     fills = means_of(model) if how == "mean" else None
     with torch.no_grad():
         expected = [

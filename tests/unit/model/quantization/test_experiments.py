@@ -33,7 +33,18 @@ from model.quantization.layer_sweep import parts_of, sweep
 from model.quantization.speed import RUNNERS, halved, tokens_per_second
 from model.tracing import divergence as measured
 from model.tracing.trace import run
-from tests.support.models.helpers import FEW_VARIANTS, VARIANTS, H, L, assert_close, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import (
+    ALL_VARIANTS,
+    FEW_VARIANTS,
+    VARIANTS,
+    H,
+    L,
+    assert_close,
+    random_ids,
+    tiny_model,
+    tokens_of,
+)
+from tests.support.models.mixtures import MIXTURES
 from tests.support.models.rounding import logits_within, within
 
 T, FEW = 9, "int4-32"
@@ -187,9 +198,23 @@ def test_blocks_that_are_not_changed_are_the_models():
         assert_close(other(random_ids(1, T)), model(random_ids(1, T)), 0.0)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+TWO_WAY = {"two_way": True, "n_segment": 2, "head_dense": True, "head_bias": True, "embed_norm": True}
+ODD = [TWO_WAY, MIXTURES["qwen-moe"], {"output_gate": True}]
+
+
+@pytest.mark.parametrize("changes", ODD, ids=["two-way", "experts", "output gate"])
+def test_a_copy_shares_every_part_that_is_not_changed(changes):
+    model, ids = tiny_model(changes), random_ids(1, 9)
+    same = changed(model, {n: changed_block(model, n, lambda *_: None) for n in range(L)})
+    down = changed_block(model, 0, lambda _, kind, weight: 2 * weight if kind == "down" else None)
+    with torch.inference_mode():
+        assert torch.equal(same(ids), model(ids))
+        assert (changed(model, {0: down})(ids) - model(ids)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ALL_VARIANTS)
 def test_patterns_are_those_of_a_trace(name):
-    model = tiny_model(VARIANTS[name])
+    model = tiny_model(ALL_VARIANTS[name])
     traced, text = run(model, tokens_of(PROMPT)), sample(model, PROMPT)
     bound = within(model, torch.tensor(PROMPT)[None], sites=["pattern"])
     with torch.inference_mode():
@@ -199,6 +224,19 @@ def test_patterns_are_those_of_a_trace(name):
                 np.stack([traced.pattern(layer, head) for head in range(H)]),
                 bound["pattern", layer][0],
             )
+
+
+@pytest.mark.parametrize("name", ["gemma", "bloom", "oss"])
+def test_windows_caps_penalties_and_sinks_are_kept(name):
+    """In float32 nothing moves; in fewer bits the patterns of every layer do, as those of a model with such weights."""
+    model = tiny_model(ALL_VARIANTS[name])
+    (same, moved), maps = measure(model, (PROMPT, TEXT), ["float32", FEW])
+    assert same.moved.max() < 1e-5 and (moved.moved > 1e-4).all()
+    blocks = {n: changed_block(model, n, lambda _, __, weight: stored(weight, FORMATS[FEW])[0]) for n in range(L)}
+    traced = run(changed(model, blocks), tokens_of(PROMPT))
+    for layer in range(L):
+        for head in range(H):
+            assert_close(maps.by_format[FEW][layer, head], np.nan_to_num(traced.pattern(layer, head)), 2e-3)
 
 
 def test_progress_goes_up_and_may_stop_it():

@@ -69,6 +69,7 @@ BAD = {
     "cut short": (npz(attention=A, tokens=WORDS)[:-40], "not a .npz file"),
     "other arrays": (npz(x=A), "no attention"),
     "attention twice": (npz(attention=A, layer_0=A[0], tokens=WORDS), "attention twice"),
+    "a layer twice": (npz(layer_0=A[0], layer_00=A[0], tokens=WORDS), "a layer twice"),
     "no tokens": (npz(attention=A), "no tokens"),
     "tokens are numbers": (npz(attention=A, tokens=[1, 2, 3, 4]), "tokens is not a list of texts"),
     "a pickle": (archive(attention=npy(A), tokens=npy(np.array(WORDS, object))), "Python objects"),

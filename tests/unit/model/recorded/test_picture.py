@@ -62,9 +62,12 @@ def test_the_grid_is_a_square_after_one_special_token():
         (PIXELS.astype(int) - 1, None, 4, "not colors"),
         (b"<svg onload=alert(1)>", None, 4, "not a PNG or JPEG"),
         ("none.png", None, 4, "cannot be read"),
+        (png(PIXELS)[:40], None, 4, "cut off"),
+        (png(PIXELS)[:33] + png(PIXELS)[-12:], None, 4, "cut off"),
+        (b"\xff\xd8\xff\xe0" + bytes(40), None, 4, "cut off"),
         (np.zeros((5000, 5000, 3), np.uint8), None, 4, "too large"),
     ],
-    ids=str.split("square patches one number zero channels empty floats negative svg missing large"),
+    ids=str.split("square patches one number zero channels empty floats negative svg missing header pixels jpeg large"),
 )
 def test_bad_images_are_refused(image, grid, keys, what):
     with pytest.raises(InputError) as error:

@@ -26,7 +26,7 @@ STEPS = [
     ((step("top_k", k=True),), "top_k, k: True"),
     ((step("repetition_penalty", penalty=0),), "penalty: 0"),
     ((Step("top_k", ((3, 5),)),), "No setting has this name"),
-    ((step("shake"),), "step is unknown. Got: shake. Choose one of: temperature, top_k"),
+    ((step("shake"),), "step is unknown. Got: shake. Choose one of: temperature, dynamic_temperature"),
     ((Step(None),), "step is unknown"),
     (("top_k",), "step is unknown. Got: top_k"),
     (step("top_k"), "steps are not a list"),

@@ -1,6 +1,7 @@
 """Warps, the draw and the report of a pipeline, worked by hand on small distributions."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import torch
 from model.errors import InputError
 from model.sampling.pipeline import (
     FIRST,
+    MOST_PHRASE,
+    MOST_PHRASES,
     MOST_STEPS,
     Context,
     Shaped,
@@ -245,12 +248,13 @@ def test_every_warp_at_its_bounds_leaves_a_distribution(warp, logits):
     bounds = [(p.low, p.high, p.default) for p in WARPS[warp].parameters]
     for values in zip(*bounds, strict=True) if bounds else [()]:
         names = [p.name for p in WARPS[warp].parameters]
-        step = Step(warp, tuple(zip(names, values, strict=True)), ((0, 100.0), (0, 100.0)))
-        left = final(logits, (step,), context)
-        assert left.data_ptr() != logits.data_ptr()
-        assert left.dtype == torch.float32 and not left.isnan().any() and not (left == math.inf).any()
-        assert (left[logits == OUT] == OUT).all()
-        assert softmax(left.numpy()).sum() == pytest.approx(1, abs=1e-12)
+        step = Step(warp, tuple(zip(names, values, strict=True)), ((0, 100.0), (0, 100.0)), ((0,),))
+        for each in (context, replace(context, chance=0.0)):
+            left = final(logits, (step,), each)
+            assert left.data_ptr() != logits.data_ptr()
+            assert left.dtype == torch.float32 and not left.isnan().any() and not (left == math.inf).any()
+            assert (left[logits == OUT] == OUT).all()
+            assert softmax(left.numpy()).sum() == pytest.approx(1, abs=1e-12)
 
 
 def test_two_huge_logits_are_half_each():
@@ -291,9 +295,11 @@ def test_shape_keeps_every_stage_and_final_only_the_last():
     assert shape(logits, ()).report()[0].kept == 5
 
 
-def test_every_number_has_a_name_of_its_own_and_a_default_within_bounds():
-    names = [parameter.name for warp in WARPS.values() for parameter in warp.parameters]
-    assert len(set(names)) == len(names)
+def test_every_number_has_one_name_and_a_default_within_bounds():
+    own = {parameter for warp in WARPS.values() for parameter in warp.parameters}
+    assert len({parameter.name for parameter in own}) == len(own)  # a shared name is the same setting everywhere
+    for warp in WARPS.values():
+        assert warp.chance in {"", *(parameter.name for parameter in warp.parameters)}
     for parameter in (parameter for warp in WARPS.values() for parameter in warp.parameters):
         assert parameter.low <= parameter.default <= parameter.high and parameter.step > 0
         stops = (parameter.default - parameter.low) / parameter.step
@@ -322,6 +328,12 @@ def test_defaults_fill_in_what_a_step_leaves_out():
         (Step("logit_bias", tokens=((9, 1.0),)),),
         (Step("logit_bias", tokens=((0, 101.0),)),),
         (Step("logit_bias", tokens=((0, math.nan),)),),
+        (Step("banned_words", phrases=((),)),),
+        (Step("banned_words", phrases=((1, 9),)),),
+        (Step("banned_words", phrases=((1,) * (MOST_PHRASE + 1),)),),
+        (Step("dry", phrases=((1,),) * (MOST_PHRASES + 1)),),
+        (Step("xtc", (("threshold", 0.0),)),),
+        (Step("repetition_penalty", (("window", -1.0),)),),
         (Step("top_k"),) * (MOST_STEPS + 1),
     ],
 )

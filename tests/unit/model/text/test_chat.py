@@ -108,8 +108,11 @@ def test_a_message_is_its_role_and_its_text(tokenizer):
 def test_messages_that_are_none(tokenizer):
     for messages, said in (
         ([], "The message is missing"),
-        (["hello"], "This is not a message"),
-        ([{"role": "user"}], "a role and a text"),
+        (["hello"], r"This is not a message\. Got: hello"),
+        ("Hi", r'is a list of messages\. Got: Hi\. For example: \[\{"role"'),
+        (user("x"), "is a list of messages"),
+        ([{"role": "user"}], "Got: no content. It needs a role and a text"),
+        ([{"role": "user", "content": None}], "Got: content: NoneType"),
         ([user("x", "im_end")], "im_end"),
         ([user("x" * 500_001)], "500001 characters"),
         ([user("\ud800")], "surrogate"),

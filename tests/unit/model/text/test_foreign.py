@@ -20,7 +20,11 @@ def test_a_byte_level_bpe_becomes_ours(tmp_path):
     ours = from_object(theirs, hooked.V, (5,))
     theirs.save_pretrained(tmp_path)
     saved = from_folder(tmp_path)
-    assert ours._foreign is None and ours.encode_ids(TEXT) == saved.encode_ids(TEXT) == theirs.encode(TEXT)
+    assert (
+        ours._foreign is None
+        and ours.library is None
+        and ours.encode_ids(TEXT) == saved.encode_ids(TEXT) == theirs.encode(TEXT)
+    )
     assert ours.vocabulary.end_ids == (*saved.vocabulary.end_ids, 5)
     for name in ("bos_id", "eos_id", "add_bos", "chat_template", "special"):
         assert getattr(ours, name) == getattr(saved, name), name
@@ -45,10 +49,10 @@ def unigram():
     )
 
 
-def test_another_kind_keeps_encoding_and_its_tokens_have_their_texts():
+def test_another_kind_is_read_too_and_its_tokens_have_their_texts():
     theirs = unigram()
     ours = from_object(theirs, 1000)
-    assert ours._foreign is not None and (ours.bos_id, ours.eos_id, ours.add_bos) == (BEGIN, BEGIN + 1, True)
+    assert ours.library is not None and (ours.bos_id, ours.eos_id, ours.add_bos) == (BEGIN, BEGIN + 1, True)
     ids = ours.prompt_ids("the cat")
     assert ids == theirs.encode("the cat") and ids[0] == BEGIN
     tokens = ours.tokens(ids)

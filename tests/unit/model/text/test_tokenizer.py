@@ -169,8 +169,8 @@ def test_gpt2_files_and_folder(tmp_path, small):
             assert (tokenizer.encode(text, special=special).ids == small.encode(text, special=special).ids).all()
     (tmp_path / "tokenizer.json").unlink()
     assert from_folder(tmp_path).encode("hello").ids.tolist() == [4]
-    write(tmp_path / "tokenizer_config.json", {"tokenizer_class": "Qwen2Tokenizer"})
-    with pytest.raises(UnsupportedModel, match="Qwen2Tokenizer"):
+    write(tmp_path / "tokenizer_config.json", {"tokenizer_class": "RwkvTokenizer"})
+    with pytest.raises(UnsupportedModel, match="RwkvTokenizer"):
         from_folder(tmp_path)
     vocab.unlink()
     with pytest.raises(CheckpointError, match="no vocabulary"):
@@ -232,5 +232,5 @@ def test_config_and_template(tmp_path):
     single = content["post_processor"]["processors"][1]["single"]
     single.append(single[0])
     write(tmp_path / "tokenizer.json", content)
-    with pytest.raises(UnsupportedModel, match="post-processor"):
+    with pytest.raises(CheckpointError, match="cannot read"):  # the library needs a template for pairs, too
         from_tokenizer_json(tmp_path / "tokenizer.json")

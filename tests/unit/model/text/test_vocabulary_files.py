@@ -3,9 +3,12 @@
 import json
 
 import pytest
+from tokenizers import Tokenizer
 
 from model.errors import CheckpointError, PlaygroundError, UnsupportedModel
 from model.text.tokenizer import from_gguf, from_tokenizer_json
+from model.text.vocabulary_files import json_vocabulary
+from model.text.vocabulary_settings import VocabularySettings
 from tests.support.models.small_vocabulary import BYTE_LEVEL, small_gguf, small_json, write
 
 
@@ -33,7 +36,6 @@ def put(*keys, value):
         (break_vocab(extra=10**15), CheckpointError, "gaps"),
         (break_vocab(extra=-1), CheckpointError, "-1"),
         (break_vocab(extra="5"), CheckpointError, "whole numbers"),
-        (break_vocab(**{"▁the": 264}), CheckpointError, "▁the"),
         (break_vocab(**{"a" * 5000: 264}), CheckpointError, "implausibly"),
         (put("model", "vocab", value={}), CheckpointError, "empty"),
         (put("model", "vocab", value=[]), CheckpointError, "whole numbers"),
@@ -44,17 +46,12 @@ def put(*keys, value):
         (put("added_tokens", value=[{"id": 3, "content": "<|end|>"}]), CheckpointError, "two ids"),
         (put("added_tokens", value=[{"id": 264, "content": "\ud800"}]), CheckpointError, "Unicode"),
         (put("added_tokens", value=[{"id": "x"}]), CheckpointError, "added token"),
-        (put("added_tokens", 0, "lstrip", value=True), UnsupportedModel, "lstrip"),
-        (put("model", "type", value="Unigram"), UnsupportedModel, "Unigram"),
+        (put("model", "type", value="Unigram"), CheckpointError, "cannot read"),
+        (put("model", "type", value="Trie"), UnsupportedModel, "Trie"),
         (put("model", value=None), UnsupportedModel, "None"),
-        (put("model", "end_of_word_suffix", value="</w>"), UnsupportedModel, "</w>"),
-        (put("model", "byte_fallback", value=True), UnsupportedModel, "byte_fallback"),
-        (put("pre_tokenizer", value=None), UnsupportedModel, "pre-tokenizer"),
-        (put("pre_tokenizer", value={"type": "Metaspace"}), UnsupportedModel, "Metaspace"),
-        (put("pre_tokenizer", value=BYTE_LEVEL | {"add_prefix_space": True}), UnsupportedModel, "add_prefix_space"),
-        (put("pre_tokenizer", value=BYTE_LEVEL | {"use_regex": False}), UnsupportedModel, "use_regex"),
-        (put("normalizer", value={"type": "Lowercase"}), UnsupportedModel, "Lowercase"),
-        (put("post_processor", value={"type": "BertProcessing"}), UnsupportedModel, "BertProcessing"),
+        (put("normalizer", value={"type": "Sort"}), CheckpointError, "cannot read"),
+        (put("normalizer", value={"type": "Prepend", "prepend": "x" * 101}), UnsupportedModel, "Prepend"),
+        (put("post_processor", value={"type": "BertProcessing"}), CheckpointError, "cannot read"),
     ],
 )
 def test_broken_and_unsupported_json(tmp_path, change, error, names):
@@ -63,6 +60,35 @@ def test_broken_and_unsupported_json(tmp_path, change, error, names):
     with pytest.raises(error) as caught:
         from_tokenizer_json(write(tmp_path / "tokenizer.json", content))
     assert names in str(caught.value) and caught.value.what
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        (break_vocab(**{"▁the": 264}), "▁the"),
+        (put("added_tokens", 0, "lstrip", value=True), "lstrip"),
+        (put("model", "end_of_word_suffix", value="</w>"), "</w>"),
+        (put("model", "byte_fallback", value=True), "byte_fallback"),
+        (put("pre_tokenizer", value=None), "pre-tokenizer"),
+        (put("pre_tokenizer", value={"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"}), "Metaspace"),
+        (put("pre_tokenizer", value=BYTE_LEVEL | {"add_prefix_space": True}), "add_prefix_space"),
+        (put("pre_tokenizer", value=BYTE_LEVEL | {"use_regex": False}), "use_regex"),
+        (put("normalizer", value={"type": "Lowercase"}), "Lowercase"),
+    ],
+)
+def test_what_tiktoken_cannot_express_is_left_to_the_library(tmp_path, change, names):
+    content = small_json()
+    change(content)
+    with pytest.raises(UnsupportedModel) as caught:
+        json_vocabulary(content, "small", VocabularySettings())
+    assert names in str(caught.value)
+    tokenizer = from_tokenizer_json(write(tmp_path / "tokenizer.json", content))
+    for token in content["added_tokens"]:
+        token.update({name: token.get(name, False) for name in ("single_word", "lstrip", "rstrip")})
+    reference = Tokenizer.from_str(json.dumps(content))
+    reference.encode_special_tokens = True
+    for text in ("hello hello", " Hello", "<|end|> the"):
+        assert tokenizer.encode_ids(text) == reference.encode(text, add_special_tokens=False).ids
 
 
 @pytest.mark.parametrize("text", ['{"model": {"type": "BPE", "vocab": {"a', "[]", "", "[" * 100_000, "1" * 10_000])
@@ -76,9 +102,9 @@ def test_files_that_are_no_json_object(tmp_path, text):
 @pytest.mark.parametrize(
     ("key", "value", "error", "names"),
     [
-        ("model", "llama", UnsupportedModel, "llama"),
+        ("model", "rwkv", UnsupportedModel, "rwkv"),
         ("model", None, CheckpointError, "no tokenizer"),
-        ("pre", "tekken", UnsupportedModel, "tekken"),
+        ("pre", "nobody-s", UnsupportedModel, "nobody-s"),
         ("tokens", None, CheckpointError, "tokens"),
         ("tokens", [b"\xff"], CheckpointError, "UTF-8"),
         ("tokens", ["a", "a"], CheckpointError, "inconsistent"),

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from model.gpt.edits import Edit
+from model.gpt.rope_scaling import RopeScaling
 from model.gpt.tap import record
 from model.tracing import continued, head_reducer
 from model.tracing import head_metrics as heads
@@ -110,8 +111,11 @@ def fresh_cases() -> dict[str, tuple[Trace, torch.Tensor]]:
     """Runs that nothing can be taken over from, and the text that is run then."""
     model, ids = tiny_model(ROOM), random_ids(1, 80, seed=4, vocab_size=9)[0]
     windowed = tiny_model(ROOM | {"mixer": ("softmax", "sliding_window", "softmax"), "window": 5})
+    dynamic = RopeScaling(kind="dynamic", factor=2.0, original_n_ctx=32)
+    stretched = tiny_model(ROOM | {"positions": "rope", "rope_scaling": dynamic})
     plain = run(model, tokens_of(ids[:30]))
     return {
+        "other angles": (run(stretched, tokens_of(ids[:30])), ids[:40]),
         "edited": (plain.edit(Edit("zero", 0, 1)), ids[:40]),
         "another model": (run(tiny_model(ROOM, seed=1), tokens_of(ids[:30])), ids[:40]),
         "a window": (run(windowed, tokens_of(ids[:30])), ids[:40]),

@@ -55,6 +55,28 @@ def test_a_perfect_sink():
     assert values["distance"] == pytest.approx((0 + 1 + 2 + 3) / 4)
 
 
+def test_a_learned_sink_takes_weight_but_no_spread():
+    """Rows of a head with a sink sum to 1/2 here: weights on tokens halve, entropy, span and distance are the same."""
+    for pattern in (uniform(6), pattern_of(0, 0, 1, 2, 3, 4)):
+        whole, half = metrics_of(pattern, [5, 6, 5, 6, 7, 8]), metrics_of(pattern / 2, [5, 6, 5, 6, 7, 8])
+        for name in ("entropy", "effective_span", "distance"):
+            assert half[name] == pytest.approx(whole[name], rel=1e-6), name
+        for name in ("previous_token", "self", "first_token", "duplicate_token", "induction"):
+            assert half[name] == pytest.approx(whole[name] / 2), name
+    row = torch.tensor([[[0.25, 0.0, 0.0], [0.25, 0.25, 0.0], [0.1, 0.0, 0.3]]])
+    stats = rows_from_pattern(row, find_repeats(torch.tensor([5, 6, 7])))
+    assert stats.entropy[0].tolist() == pytest.approx(
+        [0, math.log(2), -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))]
+    )
+    assert stats.distance[0].tolist() == pytest.approx([0, 0.5, 0.5])
+    assert stats.first[0].tolist() == pytest.approx([0.25, 0.25, 0.1])
+
+
+def test_a_row_that_the_sink_takes_whole_is_0():
+    stats = rows_from_pattern(torch.zeros(1, 2, 2), find_repeats(torch.tensor([5, 6])))
+    assert stats.entropy.tolist() == stats.distance.tolist() == [[0, 0]]
+
+
 def test_a_head_that_reads_its_own_token():
     values = metrics_of(pattern_of(0, 1, 2, 3), [5, 6, 7, 8])
     assert (values["self"], values["distance"], values["first_token"], values["previous_token"]) == (1, 0, 0, 0)

@@ -223,7 +223,9 @@ class Stub:
     """A model that always says the same, and how many tokens it had read each time."""
 
     def __init__(self, logits: list[float], n_ctx: int = 256):
-        self.config = types.SimpleNamespace(n_ctx=n_ctx, n_layer=1, n_kv_head=1, d_head=1, stateful=())
+        self.config = types.SimpleNamespace(
+            n_ctx=n_ctx, n_layer=1, n_kv_head=1, d_head=1, kept=(0,), stateful=(), rewinds=True, two_way=False
+        )
         self.always, self.lengths = torch.tensor(logits), []
 
     def trunk(self, ids, cache, attend=None):

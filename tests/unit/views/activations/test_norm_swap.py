@@ -45,7 +45,8 @@ def test_every_change_and_place_has_its_words():
             option = f"norm_swap.settings.swap_{key}"
             assert catalogue[option] and catalogue[f"{option}_help"]
         for where in WHERE:
-            pattern = rf"norm_swap\.settings\.where_{where}(_pre|_post)?"
+            place = where.replace("after", "norm")  # named like the norm of a post-norm layer
+            pattern = rf"norm_swap\.settings\.where_{place}(_pre|_post)?"
             assert [key for key in catalogue if re.fullmatch(pattern, key)]
 
 

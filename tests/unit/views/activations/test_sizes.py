@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from model.activations.residual_statistics import STATISTICS, nearest_row, statistic, survey
+from model.api import LanguageModel
 from model.gpt.edits import Edit
-from tests.support.models.helpers import byte_model, tiny_model
-from tests.support.views.activations import PROMPT, heat, traces
+from tests.support.models.helpers import byte_model, byte_tokenizer, serving, tiny_model
+from tests.support.views.activations import PROMPT, figure, heat, traces
 from tests.support.views.views import array, run_lines
 from viz.numbers import number
 from viz.page.parts import packed
@@ -183,6 +184,23 @@ def test_short_long_and_hostile_prompts_are_drawn(playground, prompt, view):
     mine = {name: part for name, part in parts.items() if name.startswith(view)}
     assert len(mine) >= 5 and not any("problem" in part for part in mine.values())
     assert "<b>" not in json.dumps(traces(mine[f"{view}_map"])) and "\u202e" not in packed(mine)
+
+
+@pytest.mark.parametrize(
+    ("wiring", "note", "rows"),
+    [
+        ({"norm_placement": "sandwich"}, "four LayerNorms", "its four norms in order"),
+        ({"norm_placement": "output"}, "the outputs of attention and MLP", "first norm above second"),
+        ({"parallel_residual": True, "shared_norm": True}, "attention and MLP share it", "layer"),
+        ({"mlp": "none"}, "there is no MLP", "layer"),
+    ],
+)
+def test_norms_of_later_families_are_named(tmp_path, wiring, note, rows):
+    model = tiny_model({"vocab_size": 256, "n_ctx": 40, **wiring})
+    shown = drawn(serving(LanguageModel("tiny", "Tiny", model, byte_tokenizer(tmp_path))))["sizes_map"]
+    assert note in shown["note"]
+    title = figure(shown)["layout"]["yaxis"]["title"]["text"]
+    assert rows in title and (title == "layer") == (rows == "layer")
 
 
 @pytest.mark.parametrize("placement", [{"norm_placement": "post", "final_norm": False}, {"parallel_residual": True}])

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from model.anatomy.anatomy import ARCHITECTURES
+from model.anatomy.architectures import ARCHITECTURES
 from model.anatomy.component_times import Clocked, measure
 from model.anatomy.flops import by_group, crossing, intensity, next_token, operations, prompt, total
 from model.api import LanguageModel

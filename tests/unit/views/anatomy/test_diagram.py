@@ -1,5 +1,6 @@
 """The drawing of a model and the map of its parameters, without a browser."""
 
+import itertools
 import json
 import math
 import re
@@ -9,25 +10,31 @@ import numpy as np
 import pytest
 
 from model.activations.site_statistics import block_numbers, vector
-from model.anatomy.anatomy import ARCHITECTURES, PARTS, n_params
-from model.anatomy.blueprint import blueprint, shares
+from model.anatomy.anatomy import PARTS, n_params
+from model.anatomy.architectures import ARCHITECTURES
+from model.anatomy.blueprint import blueprint
+from model.anatomy.mixers.kinds import keys_of, kinds
+from model.anatomy.parameter_shares import shares
 from model.api import LanguageModel
 from model.errors import InputError
-from model.gpt.config import PRESETS, ModelConfig
+from model.gpt.config import ModelConfig
+from model.gpt.presets import PRESETS
 from model.source_code.parts import PARTS as PARTS_OF_CODE
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
+from tests.support.models.states import STATES
 from viz.numbers import bits
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads, scene_of
 from viz.seam import panels
 from viz.seam.programs.reading import measured
 from viz.views.anatomy import subject
-from viz.views.anatomy.diagram.figures import EDGE, STREAM, SUM, drawing, drawn, heads_drawn, second_line
+from viz.views.anatomy.diagram.boxes import EDGE, STREAM, SUM, drawing
 from viz.views.anatomy.diagram.measure import KEYS, vectors
+from viz.views.anatomy.diagram.texts import drawn, heads_drawn, second_line
 from viz.views.anatomy.diagram.view import VIEW, code_of
 from viz.words import LANGUAGES, Words, words
 
-CONFIGS = {f"variant {name}": tiny_config(changes) for name, changes in VARIANTS.items()} | {
+CONFIGS = {f"variant {name}": tiny_config(changes) for name, changes in (VARIANTS | STATES).items()} | {
     name: each.config for name, each in ARCHITECTURES.items()
 }
 PUBLISHED = Path(__file__).parents[3] / "data" / "configs"
@@ -86,16 +93,19 @@ def picked(part, **form):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_part_stands_once_and_none_on_another(name):
     config = CONFIGS[name]
-    parts = list(blueprint(config, T))
+    found = blueprint(config, T)
+    parts, inside = list(found), [key for key, part in found.items() if part.block]
     layout = drawing(config, parts)
-    assert [box.key for box in layout.boxes] == parts
+    frames = [keys_of(config, kind, inside) for kind in kinds(config)]
+    first, last = parts.index(inside[0]), parts.index(inside[-1]) + 1
+    assert [box.key for box in layout.boxes] == [*parts[:first], *itertools.chain(*frames), *parts[last:]]
     for n, a in enumerate(layout.boxes):
         assert a.x >= 0 and a.x + a.w <= EDGE and a.y >= 0 and a.bottom <= layout.height
         for b in layout.boxes[n + 1 :]:
             apart = a.bottom <= b.y or b.bottom <= a.y or a.x + a.w <= b.x or b.x + b.w <= a.x
             assert apart, (a.key, b.key)
-    inside = {box.key for box in layout.boxes if layout.frame[0] < box.y and box.bottom < layout.frame[1]}
-    assert inside == {key for key, part in blueprint(config, T).items() if part.block}
+    for (top, bottom), keys in zip(layout.frames, frames, strict=True):
+        assert [box.key for box in layout.boxes if top < box.y and box.bottom < bottom] == keys
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -118,7 +128,8 @@ def test_every_way_begins_and_ends_at_something(name):
     rounds = [box for box in layout.boxes if box.round]
     assert {line.points[-1][1] for line in sums} == {box.y + SUM / 2 for box in rounds} | set(layout.sums)
     assert sum(line.kind == "tied" for line in layout.lines) == config.tie_embeddings
-    assert len(rounds) == (1 if config.parallel_residual else 2)
+    sublayers = sum(1 + kind.mlp for kind in kinds(config))
+    assert len(rounds) == (1 if config.parallel_residual else sublayers)
     json.dumps(drawn(layout, PARTS), allow_nan=False)
 
 
@@ -177,13 +188,14 @@ def test_every_part_shows_its_lines(wired):
         assert payload["sets"] and all(excerpts for _, excerpts in payload["sets"])
         assert len(json.dumps(payload)) < 8_000
     assert set(PARTS_OF_CODE) == set(KEYS)
-    assert view_parts(wired, picked("no such part"))["diagram_code"] == view_parts(wired, picked("q"))["diagram_code"]
+    unknown, first = (view_parts(wired, picked(part))["diagram_code"]["sets"] for part in ("no such part", "q"))
+    assert unknown == first
 
 
 def test_lines_of_an_architecture_without_weights(wired):
     payload = view_parts(wired, picked("gate", which="llama-3.1-8b"))["diagram_code"]
     (_, excerpts), *_ = payload["sets"]
-    assert excerpts[0]["caption"] == "model/gpt/transformer.py: MLP.forward"
+    assert excerpts[0]["caption"] == "model/gpt/mlp.py: MLP.forward"
     assert "self.gate(x)" in excerpts[0]["pieces"][0][1]
     assert list(excerpts[0]["shapes"].values()) == [f"[1, {T}, 14336]"]
 
@@ -237,7 +249,7 @@ def test_numbers_are_of_the_layer_head_and_token(llama):
     scene = scene_of(llama, page_request(heads=[[2, 2]], tokens=[5]))
     passed = block_numbers(scene.trace, 2)
     parts = measured(VIEW, "main", scene)
-    (reads, gives) = vectors(parts, "k", passed.sizes, head=2, position=5)
+    (reads, gives) = vectors(parts, "k", passed.sizes, head=(2, 2), position=5)
     assert (reads.way, reads.site, reads.head) == ("reads", "norm1_out", None)
     assert (gives.way, gives.site, gives.head) == ("gives", "k", 1)
     assert vars(gives.vector) == vars(vector(passed.sizes["k"], 5, 1))
@@ -325,5 +337,11 @@ def test_no_placeholder_is_left(llama):
 
 
 def test_the_form_offers_every_architecture(llama):
-    options = shown(llama)["anatomy_form"]["controls"][0]["options"]
-    assert [key for key, _ in options] == ["loaded", *ARCHITECTURES, "pasted"] == list(subject.WHICH.options)
+    control = shown(llama)["anatomy_form"]["controls"][0]
+    keys = [key for key, _ in control["options"]]
+    assert keys == list(subject.WHICH.options) and (keys[0], keys[-1]) == ("loaded", "pasted")
+    assert sorted(keys[1:-1]) == sorted(ARCHITECTURES)
+    headings = [control["groups"][key] for key in keys]
+    assert headings[0] == headings[-1] == "" and all(headings[1:-1])
+    assert [heading for heading, _ in itertools.groupby(headings[1:-1])] == [*subject.MAKERS, "For teaching"]
+    assert control["groups"]["gpt-oss-20b"] == "OpenAI" and control["groups"]["minigpt"] == "For teaching"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from model.anatomy.anatomy import ARCHITECTURES
+from model.anatomy.architectures import ARCHITECTURES
 from model.anatomy.footprint import Setting, kept_bytes, largest, parts, weights_bytes, working_bytes
 from model.anatomy.measured_memory import MemoryUse
 from model.api import LanguageModel

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from model.anatomy.anatomy import ARCHITECTURES, PARTS, config_of, n_params, weights
+from model.anatomy.anatomy import PARTS, config_of, n_params, weights
+from model.anatomy.architectures import ARCHITECTURES
 from model.api import LanguageModel
-from model.gpt.config import PRESETS
+from model.gpt.presets import PRESETS
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_config, tiny_model
 from viz.numbers import whole
 from viz.page.pipeline import PageRequest, payloads, scene_of

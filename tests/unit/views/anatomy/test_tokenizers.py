@@ -7,7 +7,9 @@ import pytest
 from model.api import LanguageModel
 from model.loading.tokenizer_comparison import built_in
 from model.text.bpe_steps import MOST_CHARACTERS
+from model.text.tokenizer import from_folder
 from tests.support.models.helpers import VARIANTS, byte_tokenizer, serving, tiny_model
+from tests.unit.model.text.test_library_folders import folder
 from viz.api.endpoints import ENDPOINTS
 from viz.api.registry import call
 from viz.page.parts import packed
@@ -147,7 +149,7 @@ def test_a_vocabulary_that_lacks_a_byte_says_so(playground, monkeypatch):
 
     real = measure.cut
 
-    def cut(name, tokenizer, text):
+    def cut(name, tokenizer, text, *, special):
         if name == "tinygpt":
             raise InputError("This vocabulary has no token for a character of the text.")
         return real(name, tokenizer, text)
@@ -199,4 +201,26 @@ def test_the_endpoints_give_the_same(playground):
     assert answer["vocabularies"][3]["tokens"] == 7
     assert answer["samples"][0]["tokens"]["characters"] == len(LANGUAGES["en"])
     (piece,) = call(playground, NAMED["merges"], {"text": "cat"})["pieces"]
-    assert piece == {"text": "cat", "added": False, "whole": False, "merges": [], "ids": [99, 97, 116]}
+    assert piece == {"text": "cat", "added": False, "whole": False, "merges": [], "ids": [99, 97, 116], "lattice": None}
+
+
+@pytest.mark.parametrize(("kind", "slider"), [(1, "Characters read"), (2, "Merges done")])
+def test_a_lattice_is_drawn_for_unigram_and_merges_from_characters_for_sentencepiece(tmp_path, kind, slider):
+    tokenizer = from_folder(folder(tmp_path, kind))
+    model = tiny_model({**VARIANTS["gpt2"], "vocab_size": tokenizer.vocab_size, "n_ctx": 64})
+    playground = serving(LanguageModel("tiny", "Tiny", model, tokenizer), Options(model="tiny", max_tokens=60))
+    sent = drawn(playground, prompt="the ca")["tokenizers_merges"]
+    assert sent["words"]["slider"] == slider and "{" not in sent["about"]
+    ids = [number for piece in sent["pieces"] for number in piece["ids"]]
+    assert ids == tokenizer.encode_ids("the ca")
+    lattice = sent["pieces"][sent["first"]]["lattice"]
+    assert (lattice is None) == (kind == 2)
+    if lattice is None:
+        assert sent["pieces"][0]["bytes"] == ["·", "t", "h", "e"] and len(sent["pieces"][0]["merges"]) == 3
+        return
+    covered, path, considered, _ = lattice["steps"][-1]
+    assert covered == len(lattice["characters"]) == 4 and [lattice["arcs"][at][3] for at in path] == ids[: len(path)]
+    totals = [float(total.replace("−", "-")) for _, total in considered]
+    assert totals == sorted(totals, reverse=True) and len(totals) > 1
+    told = call(playground, NAMED["merges"], {"text": "the ca"})["pieces"][0]["lattice"]
+    assert [told["arcs"][at]["id"] for at in told["path"]] == ids[: len(path)]

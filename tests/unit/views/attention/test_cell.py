@@ -13,7 +13,17 @@ from model.attention.cell import explain
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.tracing.trace import run
-from tests.support.models.helpers import VARIANTS, E, H, L, random_ids, tiny_model, tokens_of
+from tests.support.models.helpers import (
+    ALL_VARIANTS,
+    MORE_VARIANTS,
+    VARIANTS,
+    E,
+    H,
+    L,
+    random_ids,
+    tiny_model,
+    tokens_of,
+)
 from viz.numbers import number
 from viz.seam import panels
 from viz.seam.scene import Scene
@@ -38,7 +48,7 @@ HOSTILE = ("<img src=x onerror=alert(1)>", "{query}", "\u202eabc", "&lt;", "\ud8
 
 
 def found(name: str = "gpt2", layer: int = 1, head: int = 2, query: int = 12, key: int = 4):
-    trace = run(tiny_model(VARIANTS[name]), tokens_of(IDS))
+    trace = run(tiny_model(ALL_VARIANTS[name]), tokens_of(IDS))
     return explain(trace, layer, head, query, key), trace.tokens
 
 
@@ -119,7 +129,7 @@ def test_a_long_row_keeps_the_cell_and_sums_the_others(key: int):
 
 
 def assert_row_adds_up(row: dict) -> None:
-    parts = [*row["lines"], *([row["others"]] if row["others"] else [])]
+    parts = [*row["lines"], *(row[name] for name in ("others", "sink") if row[name])]
     assert sum(part["exponential"] for part in parts) == pytest.approx(row["denominator"], rel=1e-12)
     assert sum(part["weight"] for part in parts) == pytest.approx(1, rel=1e-12)
     for column in (0, 1):
@@ -155,6 +165,21 @@ def test_every_number_follows_from_the_ones_before(name: str):
         assert payload["share"] * payload["row_length"] == pytest.approx(payload["output_length"])
         assert payload["hidden"] == T - 1 - query
         assert np.multiply(payload["weight"], payload["value"]) == pytest.approx(payload["weighted"])
+
+
+@pytest.mark.parametrize("name", MORE_VARIANTS)
+def test_a_row_by_other_rules_adds_up(name: str):
+    for layer, key in itertools.product(range(L), (15, 18)):
+        ours, tokens = found(name, layer, 2, 18, key)
+        payload = json.loads(json.dumps(steps_payload(ours, tokens), allow_nan=False))
+        assert_row_adds_up(payload["row"])
+        assert payload["scores"][key - payload["first"]] == payload["score"]
+        assert {line["key"] for line in payload["row"]["lines"]} <= set(range(payload["first"], 19))
+        line = next(line for line in payload["row"]["lines"] if line["key"] == key)
+        assert (line["score"], line["weight"]) == (payload["score"], pytest.approx(payload["weight"]))
+        sink = payload["row"]["sink"]
+        assert (sink is None) == (name != "oss")
+        assert sink is None or (sink["score"], sink["weight"]) == (ours.sink, pytest.approx(ours.sink_weight))
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,17 @@ def test_the_run_without_edits(playground, lm):
     assert other.same_model and not other.same_run
 
 
+def test_a_model_that_was_loaded_again_is_still_the_same(playground, lm):
+    """A server with many models forgets one and loads it again: another object, with the same weights."""
+    question = asked("abcab", {"prompt": "axcab"})
+    scene = scene_of(playground, question)
+    playground.models.drop(lambda key: False)
+    playground.models.get(lm.id, lambda: dataclasses.replace(lm))
+    assert playground.opened(lm.id) is not scene.model
+    other = panels.measured(VIEW, "other", scene, panels.settings_of(VIEW, scene, question.values)).value
+    assert other.same_model and not other.same_run
+
+
 def test_an_edited_run_beside_another_prompt_says_so(playground):
     parts = drawn(playground, "abcab", {"prompt": "axcab"}, selection={"heads": [[2, 0]], "edits": [EDIT]})
     assert parts["runs_alignment"]["note"] == "A runs with your edits, B without."

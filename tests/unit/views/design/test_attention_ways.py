@@ -18,6 +18,7 @@ from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, scene_of
 from viz.seam import panels
 from viz.seam.jobs import background
+from viz.seam.scene import default_head
 from viz.views.design.attention_ways import measure as measuring
 from viz.views.design.attention_ways.view import VIEW
 from viz.work.limits import PUBLIC
@@ -206,6 +207,15 @@ def test_endpoint_of_the_ways(playground, short):
     assert ask(playground, "attention_kernels", costs=False)["costs"] == []
     with pytest.raises(PlaygroundError):
         ask(playground, "attention_kernels", layer=7)
+
+
+def test_the_layer_by_default_is_the_first_with_attention(tokenizer):
+    mixed = {"mixer": ("mamba2", "softmax", "softmax"), "positions": "none", "vocab_size": 256, "n_ctx": 300}
+    server = serving(LanguageModel("tiny", "Tiny", tiny_model(mixed), tokenizer))
+    assert ask(server, "attention_kernels", costs=False)["layer"] == 1
+    assert ask(server, "online_softmax")["scores"] == ask(server, "online_softmax", layer=1)["scores"]
+    assert ask(server, "score_scaling")["trained"] == ask(server, "score_scaling", layer=1)["trained"]
+    assert default_head(server.opened("tiny").trace(PROMPT))[0] > 0
 
 
 def test_endpoint_of_the_online_softmax(playground):

@@ -15,7 +15,7 @@ from model.design.positions import (
     vectors,
     wavelengths,
 )
-from model.gpt.config import RopeScaling
+from model.gpt.rope_scaling import RopeScaling
 from tests.support.models.helpers import VARIANTS, assert_close, byte_tokenizer, tiny_model
 from tests.support.views.views import array, measured, no_holes, playground_of, run_lines, traces
 from tests.support.views.views import drawn as drawn_in

@@ -21,11 +21,13 @@ SCRIPT = script("views/effects/*")
 
 # --- words ---
 
+OFFERED = [key for key, kind in EDITS.items() if kind.takes != "vector"]  # vectors are made in Steering
+
 
 def test_every_kind_of_edit_has_its_words():
     for language in LANGUAGES:
         catalogue = words(language)
-        for kind in EDITS:
+        for kind in OFFERED:
             assert catalogue[f"edits.editor.kind_{kind}"] and catalogue[f"edits.editor.about_{kind}"]
 
 
@@ -49,13 +51,13 @@ def test_first_drawing_fills_every_part(playground, language):
     assert set(panels.names_of(VIEW)) <= set(parts)
     editor = parts["edits_editor"]
     assert editor["layers"] == 3 and editor["heads"] == 4 and editor["tokens"] == list(PROMPT)
-    assert [kind["key"] for kind in editor["kinds"]] == list(EDITS)
+    assert [kind["key"] for kind in editor["kinds"]] == OFFERED
     assert [group["key"] for group in editor["groups"]] == ["heads", "mlp", "neuron", "direction"]
     assert [group["name"] for group in editor["groups"]] == [
         words(language)[f"edits.editor.of_{group['key']}"] for group in editor["groups"]
     ]
     assert editor["vocabulary"] == [[97, "a"], [98, "b"], [99, "c"]] and editor["neurons"] == 100
-    assert [kind["name"] for kind in editor["kinds"]] == [words(language)[f"edits.editor.kind_{k}"] for k in EDITS]
+    assert [kind["name"] for kind in editor["kinds"]] == [words(language)[f"edits.editor.kind_{k}"] for k in OFFERED]
 
 
 # --- before and after ---

@@ -1,6 +1,7 @@
 """The views of number formats and of the layer sweep without a browser, and their endpoints."""
 
 import base64
+import dataclasses
 import json
 import re
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from model.api import LanguageModel
+from model.errors import InputError
 from model.gpt.transformer import Transformer
 from model.quantization.experiments import errors, total_bytes, usable, with_format
 from model.quantization.formats import FORMATS, USUAL, stored, weight_error
@@ -346,6 +348,13 @@ def test_weight_errors(playground):
     with pytest.raises(Exception, match="layer"):
         formats.weight_errors(playground, model, 9)
     assert unprompted(playground, model).model is model
+    for changes, says in (
+        ({"mixer": ("mamba2", "softmax", "mamba2")}, "attention in every layer.* Got: layer 0: mamba2"),
+        ({"n_expert": 3, "experts_per_token": 2}, "one MLP per layer"),
+    ):
+        other = dataclasses.replace(model, model=tiny_model(changes))
+        with pytest.raises(InputError, match=says):
+            formats.weight_errors(playground, other)
 
 
 def test_the_endpoints_answer_with_the_numbers_of_the_page(playground):

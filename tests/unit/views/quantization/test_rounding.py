@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from model.api import LanguageModel
-from model.quantization.experiments import changed
+from model.errors import InputError
+from model.quantization.experiments import changed, layer_of
 from model.quantization.formats import Scheme, rounded
 from model.quantization.rounding import (
     METHODS,
@@ -325,3 +326,11 @@ def test_the_endpoint_gives_the_same(playground):
     assert [each["method"] for each in found["outcomes"]] == list(METHODS)
     lines = measured(playground, {"matrix": "down", "tokens": "128"})["rounding_table"]["lines"]
     assert [each["held_out"] for each in found["outcomes"]] == pytest.approx([line[2] for line in lines], rel=1e-6)
+
+
+def test_a_layer_without_the_matrix_is_named():
+    model = tiny_model({"mixer": ("mamba2", "softmax", "softmax"), "ssm_heads": 2, "d_ssm_head": 4, "d_state": 4})
+    with pytest.raises(InputError, match="does not have the matrix") as caught:
+        compare(model, 0, "v", GROUPED, [[1, 2], [3, 4]])
+    assert "1, 2" in str(caught.value.hint)
+    assert layer_of(with_weight(model, 1, "v", torch.ones(24, 48)), "v").weight.sum() == 24 * 48

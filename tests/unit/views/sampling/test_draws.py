@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from model.api import LanguageModel
+from model.generation.next_token import context_at
 from model.gpt.transformer import Transformer
 from model.sampling.draw_statistics import bar_of, fit, uniforms
-from model.sampling.pipeline import Context, draw, softmax, uniform, usable
+from model.sampling.outcomes import counts, expected
+from model.sampling.pipeline import Context, Step, draw, softmax, uniform, usable
 from model.sampling.warps import final
 from tests.support.models.helpers import byte_tokenizer, tiny_model
 from tests.support.scripts import names_in, script, words_in
@@ -296,3 +298,24 @@ def test_the_python_lines_of_many_draws_test_the_same(playground, lm):
     bar = bar_of(theirs(scene(playground), ()))
     assert found == fit(bar.counts(uniforms(4, 1000)), bar.shares)
     assert space["counts"].sum() == 1000 and len(space["low"]) == 12
+
+
+# --- a step by chance ---
+
+
+def test_draws_with_xtc_mix_both_outcomes(playground, lm):
+    steps = [{"warp": "xtc", "values": {"threshold": 0.01, "xtc_probability": 0.5}}]
+    chosen = {"pipeline": {"steps": steps}, "draws_form": {"n": "10000"}}
+    parts = drawn(playground, chosen)
+    at = scene(playground)
+    logits = usable(torch.from_numpy(at.trace.logits_at(len(at.trace.tokens) - 1)), at.model.tokenizer.vocab_size)
+    ours = (Step("xtc", (("threshold", 0.01), ("xtc_probability", 0.5))),)
+    shares = expected(logits, ours)
+    bar = bar_of(shares)
+    n = len(parts["draws_bar"]["ids"])
+    assert parts["draws_bar"]["ids"] == bar.ids[:n].tolist()
+    assert not np.array_equal(shares, theirs(at, ()))
+    assert "averaged over the outcomes" in parts["draws_bar"]["note"]
+    found, names = run_lines(parts["draws_many"]["python"], lm)
+    assert np.array_equal(names["counts"], counts(logits, ours, 0, 10_000, context_at(at.trace, -1))[bar.ids])
+    assert found.p > 0.001

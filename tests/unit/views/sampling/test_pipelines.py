@@ -10,10 +10,11 @@ from model.sampling.warps import WARPS, values_of
 from tests.support.scripts import script
 from viz.views.sampling.pipelines import (
     DEFAULT,
-    KINDS,
+    GROUPS,
     PRESETS,
     USES,
     spec,
+    step_imports,
     step_name,
     steps_code,
     steps_of,
@@ -32,8 +33,9 @@ def test_every_warp_is_offered_with_its_words_in_one_group(language):
     offered = spec(words(language))
     assert [warp["key"] for warp in offered["warps"]] == list(WARPS)
     assert all(warp["label"] and warp["help"] and warp["source"] for warp in offered["warps"])
-    groups = [kind for kind, label in offered["groups"] if label]
-    assert groups == list(KINDS) and {warp["kind"] for warp in offered["warps"]} <= set(groups)
+    labels, keys = zip(*offered["groups"], strict=True)
+    assert all(labels) and len(labels) == len(GROUPS)
+    assert sorted(key for group in keys for key in group) == sorted(WARPS)  # each in one group
     for warp in offered["warps"]:
         for parameter in warp["parameters"]:
             assert parameter["label"] and parameter["low"] <= parameter["default"] <= parameter["high"]
@@ -46,6 +48,7 @@ def test_every_preset_that_is_offered_is_a_pipeline_with_a_name(lm):
     for key, preset in offered.items():
         steps = steps_of(lm, preset["steps"])
         assert [step.warp for step in steps] == [step.warp for step in PRESETS[key]] and preset["label"]
+        assert [values_of(step) for step in steps] == [values_of(step) for step in PRESETS[key]]
     assert offered["plain"]["steps"] == []
     assert offered["greedy"]["steps"] == [{"warp": "temperature", "values": {"temperature": 0.0}}]
 
@@ -68,7 +71,8 @@ def test_the_script_has_the_words_it_asks_for():
     found = set(re.findall(r"\bwords\.(\w+)", SCRIPT)) | {"up", "down", "remove"}
     assert len(found) > 10 and found <= known
     rest = {each for each in known - found if not each.startswith(("preset_", "group_", "use_", "why_"))}
-    assert rest == {"tokens_n", "after"}  # the server's own
+    fields = {f"{name}{end}" for name in ("tokens", "banned", "breakers") for end in ("", "_example")}
+    assert rest == {"tokens_n", "after"} | fields  # the server's own
 
 
 # --- what a page sends ---
@@ -126,7 +130,27 @@ def test_lines_of_tokens_are_read_with_the_signs_of_the_page(lm, warp):
 
 
 @pytest.mark.parametrize("warp", TOKEN_WARPS)
-@pytest.mark.parametrize("text", ["a", "a:", ": 3", "ab: 3", "a: x", "a: nan", "a: 101", "a: inf", "a: 1\n" * 33])
+def test_a_word_of_several_tokens_biases_each(lm, warp):
+    (step,) = steps_of(lm, [{"warp": warp, "text": "ab: 3\na: -1"}])
+    assert step.tokens == ((ord("a"), 3.0), (ord("b"), 3.0), (ord("a"), -1.0))
+
+
+def test_banned_words_are_read_in_both_spellings(lm):
+    (step,) = steps_of(lm, [{"warp": "banned_words", "text": "ab\n\n·c↵"}])
+    assert step.phrases == (tuple(b"ab"), tuple(b" ab"), tuple(b" c\n"))
+    assert steps_of(lm, [{"warp": "banned_words"}])[0].phrases == ()
+    with pytest.raises(InputError, match="too many"):
+        steps_of(lm, [{"warp": "banned_words", "text": "a\n" * 33}])
+
+
+def test_dry_has_the_usual_breakers_unless_others_are_given(lm):
+    usual, none, own = (steps_of(lm, [{"warp": "dry"} | text])[0] for text in ({}, {"text": ""}, {"text": "ab\n;"}))
+    assert usual.phrases == tuple((ord(sign),) for sign in '\n:"*') and none.phrases == ()
+    assert own.phrases == ((ord("a"), ord("b")), (ord(";"),))
+
+
+@pytest.mark.parametrize("warp", TOKEN_WARPS)
+@pytest.mark.parametrize("text", ["a", "a:", ": 3", "a: x", "a: nan", "a: 101", "a: inf", "a: 1\n" * 33])
 def test_other_lines_are_refused_and_quoted_in_part(lm, warp, text):
     with pytest.raises(InputError) as told:
         steps_of(lm, [{"warp": warp, "text": text}])
@@ -146,7 +170,19 @@ def test_steps_as_python_are_the_same_steps(lm):
     assert steps_code(DEFAULT[1:2]) == '(Step("top_k", (("k", 40),)),)'
 
 
+def test_words_as_python_are_the_same_phrases(lm):
+    for sent in ({"warp": "banned_words", "text": "it's\n·a"}, {"warp": "dry"}):
+        steps = steps_of(lm, [sent])
+        names = {"Step": Step, "lm": lm}
+        exec("\n".join(step_imports(steps)), names)
+        assert eval(steps_code(steps), names) == steps and steps[0].phrases
+    assert step_imports(DEFAULT) == ()
+    assert eval(steps_code((Step("banned_words", phrases=((1, 2),)),))) == (Step("banned_words", phrases=((1, 2),)),)
+
+
 def test_a_step_is_named_with_its_numbers():
+    windows = [Step("presence_penalty", (("presence", 1), ("window", n))) for n in (0, 64)]
+    assert [step_name(words("en"), step) for step in windows] == ["Presence penalty 1", "Presence penalty 1, 64"]
     assert step_name(words("en"), DEFAULT[0]) == "Temperature 0.8"
     assert step_name(words("zh"), DEFAULT[1]) == "Top-k 40"
     for key in TOKEN_WARPS:

@@ -229,11 +229,11 @@ def test_the_channel(playground):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_word_the_script_asks_for_is_there(language):
     said = {*section(words(language), "side_by_side.texts"), "plot", "view"}
-    used = words_read("views/sampling/side_by_side*")
+    used = words_read("views/sampling/side_by_side", "views/sampling/side_by_side/*")
     assert len(used) > 40 and used <= said
     for by in numbers.COLORS:
         assert {f"by_{by}", f"unit_{by}"} <= said
-    assert {f"ended_{why}" for why in ("end", "stop", "length", "context")} <= said
+    assert {f"ended_{why}" for why in ("end", "stop", "length", "context", "rule", "stuck")} <= said
 
 
 def test_a_search_that_changes_its_mind_is_followed(playground, lm):

@@ -2,13 +2,12 @@
 
 import dataclasses
 import json
-import types
 
 import pytest
 
 from model.api import LanguageModel
 from model.errors import InputError
-from model.generation.strategies import STRATEGIES
+from model.generation.strategies import STRATEGIES, Strategy
 from model.records import RunKey
 from model.text.chat import ending
 from tests.support.models.helpers import serving
@@ -18,12 +17,14 @@ from tests.support.views.side_by_side import (
     PROMPT,
     SETTINGS,
     TOKENS,
+    WARM,
     going_on,
     model_of,
     pieces,
     rows_of,
 )
 from viz.seam.scene import run_id
+from viz.views.sampling.pipelines import steps_of
 from viz.views.sampling.side_by_side import run as race_run
 from viz.views.sampling.side_by_side.python_lines import lines
 from viz.views.sampling.side_by_side.run import packed, plan_of, request_of, strategy_of
@@ -84,10 +85,18 @@ def test_a_token_that_ends_a_text_leaves_nothing_to_write(playground, lm, monkey
     monkeypatch.setattr(
         race_run,
         "plan_of",
-        lambda request, row: types.SimpleNamespace(**vars(plan(request, row)) | {"ending": frozenset((65,))}),
+        lambda request, row: dataclasses.replace(plan(request, row), ending=frozenset((65,))),
     )
     branch = pieces(playground, going_on(found, 1, 4, token=65))
     assert [[change[2] for change in tick] for piece in branch for tick in piece["ticks"]] == [["end"]]
+
+
+def test_a_token_that_completes_a_rule_leaves_nothing_to_write(playground):
+    step = {"warp": "fits", "values": {}, "rule": {"kind": "choice", "text": "~~\n~a"}}
+    found = pieces(playground, cards=CARDS | {"strategies": [{"name": "", "steps": [step]}, WARM]})
+    assert rows_of(found)[0][0][0] == ord("~")
+    branch = pieces(playground, going_on(found, 0, 1, token=ord("a")))
+    assert [[change[2] for change in tick] for piece in branch for tick in piece["ticks"]] == [["rule"]]
 
 
 # --- what a page sends ---
@@ -158,6 +167,21 @@ def test_a_strategy_comes_back_as_it_was_sent(lm, name):
     assert strategy_of(lm, sent) == STRATEGIES[name]
 
 
+def test_the_words_of_steps_come_back_as_they_were_typed(lm):
+    texts = {"logit_bias": "·ab: 3", "banned_words": "a testament↵", "dry": ""}
+    steps = steps_of(lm, [{"warp": warp, "text": text} for warp, text in texts.items()])
+    back = strategy_of(lm, json.loads(json.dumps(packed(Strategy(steps))))).steps
+    assert back == steps and [step.text for step in back] == [step.text for step in steps]
+    assert back[0].tokens and back[1].phrases and not back[2].phrases
+
+
+def test_a_rule_comes_back_beside_the_words_of_other_steps(lm):
+    sent = [{"warp": "fits", "rule": {"kind": "regex", "text": "[a-z ]+"}}, {"warp": "banned_words", "text": "a\nb"}]
+    steps = steps_of(lm, sent)
+    back = strategy_of(lm, json.loads(json.dumps(packed(Strategy(steps))))).steps
+    assert back == steps and back[0].rule == lm.rule("regex", "[a-z ]+") and len(back[1].phrases) == 4
+
+
 @pytest.mark.parametrize(
     "sent",
     [
@@ -169,8 +193,9 @@ def test_a_strategy_comes_back_as_it_was_sent(lm, name):
         {"steps": [{"warp": "no"}]},
         {"steps": [], "method": "no"},
         {"steps": [{"warp": "top_k", "values": {"k": -1}}]},
-        {"steps": [{"warp": "temperature", "values": {}, "tokens": [[999, 1.0]]}]},
-        {"steps": [{"warp": "temperature", "values": {}, "tokens": [[1, "x"]]}]},
+        {"steps": [{"warp": "logit_bias", "values": {}, "text": "a: 101"}]},
+        {"steps": [{"warp": "logit_bias", "values": {}, "text": "a: x"}]},
+        {"steps": [{"warp": "banned_words", "values": {}, "text": "a\n" * 33}]},
     ],
 )
 def test_what_is_no_strategy_is_refused(lm, sent):

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from model.sampling import temperatures as module
+from model.sampling.outcomes import expected
 from model.sampling.pipeline import Context, Step, entropy
 from model.sampling.temperatures import HIGHEST, LOWEST, MANY, at_temperature, heat, temperatures
-from model.sampling.warps import WARPS, shape
+from model.sampling.warps import WARPS
 from viz.page.parts import packed
 from viz.page.pipeline import PageRequest, payloads
 from viz.words import LANGUAGES
@@ -51,6 +52,21 @@ def test_the_first_temperature_is_replaced_and_one_is_put_first_where_there_is_n
     assert at_temperature((CUTS[0], cold, CUTS[1], cold), 2) == (CUTS[0], warm, CUTS[1], cold)
 
 
+def test_a_dynamic_temperature_is_heated_around_its_center():
+    dynamic = Step("dynamic_temperature", (("dynamic", 1.0), ("spread", 0.25), ("exponent", 2.0)))
+    warm = Step("dynamic_temperature", (("dynamic", 2.0), ("spread", 0.25), ("exponent", 2.0)))
+    assert at_temperature((CUTS[0], dynamic), 2) == (CUTS[0], warm)
+    plain = Step("temperature", (("temperature", 2.0),))
+    assert at_temperature((dynamic, Step("temperature")), 2) == (dynamic, plain)
+
+
+def test_both_outcomes_of_xtc_count_by_their_chances():
+    """0.6 and 0.4 at T 1: with a chance of 1/4 the first is out."""
+    xtc = Step("xtc", (("threshold", 0.3), ("xtc_probability", 0.25)))
+    found = heat(torch.tensor([0.6, 0.4]).log(), (xtc,), values=[1])
+    assert found.probabilities[:, 0] == pytest.approx([0.45, 0.55], abs=1e-6) and found.kept.tolist() == [2]
+
+
 def test_two_tokens_by_hand():
     """Logits 0 and ln 4: at T the odds are 4 ** (1 / T)."""
     found = heat(torch.tensor([0.0, np.log(4.0)]), (), values=[0.5, 1, 2], top=2)
@@ -65,12 +81,13 @@ def test_two_tokens_by_hand():
 def test_each_column_is_the_pipeline_at_that_temperature(warp, first):
     logits = torch.randn(300, generator=torch.Generator().manual_seed(3)) * 4
     context = Context((5, 7, 5, 7, 5), 2)
-    own = Step(warp, (), ((5, 3.0), (9, -100.0)) if WARPS[warp].takes_tokens else ())
+    phrases = ((5, 9), (3,)) if WARPS[warp].takes_phrases else ()
+    own = Step(warp, (), ((5, 3.0), (9, -100.0)) if WARPS[warp].takes_tokens else (), phrases)
     warm = Step("temperature", (("temperature", 0.7),))
     steps = (warm, own) if first else (own, warm)
     found = heat(logits, steps, context, values=[0.05, 0.7, 3])
     for n, T in enumerate((0.05, 0.7, 3.0)):
-        p = shape(logits, at_temperature(steps, T), context).probabilities()
+        p = expected(logits, at_temperature(steps, T), context)
         assert np.array_equal(found.probabilities[:, n], p[found.ids])
         assert found.entropy[n] == float(entropy(p)) and found.largest[n] == p.max()
         assert found.kept[n] == np.count_nonzero(p)
@@ -124,6 +141,13 @@ def test_temperature_alone_is_one_line_and_without_one_the_mark_is_at_1(playgrou
     assert "added in front" in parts["temperature_map"]["note"]
     parts = drawn(playground, sent(("temperature", {"temperature": 0})))
     assert figure_of(parts["temperature_map"])["layout"]["meta"]["shapes"] == []
+
+
+def test_a_dynamic_temperature_varies_and_is_marked_at_its_center(playground):
+    parts = drawn(playground, sent(("xtc", {}), ("dynamic_temperature", {"dynamic": 0.5})))
+    assert figure_of(parts["temperature_map"])["layout"]["meta"]["shapes"][0]["x0"] == 0.5
+    note = parts["temperature_map"]["note"]
+    assert "Step 2 · Dynamic temperature" in note and "Both outcomes" in note and "added in front" not in note
 
 
 def test_moving_the_temperature_moves_only_the_mark(playground, monkeypatch):

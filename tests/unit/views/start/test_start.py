@@ -49,7 +49,7 @@ def test_an_earlier_token_is_continued_from_there(playground, lm):
     assert sent["before"] == "ab" and not sent["last"] and way["position"] == 1
     assert {each["prompt"][:2] for each in sent["tokens"] if each["prompt"]} == {"ab"}
     tokens = lm.encode("aé")
-    assert text_before(tokens, 1, "aé") == "a"  # half a character
+    assert text_before(lm.tokenizer, tokens, 1, "aé") == "a"  # half a character
 
 
 def test_the_way_adds_up_and_follows_the_picked_head(playground, lm):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from model.gpt.rope_scaling import RopeScaling
 from model.predictions.attribution import attribute, components
 from model.tracing.logit_lens import middle_at
 from model.tracing.one_token import single_token_pass
@@ -10,12 +11,21 @@ from model.tracing.trace import run
 from tests.support.models.helpers import L, assert_close, random_ids, tiny_model, tokens_of
 
 T = 15
-MIXED = [("sliding_window", "retention", "mamba"), ("delta", "softmax", "linear")]
+SCALINGS = [  # both depend on the length of the text
+    RopeScaling(kind="dynamic", factor=4.0, original_n_ctx=8),
+    RopeScaling(kind="longrope", factor=2.0, original_n_ctx=8, short_factors=(1.0,) * 6, long_factors=(3.0,) * 6),
+]
+CASES = [
+    {"mixer": ("sliding_window", "retention", "mamba"), "window": 4},
+    {"mixer": ("delta", "softmax", "linear"), "rope_scaling": SCALINGS[0]},
+    {"mixer": "sliding_window", "window": 4, "rope_scaling": SCALINGS[0]},
+    {"rope_scaling": SCALINGS[1]},
+]
 
 
-@pytest.fixture(scope="module", params=MIXED, ids=str)
+@pytest.fixture(scope="module", params=CASES, ids=["window and states", "delta", "dynamic", "longrope"])
 def trace(request):
-    model = tiny_model({"mixer": request.param, "window": 4, "positions": "rope", "norm": "rmsnorm"})
+    model = tiny_model({"positions": "rope", "norm": "rmsnorm"} | request.param)
     return run(model, tokens_of(random_ids(1, T)[0]))
 
 

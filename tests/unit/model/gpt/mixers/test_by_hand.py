@@ -13,14 +13,6 @@ from tests.support.models.helpers import D, E, G, H, assert_close, random_ids, t
 T = 9
 
 
-@pytest.fixture
-def exact():
-    """Models in float64."""
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 def silu(x: torch.Tensor) -> torch.Tensor:
     return x / (1 + torch.exp(-x))
 

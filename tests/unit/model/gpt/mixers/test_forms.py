@@ -6,8 +6,8 @@ import torch
 from model.gpt.layers import attention_pattern, attention_scores, mix
 from model.gpt.mixers import decay, delta, selective
 from model.gpt.mixers.hidden import row_weights
+from model.gpt.mixers.scoring import Scoring, hidden_by_window
 from model.gpt.mixers.selective import StateSelection
-from model.gpt.mixers.window import outside, window_attention
 from tests.support.models.helpers import assert_close
 
 B, H, T, E = 2, 3, 150, 5  # more than two chunks
@@ -143,8 +143,8 @@ def test_a_window_is_attention_to_the_last_keys(T: int, S: int, window: int):
     scores, at = attention_scores(q, k), torch.arange(S - T, S)
     near = at[:, None] - torch.arange(S)[None, :] < window
     expected = mix(attention_pattern(scores.masked_fill(~near, -torch.inf)), v)
-    assert_close(window_attention(q, k, v, window), expected, NEAR)
-    assert torch.equal(outside(T, S, window), ~near)
+    assert_close(Scoring(window=window).attend(q, k, v), expected, NEAR)
+    assert torch.equal(hidden_by_window(T, S, window), ~near)
 
 
 # --- what is drawn ------------------------------------------------------------------------------------

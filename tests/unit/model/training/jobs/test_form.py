@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.errors import InputError
-from model.gpt.config import PRESETS as config_presets
 from model.gpt.config import to_dict
+from model.gpt.presets import PRESETS as config_presets
 from model.gpt.tap import record
 from model.training.jobs import job as training
 from model.training.jobs.form import BIASES, PRESETS, job_of, presets_within

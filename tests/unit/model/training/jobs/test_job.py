@@ -167,7 +167,7 @@ def test_softmax_attention_is_the_default():
 def test_a_mixer_that_there_is_not_is_refused_by_name(name):
     with pytest.raises(InputError, match="No mixer has this name") as error:
         job(mixer=name)
-    assert error.value.got == name[:40] and "delta, mamba, hybrid" in error.value.hint
+    assert error.value.got == name[:40] and "delta, mamba, mamba2, gated_delta, short_conv, hybrid" in error.value.hint
 
 
 def test_a_hybrid_of_too_many_layers_is_refused_before_it_is_written_down():
