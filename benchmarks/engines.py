@@ -9,8 +9,8 @@ SHAPES = {"gpt2": GPT2, "smollm2-135m": SMOLLM2}
 
 def _our_model(shape: str, device: str = "cpu", dtype: str = "float32"):
     from model.api import load_model
-    from model.gpt.config import preset
     from model.gpt.linear import tune
+    from model.gpt.presets import preset
     from model.gpt.transformer import Transformer
     from model.loading.devices import placed
     from model.loading.halves import DTYPES
