@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from model.errors import PlaygroundError
+from model.kernels import ready
 from model.records import RunKey
 from model.tracing.trace import Trace
 from viz.seam import panels
@@ -136,7 +137,7 @@ class Replica:
             going.stop.set()
 
     def status(self) -> dict[str, Any]:
-        """Return the load and the contents of this replica."""
+        """Return the load and the contents of this replica, and whether its loops are compiled; begin to load them."""
         traces = self.playground.traces
         return {
             "model": self.model_id,
@@ -145,6 +146,7 @@ class Replica:
             "long work": len(self.going),
             "traces": len(traces),
             "bytes of traces": traces.nbytes,
+            "compiled": ready.soon() is not None,
         }
 
     def unused(self) -> float:

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from model.errors import InputError, PlaygroundError
+from model.kernels import ready
 from model.loading.devices import available
 from tests.support.models.small_models import save_tiny
 from tests.unit.views.test_seam import DECLARED, QUICK, same
@@ -111,7 +112,9 @@ def status(cluster, playground):
     return cluster.ray.get(cluster._send(playground.engine._rings[playground.options.model][0], "status"))
 
 
-def test_every_view_measures_the_same_on_a_replica(here, there):
+def test_every_view_measures_the_same_on_a_replica(cluster, here, there):
+    """To the last bit, once both compute the softmax in the compiled loops."""
+    assert ready.now() and until(lambda: status(cluster, there)["compiled"])
     ours, theirs = (scene(each, LOOKED_AT, **PICKED) for each in (here, there))
     wrong = []
     for _, view, measure in QUICK:
