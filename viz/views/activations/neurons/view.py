@@ -12,11 +12,11 @@ from model.activations.neurons import (
     Activations,
     Survey,
     activation,
+    check_neuron,
     promoted,
     ranked,
     write_lengths,
 )
-from model.errors import InputError, say
 from viz.labels import quoted, shorten, visible
 from viz.numbers import number, percent, plain, whole
 from viz.seam.programs.answers import top_of
@@ -105,7 +105,7 @@ def top(seen: Seen) -> Payload:
         "note": words["note"],
         "rows": rows,
         "of": of_layer(seen.facts.model_id, result.layer),
-        "last": seen.facts.config.d_mlp - 1,
+        "last": seen.facts.config.at(result.layer).d_mlp - 1,
         "map": _map(seen),
         "words": _words(words, TOP_WORDS),
     }
@@ -189,7 +189,7 @@ def _facts(seen: Seen) -> list[list[str]]:
     largest = {"value": number(float(result.post[peak])), "token": _token(seen, peak), "position": peak}
     facts.append([words["fact_largest"], words["fact_largest_at"].format(**largest)])
     if result.rank is not None:
-        label = words["fact_rank"].format(n=whole(seen.facts.config.d_mlp))
+        label = words["fact_rank"].format(n=whole(seen.facts.config.at(result.layer).d_mlp))
         facts.append([label, words["fact_rank_of"].format(rank=whole(result.rank))])
     return facts
 
@@ -315,10 +315,8 @@ def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1,
         pre, post and, for gated MLPs, up: pre-activation (of the gate in gated MLPs), activation and up projection, one
         number per token; function: the activation function at pre; promotes, suppresses: tokens, each with its score.
     """
-    config = scene.model.config
     check_head(scene.model, layer, 0)
-    if not 0 <= neuron < config.d_mlp:
-        raise InputError("This neuron does not exist.", str(neuron), say("Neurons run from 0 to {}.", config.d_mlp - 1))
+    check_neuron(scene.model.config, layer, neuron)
     read: Activations = measured(VIEW, "layer", scene, layer=str(layer))
     with scene.playground.computing:
         pushed = promoted(scene.model.model, layer, [neuron], most, scene.model.tokenizer.vocab_size)
@@ -371,6 +369,7 @@ _ORDERED = ("layer", "order")
 
 VIEW = View(
     "neurons",
+    needs=("layers", "next"),
     settings=(LAYER, ORDER),
     form_depends=("model",),
     offered=lambda config: config.mlp != "none" and config.n_expert == 1,  # a layer needs a single MLP
