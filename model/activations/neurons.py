@@ -17,7 +17,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.layers import CLAMP
 from model.gpt.mixers.needs import need_directions
 from model.gpt.transformer import Transformer
-from model.predictions.attribution import on_the_way, through
+from model.predictions.frozen_norms import carried, on_the_way, through
 from model.progress import Progress, silent
 from model.public import nonempty, public, whole
 from model.tracing.ranking import top_ids
@@ -132,8 +132,7 @@ def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.n
     v = mlp.down.weight[:, list(neurons)].T * mlp.factor  # [n, D]
     for _, _, norm in on_the_way(model, layer, after_attention=False):
         v = through(norm, 1.0, v)
-    for block in model.blocks[layer:]:
-        v = v if block.scale is None else v * block.scale
+    v = carried(model, layer, v)
     return (v @ model.unembed.weight.T * model.config.logit_multiplier).numpy()
 
 
