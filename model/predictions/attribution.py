@@ -242,11 +242,10 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
 
     A contribution is the component's output times the direction u = W_U[token] - W_U[distractor], times the model's
     logit multiplier, carried back through the norms between the component and the logits, and through the numbers by
-    which layers multiply the stream. A pre-norm model has one
-    such norm. A post-norm model has one after every sublayer, and the bias of each is a component too, as are the
-    biases of norms of a sublayer's output, of the embeddings' norm and of the output head. The contributions add up to
-    the logit before any cap, up to the rounding error of float32; dot products are in float64. Raises InputError if a
-    token is out of range.
+    which layers multiply the stream. A pre-norm model has one such norm. A post-norm model has one after every
+    sublayer, and the bias of each is a component too, as are the biases of norms of a sublayer's output, of the
+    embeddings' norm and of the output head. The contributions add up to the logit before any cap, up to the rounding
+    error of float32; dot products are in float64. Raises InputError if a token is out of range.
     """
     check_token(token, model.config.vocab_size)
     _check_tokens(model.config.vocab_size, token, distractor)
