@@ -13,10 +13,11 @@ import torch
 
 from model.arguments import check_layer, check_position, is_whole, shown
 from model.errors import InputError, say
+from model.gpt.config import ModelConfig
 from model.gpt.layers import CLAMP
 from model.gpt.mixers.needs import need_directions
 from model.gpt.transformer import Transformer
-from model.predictions.attribution import on_the_way, through
+from model.predictions.frozen_norms import carried, on_the_way, through
 from model.progress import Progress, silent
 from model.public import nonempty, public, whole
 from model.tracing.ranking import top_ids
@@ -114,7 +115,8 @@ def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.n
 
     W_U N(W_out[:, neuron]), where N is the token-independent part of the norms between the MLP and the unembedding:
     their gains and, for LayerNorm, the subtraction of the mean. These norms are the final norm, if the model has one, a
-    norm of the MLP's output, and in a post-norm model those that follow the MLP. Multipliers count. Token-dependent
+    norm of the MLP's output, and in a post-norm model those that follow the MLP. Multipliers count, and so do the
+    numbers by which this and later layers multiply the stream (ModelConfig.layer_scale). Token-dependent
     parts (the divisors), biases, a cap of the logits, and effects through later layers are ignored: the scores give
     only the direction of the effect, not its magnitude. In one run, a neuron of the last pre-norm block changes the
     logits by activation * score / (divisor of the final norm), with divisor and mean held fixed. Source: Geva et al.
@@ -125,11 +127,12 @@ def token_scores(model: Transformer, layer: int, neurons: Sequence[int]) -> np.n
     check_layer(layer, model.config.n_layer)
     need_directions(model.config)
     for neuron in neurons:
-        _check_neuron(model, neuron)
+        check_neuron(model.config, layer, neuron)
     mlp = model.blocks[layer].mlp
     v = mlp.down.weight[:, list(neurons)].T * mlp.factor  # [n, D]
     for _, _, norm in on_the_way(model, layer, after_attention=False):
         v = through(norm, 1.0, v)
+    v = carried(model, layer, v)
     return (v @ model.unembed.weight.T * model.config.logit_multiplier).numpy()
 
 
@@ -186,7 +189,8 @@ def survey(run: Trace, progress: Progress = silent) -> Survey:
     return Survey(never, quiet, active, counts, largest, place)
 
 
-def _check_neuron(model: Transformer, neuron: int) -> None:
-    if not (is_whole(neuron) and 0 <= neuron < model.config.d_mlp):
-        hint = say("Neurons run from 0 to {}.", model.config.d_mlp - 1)
-        raise InputError("This neuron does not exist.", shown(neuron), hint)
+def check_neuron(config: ModelConfig, layer: int, neuron: int) -> None:
+    """Raise InputError unless the layer has the neuron. The width of the MLP may differ by layer."""
+    width = config.at(layer).d_mlp
+    if not (is_whole(neuron) and 0 <= neuron < width):
+        raise InputError("This neuron does not exist.", shown(neuron), say("Neurons run from 0 to {}.", width - 1))

@@ -224,7 +224,7 @@ def _unfit(key: str, subject: Subject) -> Finding | None:
         return unable("two_way")
     if config.ssm_beside and key in _BY_HEADS:
         return unable("beside")
-    if not config.alone and key in (*_BY_HEADS, "gradient"):
+    if not config.alone and key == "gradient":
         return unable("own_layers")
     if config.headless and CHECKS[key].look and key not in _WITHOUT_HEAD and not key.startswith("parity"):
         return unable("no_head")

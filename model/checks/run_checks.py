@@ -223,7 +223,7 @@ def sources(subject: Subject, progress: Progress) -> Finding:
         if len(heads) and run.config.is_attention(layer):  # other mixers gate z, so it is not a sum over tokens
             head = int(heads[np.abs(attribution.heads[layer][heads]).argmax()])
             each = by_source(run, layer, head, outputs.position, attribution.directions[layer])
-            E, weight = run.config.d_head, output_matrix(run.model, layer).double()
+            E, weight = run.config.at(layer).d_head, output_matrix(run.model, layer).double()
             along = weight[:, head * E : (head + 1) * E].T @ torch.from_numpy(attribution.directions[layer])  # [E]
             # z is computed twice, and the errors of its E numbers are independent
             bound = subject.block_bound("z", layer)[head, outputs.position] * along.norm()

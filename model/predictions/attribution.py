@@ -10,7 +10,6 @@ Only direct effects count: what a component changes through later layers is attr
 caps its logits is decomposed before the cap, which is not linear and has no parts.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,18 +22,19 @@ from model.arguments import check_head, check_layer, check_token
 from model.attention.measures import attend_rows, gate_rows, value_rows
 from model.errors import InputError
 from model.gpt.edits import EDITS, sites_edited
-from model.gpt.mixers.needs import need_alone, need_causal, need_directions, need_heads_alone, need_scores
+from model.gpt.mixers.needs import need_causal, need_directions, need_heads_alone, need_scores
 from model.gpt.mlp import MLP
 from model.gpt.norm import Norm
 from model.gpt.passes import Pass, attend_fused
 from model.gpt.tap import record
 from model.gpt.transformer import Block, Transformer, output_matrix
+from model.predictions.frozen_norms import back, carried, on_the_way, through
 from model.public import array, public, unchecked, whole
 from model.tracing.one_token import single_token_pass
 from model.tracing.trace import Trace
 
 _NORMS = ("norm1", "after1", "norm2", "after2")  # of a block, where it has them
-_SITES = ("z", "mlp_post", "mlp_out", *(f"{name}_scale" for name in _NORMS))
+_SITES = ("z", "mlp_post", "mlp_out", "entry_out", *(f"{name}_scale" for name in _NORMS))
 # sites at which edits of MLPs and of the stream are visible
 _EDITED = ("resid_pre", "attn_out", "after1_out", "norm1_out", "resid_mid", "norm2_out", "after2_out", "resid_post")
 
@@ -55,11 +55,12 @@ class Components:
     whole: tuple[int, ...] = ()
     # layer -> what edits added to the stream that leaves it, [D]
     added: dict[int, Tensor] = field(default_factory=dict)
+    entry: Tensor | None = None  # what each layer's vector of the token adds, [L, D]; see ModelConfig.d_layer_input
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        tensors = (self.embed, self.pos_embed, *self.z, self.mlp, self.logits, *self.added.values())
+        tensors = (self.embed, self.pos_embed, *self.z, self.mlp, self.logits, *self.added.values(), self.entry)
         return sum(tensor.nbytes for tensor in tensors if tensor is not None)
 
 
@@ -89,6 +90,7 @@ class Attribution:
     after2_bias: np.ndarray | None = None  # and after the MLP, [L]
     embed_norm_bias: float | None = None
     head_bias: float | None = None
+    entry: np.ndarray | None = None  # what each layer's vector of the token adds, [L]
 
     def parts(self) -> pd.DataFrame:
         """Return one row for each contribution, in the order of the computation, with columns kind, layer, head and
@@ -102,7 +104,7 @@ class Attribution:
         rows.append(("embed_norm_bias", -1, -1, self.embed_norm_bias))
         after = {"o_bias": self.o_bias, "after1_bias": self.after1_bias, "norm1_bias": self.norm1_bias}
         after |= {"mlp": self.mlps, "mlp_bias": self.mlp_bias, "after2_bias": self.after2_bias}
-        after |= {"norm2_bias": self.norm2_bias, "edit": self.edits}
+        after |= {"entry": self.entry, "norm2_bias": self.norm2_bias, "edit": self.edits}
         for layer in range(L):
             rows += [("head", layer, head, self.heads[layer, head]) for head in range(H)]
             rows += [(kind, layer, -1, None if each is None else each[layer]) for kind, each in after.items()]
@@ -146,7 +148,6 @@ def components(run: Trace, position: int = -1) -> Components:
     """
     run.require_key()
     need_causal(run.config)
-    need_alone(run.config)
     need_directions(run.config)
     need_heads_alone(run.config)
     logits = torch.from_numpy(run.logits_at(position))
@@ -159,10 +160,10 @@ def components(run: Trace, position: int = -1) -> Components:
     model.embed_tokens(ids, at, Pass(None, attend_fused, None, tap))
     if model.final_norm is not None:
         model.final_norm.tapped(run.residuals[-1][at], "final", L, Pass(None, attend_fused, None, tap))
-    z, mlp, scales, unsplit, added = [], [], {}, [], {}
+    z, mlp, scales, unsplit, added, entry = [], [], {}, [], {}, []
     for layer, block in enumerate(model.blocks):
         changed = sites_edited(run.key.edits, layer)
-        sites = _edited(run, layer, at) if changed else _one_token(run, layer, at)
+        sites = _edited(run, layer, at) if changed or not run.config.alone else _one_token(run, layer, at)
         z.append(sites["z"])
         if "mlp_out" in changed or not isinstance(block.mlp, MLP):
             unsplit.append(layer)
@@ -171,6 +172,7 @@ def components(run: Trace, position: int = -1) -> Components:
             mlp.append(F.linear(sites["mlp_post"], block.mlp.down.weight) * block.mlp.factor)
         if not changed.isdisjoint(("resid_mid", "resid_post")):
             added[layer] = _added(block, sites)
+        entry += [sites["entry_out"]] if block.entry is not None else []
         scales |= {(name, layer): float(sites[f"{name}_scale"]) for name in _NORMS if f"{name}_scale" in sites}
     if model.final_norm is not None:
         scales["final", L] = float(store["final_scale", L])
@@ -187,6 +189,7 @@ def components(run: Trace, position: int = -1) -> Components:
         logits,
         tuple(unsplit),
         added,
+        torch.stack(entry) if entry else None,
     )
 
 
@@ -199,7 +202,7 @@ def _one_token(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
 
 
 def _edited(run: Trace, layer: int, at: int) -> dict[str, Tensor]:
-    """Compute the sites of an edited block, which may need all earlier tokens."""
+    """Compute the sites of a block that is edited or reads more than its stream; it may need all earlier tokens."""
     store: dict[tuple[str, int], Tensor] = {}
     each = run.prepare(layer, at + 1, record((*_SITES, *_EDITED), store))
     run.model.blocks[layer](run.residuals[layer][None, : at + 1], layer, each)
@@ -217,42 +220,15 @@ def _added(block: Block, sites: dict[str, Tensor]) -> Tensor:
         sites[out if norm is None else f"{name}_out"]
         for out, norm, name in (("attn_out", block.after1, "after1"), ("mlp_out", block.after2, "after2"))
     )
-    after = sites["resid_post"] - (sites["resid_mid"] + wrote)
-    return after + (sites["resid_mid"] - (sites["resid_pre"] + read))
+    wrote = wrote if block.entry is None else wrote + sites["entry_out"]
+    scale = 1.0 if block.scale is None else float(block.scale)
+    after = sites["resid_post"] - scale * (sites["resid_mid"] + wrote)
+    return after + scale * (sites["resid_mid"] - (sites["resid_pre"] + read))
 
 
 def _last(store: dict[tuple[str, int], Tensor]) -> dict[str, Tensor]:
     """Select each site at the last token: z [H, E], mlp_post [M], scales [1], others [D]."""
     return {name: (tensor[0, :, -1] if name == "z" else tensor[0, -1]) for (name, _), tensor in store.items()}
-
-
-# --- frozen norms -----------------------------------------------------------------------------------
-
-
-def through(norm: Norm, scale: float, x: Tensor) -> Tensor:
-    """Apply a norm without its bias and with its divisor frozen, which makes it linear. [..., D] -> [..., D]"""
-    x = x - x.mean(-1, keepdim=True) if norm.kind == "layernorm" else x
-    return x * (norm.weight.detach() / scale).to(x.dtype)
-
-
-def _back(norm: Norm, scale: float, u: Tensor) -> Tensor:
-    """Apply the transpose of `through`: u.through(x) = back(u).x for every x. [D] float64 -> [D]"""
-    u = u * norm.weight.detach().double() / scale
-    return u - u.mean() if norm.kind == "layernorm" else u
-
-
-def on_the_way(model: Transformer, layer: int, *, after_attention: bool) -> Iterator[tuple[str, int, Norm]]:
-    """Yield the norms between a sublayer's output and the logits, in the order of the computation."""
-    name = "after1" if after_attention else "after2"
-    if (own := getattr(model.blocks[layer], name)) is not None:
-        yield name, layer, own
-    if model.blocks[layer].post_norm:
-        for at in range(layer, len(model.blocks)):
-            if at > layer or after_attention:
-                yield "norm1", at, model.blocks[at].norm1
-            yield "norm2", at, model.blocks[at].norm2
-    if model.final_norm is not None:
-        yield "final", len(model.blocks), model.final_norm
 
 
 # --- contributions to a logit -----------------------------------------------------------------------
@@ -265,11 +241,11 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
     norms.
 
     A contribution is the component's output times the direction u = W_U[token] - W_U[distractor], times the model's
-    logit multiplier, carried back through the norms between the component and the logits. A pre-norm model has one
-    such norm. A post-norm model has one after every sublayer, and the bias of each is a component too, as are the
-    biases of norms of a sublayer's output, of the embeddings' norm and of the output head. The contributions add up to
-    the logit before any cap, up to the rounding error of float32; dot products are in float64. Raises InputError if a
-    token is out of range.
+    logit multiplier, carried back through the norms between the component and the logits, and through the numbers by
+    which layers multiply the stream. A pre-norm model has one such norm. A post-norm model has one after every
+    sublayer, and the bias of each is a component too, as are the biases of norms of a sublayer's output, of the
+    embeddings' norm and of the output head. The contributions add up to the logit before any cap, up to the rounding
+    error of float32; dot products are in float64. Raises InputError if a token is out of range.
     """
     check_token(token, model.config.vocab_size)
     _check_tokens(model.config.vocab_size, token, distractor)
@@ -280,15 +256,17 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
         head_bias = float(_difference(model.unembed.bias, token, distractor)) * c.logit_multiplier
     heads = torch.empty(L, c.n_head, dtype=torch.float64)
     directions = torch.empty(L, c.d_model, dtype=torch.float64)
-    names = ("mlp", "o", "mlp_bias", "norm1", "norm2", "after1", "after2", "edits")
+    names = ("mlp", "o", "mlp_bias", "norm1", "norm2", "after1", "after2", "edits", "entry")
     each = {name: torch.zeros(L, dtype=torch.float64) for name in names}
     final_bias = embed_norm_bias = None
     if model.final_norm is not None:
         final_bias = _dot(model.final_norm.bias, u)
-        u = _back(model.final_norm, outputs.scales["final", L], u)
+        u = back(model.final_norm, outputs.scales["final", L], u)
     for layer in reversed(range(L)):
         block = model.blocks[layer]
         each["edits"][layer] = _dot(outputs.added.get(layer), u) or 0
+        u = u if block.scale is None else u * float(block.scale)
+        each["entry"][layer] = (0 if outputs.entry is None else _dot(outputs.entry[layer], u)) or 0
         if block.post_norm:
             u = _past(block.norm2, "norm2", layer, u, outputs, each)
         toward = u if block.after2 is None else _past(block.after2, "after2", layer, u, outputs, each)
@@ -304,7 +282,7 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
         each["o"][layer] = (_dot(block.attn.o.bias, toward) or 0) * block.attn.factor
     if model.embed_norm is not None:
         embed_norm_bias = _dot(model.embed_norm.bias, u)
-        u = _back(model.embed_norm, outputs.scales["embed_norm", -1], u)
+        u = back(model.embed_norm, outputs.scales["embed_norm", -1], u)
     biased = c.norm == "layernorm" and c.norm_bias
     post, after = biased and c.norm_placement == "post", biased and model.blocks[0].after1 is not None
     return Attribution(
@@ -327,6 +305,7 @@ def attribute(outputs: Components, model: Transformer, token: int, distractor: i
         each["after2"].numpy() if after else None,
         embed_norm_bias,
         head_bias,
+        None if outputs.entry is None else each["entry"].numpy(),
     )
 
 
@@ -338,7 +317,7 @@ def _difference(weight: Tensor, token: int, distractor: int | None) -> Tensor:
 def _past(norm: Norm, name: str, layer: int, u: Tensor, outputs: Components, biases: dict[str, Tensor]) -> Tensor:
     """Carry u back through a norm of a layer, and enter its bias's contribution in `biases`. [D] -> [D]"""
     biases[name][layer] = _dot(norm.bias, u) or 0
-    return _back(norm, outputs.scales[name, layer], u)
+    return back(norm, outputs.scales[name, layer], u)
 
 
 def _dot(vector: Tensor | None, u: Tensor) -> float | None:
@@ -365,8 +344,8 @@ def by_source(run: Trace, layer: int, head: int, position: int, u: np.ndarray) -
     if len(u) != run.config.d_model:
         raise ValueError(f"u must be a direction of the residual stream, [{run.config.d_model}], got {u.shape}")
     pattern = attend_rows(run, layer, [position])[head, 0].double()  # [T]
-    v = value_rows(run, layer, range(len(run.tokens)))[head // run.config.group_size].double()  # [T, E]
-    E = run.config.d_head
+    own = run.config.at(layer)
+    v, E = value_rows(run, layer, range(len(run.tokens)))[head // own.group_size].double(), own.d_head  # [T, E]
     columns = output_matrix(run.model, layer)[:, head * E : (head + 1) * E]  # [D, E]
     along, gates = torch.from_numpy(u) @ columns.double(), gate_rows(run, layer, [position])
     if gates is not None:  # the same for all source tokens
@@ -395,6 +374,7 @@ def promoted(
         x = F.linear(outputs.z[layer][head], output_matrix(model, layer)[:, head * E : (head + 1) * E])
     for name, at, norm in on_the_way(model, layer, after_attention=head is not None):
         x = through(norm, outputs.scales[name, at], x)
+    x = carried(model, layer, x)
     values = model.unembed(x)  # [V]
     values = (values if model.unembed.bias is None else values - model.unembed.bias) * model.config.logit_multiplier
     values = values[:vocab]

@@ -24,6 +24,7 @@ from model.gpt.layers import MLPS
 from model.tracing.trace import run
 from tests.support.models.helpers import (
     FEW_VARIANTS,
+    OWN_LAYERS,
     VARIANTS,
     D,
     L,
@@ -160,6 +161,22 @@ def test_top_tokens_are_those_of_brute_force(variant, layer):
         assert found.down[n].tolist() == np.argsort(scores)[:5].tolist()
         assert_close(found.up_scores[n], scores[found.up[n]], 1e-5)
         assert_close(found.down_scores[n], scores[found.down[n]], 1e-5)
+
+
+@pytest.mark.parametrize("layer", [0, 3])
+def test_scores_where_layers_multiply_the_stream_and_differ_in_width(layer):
+    """Gemma 4: the gain of the norm after the MLP, the numbers of this and of later layers, the final gain."""
+    model = tiny_model(OWN_LAYERS["gemma4 E2B"])
+    v = model.blocks[layer].mlp.down.weight[:, 7].detach().double() * model.blocks[layer].after2.weight.double()
+    for block in model.blocks[layer:]:
+        v = v * block.scale.double()
+    scores = (v * model.final_norm.weight.double()) @ model.unembed.weight.double().T
+    assert_close(token_scores(model, layer, [7])[0], scores.detach().numpy(), 1e-5)
+    width = model.config.d_mlp_shared if layer == 3 else model.config.d_mlp
+    assert layer_activations(run(model, tokens_of(random_ids(1, T)[0])), layer).post.shape == (T, width)
+    assert promoted(model, layer, [width - 1]).up.shape == (1, 8)
+    with pytest.raises(InputError, match="This neuron does not exist"):
+        promoted(model, layer, [width])
 
 
 @pytest.mark.parametrize("variant", ["gpt2", "llama", "mqa"])

@@ -12,7 +12,7 @@ from model.checks.result import REASONS, RULES, UNITS, subject_of
 from model.gpt.edits import Edit
 from model.tracing.trace import Trace
 from tests.support.models.checked import EDITS, OURS, PROMPT, made, not_agreed
-from tests.support.models.helpers import ALL_VARIANTS, tiny_model
+from tests.support.models.helpers import ALL_VARIANTS, OWN_LAYERS, tiny_model
 from tests.support.models.mixtures import MIXTURES
 
 
@@ -27,6 +27,13 @@ def test_all_agree_for_every_wiring(tokenizer, variant):
     assert list(found) == OURS and not not_agreed(found)
     assert all(each.compared > 0 and each.difference <= each.bound for each in found.values())
     assert all(each.unit in UNITS and each.rule in RULES and each.seconds > 0 for each in found.values())
+
+
+@pytest.mark.parametrize("name", OWN_LAYERS)
+def test_all_but_the_gradient_agree_for_layers_that_differ_in_size(tokenizer, name):
+    found = run_checks(tiny_subject(tokenizer, OWN_LAYERS[name]), OURS)
+    assert {key: each.reason for key, each in not_agreed(found).items()} == {"gradient": "own_layers"}
+    assert all(found[key].compared > 0 for key in ("parts", "sources"))
 
 
 def test_scores_with_rounded_positions_agree(tokenizer):

@@ -69,7 +69,7 @@ def test_the_script_has_the_words_it_asks_for():
     found = set(re.findall(r"\bwords\.(\w+)", code))
     assert len(found) > 1 and found <= words_of("map")
     kinds = {"head", "mlp", "embedding", "position", "o_bias", "mlp_bias", "norm1_bias", "norm2_bias", "final_bias"}
-    kinds |= {"edit"}
+    kinds |= {"edit", "entry"}
     assert {f"part_{kind}" for kind in kinds} <= words_of("map")
 
 

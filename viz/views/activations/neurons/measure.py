@@ -82,10 +82,11 @@ def read_neuron(value: object, scene: Scene) -> Chosen | None:
 
     The scope is not compared with the displayed layer.
     """
-    fields = value if isinstance(value, Mapping) else {}
+    fields, config = value if isinstance(value, Mapping) else {}, scene.model.config
     scope, number = fields.get("of"), fields.get("neuron")
     is_integer = isinstance(number, int) and not isinstance(number, bool)
-    return (scope, number) if isinstance(scope, str) and is_integer and 0 <= number < scene.model.config.d_mlp else None
+    widest = max(config.d_mlp, config.d_mlp_shared or 0)
+    return (scope, number) if isinstance(scope, str) and is_integer and 0 <= number < widest else None
 
 
 def layer_question(scene: Scene, settings: Settings) -> Settings:

@@ -12,11 +12,11 @@ from model.activations.neurons import (
     Activations,
     Survey,
     activation,
+    check_neuron,
     promoted,
     ranked,
     write_lengths,
 )
-from model.errors import InputError, say
 from viz.labels import quoted, shorten, visible
 from viz.numbers import number, percent, plain, whole
 from viz.seam.programs.answers import top_of
@@ -105,7 +105,7 @@ def top(seen: Seen) -> Payload:
         "note": words["note"],
         "rows": rows,
         "of": of_layer(seen.facts.model_id, result.layer),
-        "last": seen.facts.config.d_mlp - 1,
+        "last": seen.facts.config.at(result.layer).d_mlp - 1,
         "map": _map(seen),
         "words": _words(words, TOP_WORDS),
     }
@@ -189,7 +189,7 @@ def _facts(seen: Seen) -> list[list[str]]:
     largest = {"value": number(float(result.post[peak])), "token": _token(seen, peak), "position": peak}
     facts.append([words["fact_largest"], words["fact_largest_at"].format(**largest)])
     if result.rank is not None:
-        label = words["fact_rank"].format(n=whole(seen.facts.config.d_mlp))
+        label = words["fact_rank"].format(n=whole(seen.facts.config.at(result.layer).d_mlp))
         facts.append([label, words["fact_rank_of"].format(rank=whole(result.rank))])
     return facts
 
@@ -201,7 +201,10 @@ def curve(seen: Seen) -> Payload:
     notes = [words["note"]]
     notes += [words["outside"].format(share=percent(result.outside))] if result.outside else []
     notes += [words["gated"]] if seen.facts.config.gated else []
-    lines = [f"pre = layer_activations(run, {shown.layer}).pre", f"activation(lm.model, {shown.layer}, pre[:, {shown.neuron}])"]
+    lines = [
+        f"pre = layer_activations(run, {shown.layer}).pre",
+        f"activation(lm.model, {shown.layer}, pre[:, {shown.neuron}])",
+    ]
     return {
         "figure": curve_figure(result, shown.neuron, name, seen.facts.pieces, words),
         "title": words["title"].format(name=name, layer=shown.layer, neuron=shown.neuron),
@@ -315,10 +318,8 @@ def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1,
         pre, post and, for gated MLPs, up: pre-activation (of the gate in gated MLPs), activation and up projection, one
         number per token; function: the activation function at pre; promotes, suppresses: tokens, each with its score.
     """
-    config = scene.model.config
     check_head(scene.model, layer, 0)
-    if not 0 <= neuron < config.d_mlp:
-        raise InputError("This neuron does not exist.", str(neuron), say("Neurons run from 0 to {}.", config.d_mlp - 1))
+    check_neuron(scene.model.config, layer, neuron)
     read: Activations = measured(VIEW, "layer", scene, layer=str(layer))
     with scene.playground.computing:
         pushed = promoted(scene.model.model, layer, [neuron], most, scene.model.tokenizer.vocab_size)
@@ -326,7 +327,7 @@ def neuron(scene: Scene, layer: int, neuron: int, most: Annotated[int, Within(1,
     return {
         "layer": layer,
         "neuron": neuron,
-        "kind": config.mlp,
+        "kind": scene.model.config.mlp,
         "tokens": prompt_tokens(scene),
         "pre": read.pre[:, neuron],
         "post": read.post[:, neuron],
@@ -371,6 +372,7 @@ _ORDERED = ("layer", "order")
 
 VIEW = View(
     "neurons",
+    needs=("layers", "next"),
     settings=(LAYER, ORDER),
     form_depends=("model",),
     offered=lambda config: config.mlp != "none" and config.n_expert == 1,  # a layer needs a single MLP

@@ -210,8 +210,10 @@ VIEW = View(
     needs=(),
     measures=(
         Measure("main", measure_reads, _OF, locks=False),
-        Measure("writes", measure_writes, _OF, uses=("main",), needs=("weights",)),
-        Measure("rests", measure_rests, ("run", "token", "prompt"), slow=True, cost=cost_of_rests, needs=("weights",)),
+        Measure("writes", measure_writes, _OF, uses=("main",), needs=("layers", "next")),
+        Measure(
+            "rests", measure_rests, ("run", "token", "prompt"), slow=True, cost=cost_of_rests, needs=("layers", "next")
+        ),
     ),
     layout=("reads", "writes", "job", "rests"),
     parts={

@@ -221,6 +221,7 @@ def floor_losses(scene: Scene, how: Annotated[str, OneOf(FILLS)] = "mean") -> di
 
 VIEW = View(
     "floors",
+    needs=("layers", "next"),
     settings=(Choice("how", FILLS, default="mean"), Choice("on", ON)),
     measures=(Measure("main", measure, depends=("plain",), settings=("how",), slow=True, cost=cost),),
     layout=("form", "job", (("ladder", "facts"), ("texts",))),

@@ -16,7 +16,13 @@ from viz.theme import HUES, SIGNED, frame_layout
 _LAYERS = 16  # maximum number of layers labeled on an axis
 _PLAIN = {"template": {}}  # prevents Plotly from adding its default template of several kilobytes
 _DOWN, _UP = SIGNED[1], SIGNED[-2]  # orange and purple, visible on light and dark pages
-_PATTERNS = {"mlp": "/", "bias": ".", "embedding": "x", "position": "x"}  # fill patterns; attention has none
+_PATTERNS = {
+    "mlp": "/",
+    "bias": ".",
+    "embedding": "x",
+    "position": "x",
+    "entry": "x",
+}  # fill patterns; attention has none
 
 
 # --- map of all parts -------------------------------------------------------------------------------
@@ -72,14 +78,13 @@ def strongest(parts: pd.DataFrame, limit: int = 6) -> dict[str, list[dict]]:
 def steps_of(parts: pd.DataFrame) -> list[dict]:
     """Sum the parts by layer and kind, in the order in which the model adds them, with the running total.
 
-    Each step is {"kind", "layer", "value", "total"}; kinds are embedding, position, attention, mlp, bias and edit.
+    Each step is {"kind", "layer", "value", "total"}; kinds are those of `order`.
     """
-    kinds = {"head": "attention", "embedding": "embedding", "position": "position", "mlp": "mlp", "edit": "edit"}
+    order = ("embedding", "position", "attention", "mlp", "bias", "entry", "edit")
     summed: dict[tuple[int, str], float] = {}
     for kind, layer, value in parts[["kind", "layer", "value"]].itertuples(index=False):
-        place = (layer, kinds.get(kind, "bias"))
+        place = (layer, "attention" if kind == "head" else kind if kind in order else "bias")
         summed[place] = summed.get(place, 0.0) + value
-    order = ("embedding", "position", "attention", "mlp", "bias", "edit")
     steps, total = [], 0.0
     for layer, kind in sorted(summed, key=lambda place: (place[0], order.index(place[1]))):
         total += summed[layer, kind]

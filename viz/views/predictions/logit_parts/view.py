@@ -257,13 +257,14 @@ def compared(seen: Seen) -> Payload:
 
 VIEW = View(
     "logit_parts",
+    needs=("layers", "next"),
     measures=(
         Measure("target", measure_target, depends=("run", "plain", "token", "watched")),
         Measure("written", measure_written, depends=("run", "token")),
         Measure("main", measure_parts, depends=(), uses=("target", "written")),
         Measure("sources", measure_sources, depends=("head",), settings=("map",), uses=("main",)),
         Measure("promoted", measure_promoted, depends=("head",), settings=("map",), uses=("written",)),
-        Measure("gradients", measure_gradients, depends=(), uses=("target",), slow=True),
+        Measure("gradients", measure_gradients, depends=(), uses=("target",), slow=True, needs=("weights",)),
         OFFERED,
     ),
     layout=("targets", "map", "check", "layers", ("sources", "tokens"), "job", "gradients"),

@@ -234,6 +234,7 @@ def beam_search(
 
 VIEW = View(
     "beam_tree",
+    needs=("layers", "next"),
     settings=SETTINGS,
     form_depends=("model",),
     measures=MEASURES,

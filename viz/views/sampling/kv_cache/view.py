@@ -316,6 +316,7 @@ def cache_times(scene: Scene) -> dict:
 
 VIEW = View(
     "kv_cache",
+    needs=("layers", "next"),
     settings=(BATCH,),
     measures=(
         Measure("main", measure_sizes, depends=("plain",), settings=("batch",), locks=False),

@@ -333,6 +333,7 @@ def _summary(samples: Sequence[Sample]) -> dict:
 OF_CARDS = ("strategies", "count")  # all settings, including names, that the parts with texts depend on
 VIEW = View(
     "many_samples",
+    needs=("layers", "next"),
     settings=(COUNT,),
     form_depends=("model",),
     measures=(

@@ -216,6 +216,7 @@ def few_shot_curve(
 
 VIEW = View(
     "prompts",
+    needs=("layers", "next"),
     settings=SETTINGS,
     measures=(
         Measure("trial", measure, depends=("model",), settings=OF_TRIAL, question=question, slow=True),

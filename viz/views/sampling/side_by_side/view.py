@@ -335,6 +335,7 @@ FEED = Stream(
 )
 VIEW = View(
     "side_by_side",
+    needs=("layers", "next"),
     measures=(cards.OFFER, Measure("quick", measure_quick, depends=("model",), locks=False)),
     layout=("strategies", "texts"),
     parts={"strategies": cards.PART, "texts": Custom("race", texts, of=("offer", "quick"), depends=("plain",))},

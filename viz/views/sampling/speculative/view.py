@@ -313,6 +313,7 @@ def speculative(
 
 VIEW = View(
     "speculative",
+    needs=("layers", "next"),
     settings=SETTINGS,
     form_depends=("model", "loaded"),
     measures=(MAIN, DRAFTERS),

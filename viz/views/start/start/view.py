@@ -238,7 +238,7 @@ VIEW = View(
     },
     measures=(
         Measure("next", measure_next, ("run", "token", "prompt"), needs=("token",)),
-        Measure("way", measure_way, ("run", "token"), needs=("weights",)),
+        Measure("way", measure_way, ("run", "token"), needs=("layers", "next")),
         Measure("ranked", measure_ranked, ("run", "token", "watched"), needs=("token",)),
         Measure("weights", measure_weights, ("run", "token", "head")),
     ),
