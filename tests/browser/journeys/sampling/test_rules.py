@@ -56,6 +56,21 @@ def test_a_mistake_is_named_where_it_is_and_can_be_mended(open_page):
     )
 
 
+def test_two_rules_have_a_column_each_and_their_masses_are_told_apart(open_page):
+    page = with_rule(open_page, "date")
+    expect(page.locator(f"{RULE} thead")).not_to_contain_text(WORDS["distribution.rule.column_rule"].format(step=2))
+    page.locator("#pg-pipeline .pg-pipe-add").select_option("fits")
+    expect(page.locator("#pg-pipeline .pg-pipe-step[data-warp=fits]")).to_have_count(2)
+    for step in (1, 2):
+        column = page.locator(f"{RULE} thead").get_by_text(WORDS["distribution.rule.column_rule"].format(step=step))
+        expect(column).to_be_visible(timeout=SOON)
+    said = page.locator(f"{RULE} .pg-lab-verdict")
+    expect(said).to_contain_text(WORDS["distribution.rule.ended_apart"], timeout=SOON)  # the new one wants yes or no
+    page.locator(".pg-rule select").nth(1).select_option(label=WORDS["rule.example_date"])
+    page.locator(".pg-rule textarea").first.fill(" 19[0-9]{2}-[0-9]+-[0-9]+")
+    expect(said).to_contain_text(re.compile("19[0-9]{2}-[0-9]{2}-[0-9]{2}"), timeout=SOON)
+
+
 def test_in_chinese_on_a_telephone_nothing_overflows(open_page):
     page = with_rule(open_page, "numbers", "?lang=zh", words("zh"), viewport={"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
