@@ -2,7 +2,7 @@
 
 import { cross } from "../../parts/icons.js";
 import { el, fill } from "../dom.js";
-import { define, onDrawn } from "../mount.js";
+import { define } from "../mount.js";
 import { pageState } from "../state.js";
 import { headNames } from "./head_list.js";
 import { offButton } from "./off.js";
@@ -34,7 +34,6 @@ const named = (kinds, places, edit) =>
 define("selection", (root, props, ask) => {
   let words = null,
     kinds = {},
-    fits = [],
     hues = [];
   let sent = "",
     said = ""; // message about what the server had to drop
@@ -73,7 +72,7 @@ define("selection", (root, props, ask) => {
           select({ tokens: tokens.filter((token) => token !== at) }),
         ),
       ),
-      ...tokenButtons(words, fits),
+      ...tokenButtons(words, pageState.tokenEdits),
       ...watched.map((role) => item(`${words[role]} ${watchedText(role)}`, () => watch(role, null))),
     ];
     const list = items.length ? items : [el("span", "pg-muted", words.none)];
@@ -90,11 +89,6 @@ define("selection", (root, props, ask) => {
     root.replaceChildren(el("span", "pg-label", words.label), clear, ...list, add);
     if (said) root.append(el("span", "pg-selection-said", said, { role: "status" }));
   };
-  onDrawn((part, payload) => {
-    if (part.dataset.part !== "header" || !payload) return;
-    fits = payload.token_edits;
-    paint();
-  });
   onSelect(() => {
     const now = JSON.stringify(value());
     if (now !== sent) said = "";

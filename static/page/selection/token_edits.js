@@ -26,8 +26,9 @@ export function tokenButtons(words, fits) {
     button.title = words[`${name}_help`];
     button.disabled = !there && others.length >= MOST_EDITS;
     button.onclick = () => {
-      select({ edits: there ? others : [...others, { kind, positions }] });
-      document.querySelector(`[data-part="selection"] [data-edits="${kind}"]`)?.focus();
+      // The token itself sees no change: the line of edits shows that of the last one, so nothing stays selected.
+      select({ edits: there ? others : [...others, { kind, positions }], tokens: [] });
+      document.querySelector('[data-part="edited"] button')?.focus();
     };
     return button;
   };

@@ -1,9 +1,12 @@
 """Hide a token and place a vector, as a visitor does: by a click on a chip or on a cell, on a phone, in Chinese."""
 
 import pytest
+import torch
 
+from model.gpt.edits import Edit
 from model.steering.placing import placing_edit, reachable
 from tests.support.visitor import SOON, open_tab
+from viz.numbers import percent
 
 expect = pytest.importorskip("playwright.sync_api").expect
 pytestmark = pytest.mark.browser
@@ -57,11 +60,15 @@ def test_a_token_is_hidden_by_one_click_and_every_tab_shows_it(open_page, lm):
     page.locator("[data-edits=hide_token]").click()
     line = page.locator("[data-part=edited]")
     expect(line).to_contain_text("“·cat” (1) hidden from the other tokens")
-    expect(line.locator(".pg-change").first).to_contain_text("→", timeout=SOON)
+    hidden = lm.trace(CAT).edit(Edit("hide_token", positions="1"))
+    share = torch.from_numpy(hidden.logits_at(-1)).softmax(-1).max()  # of the last token, not of the hidden one
+    expect(line.locator(".pg-change").first).to_contain_text(f"→ {percent(float(share))}", timeout=SOON)
     cell(page, 1, 2, 1).click()
     expect(page.locator(".pg-place-still")).to_have_count(90 - 7, timeout=SOON)  # what is placed there stays there
-    page.locator("[data-edits=hide_token]").click()
+    page.locator("[data-part=tokens] .pg-chip").nth(1).click()
+    page.locator("[data-edits=hide_token]").get_by_text("Show again").click()
     expect(page.locator("[data-part=edited] .pg-edit")).to_have_count(0)
+    page.locator("[data-part=tokens] .pg-chip").nth(1).click()
     page.locator("[data-edits=embed_mean]").click()
     expect(line).to_contain_text("embedding of “·cat” (1) at the mean")
     open_tab(page, "Effects")
