@@ -34,7 +34,7 @@ class Placing:
     base_share: float  # the same without any
 
 
-@public(row=whole(1))
+@public(row=whole(1), position=whole(0))
 def placing_edit(vector: np.ndarray, row: int, position: int, name: str | None = None) -> Edit:
     """Return the edit that replaces the stream of one token, after `row` layers, by a vector [D].
 

@@ -60,7 +60,7 @@ def test_the_effect_stands_beside_random_vectors_and_the_edit_is_what_was_shown(
     found, lm = parts(playground), playground.opened("tiny")
     run, other = lm.trace(PROMPT), lm.trace(SOURCE)
     edit = edit_of(found["use"]["edit"], lm.config, T)
-    assert (edit.layer, edit.site, edit.positions, edit.name) == (0, "resid_post", "4", "“x” after 2 layers")
+    assert (edit.layer, edit.site, edit.positions, edit.name) == (0, "resid_post", "4", "“b” after 2 layers")
     assert_close(vector_of(edit.vector), other.hidden(2)[5], 1e-5)
     effect = placing(run, other.hidden(2)[5], 1, 4, int(other.logits_at(5).argmax()), draws=DRAWS)
     values = run_lines(found["grids"]["python"], lm)[1]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from model.arguments import check_position, check_whole
 from model.gpt.placed_vectors import vector_text
 from model.steering.placing import Placing, placing, placing_edit, reachable
 from model.tracing.logit_lens import LensReading, read_layers
@@ -61,6 +62,16 @@ def _cell(sent: object) -> Cell | None:
     if isinstance(sent, list) and len(sent) == 2 and all(type(each) is int and 0 <= each < 1 << 20 for each in sent):
         return sent[0], sent[1]
     return None
+
+
+def checked_cell(run: Trace, layers: int, position: int) -> Cell:
+    """Return a cell from a program's arguments: a negative number of layers is the default, and a negative position
+    counts from the end. Raises InputError for a cell that does not exist.
+    """
+    L, T = run.config.n_layer, len(run.tokens)
+    check_position(position, T, from_end=True)
+    check_whole("layers", layers, -1, L)
+    return 3 * L // 4 if layers < 0 else layers, position % T
 
 
 def beside(scene: Scene, settings: Settings) -> tuple[str, Prompt]:

@@ -1,12 +1,11 @@
 """Placing a vector: a cell of one lens grid put at a cell of another, and the grid of the run after it."""
 
-from model.arguments import check_position, check_whole
 from model.attention.effects import next_rows
 from viz.charts.distribution import entropy, moved, prediction_rows
 from viz.labels import quoted, shorten
 from viz.numbers import nats, percent
 from viz.seam.programs.endpoint import Endpoint
-from viz.seam.programs.reading import at, measured, named, place
+from viz.seam.programs.reading import at, measured, named
 from viz.seam.python_lines import script
 from viz.seam.scene import Scene
 from viz.seam.view import Asking, Custom, Payload, Seen, View
@@ -20,6 +19,7 @@ from viz.views.predictions.place.measure import (
     TOP,
     Grid,
     Placed,
+    checked_cell,
     read_cells,
     source_prompt,
 )
@@ -27,10 +27,7 @@ from viz.words import Words, joined, plot_words, section
 from viz.work.prompt import python_of, with_text
 
 ROWS = 5  # top tokens of each side
-_IMPORTS = [
-    "from model.steering.placing import placing, placing_edit, reachable",
-    "from model.tracing.logit_lens import read_layers",
-]
+_IMPORTS = ["from model.steering.placing import placing, placing_edit, reachable"]
 
 
 def _python(seen: Seen) -> str:
@@ -44,7 +41,7 @@ def _python(seen: Seen) -> str:
         f"other = {other}",
         f"vector = other.hidden({source_row})[{source_position}]",
         f"after = run.edit(placing_edit(vector, {row}, {position}))",
-        f"read_layers(after, range({positions[0]}, {positions[-1] + 1}), top={TOP}).ids  # [layer, position, rank]",
+        f"after.logit_lens({TOP}, range({positions[0]}, {positions[-1] + 1}))",
         f"reachable(run, {row}, {position})  # [layer, position]",
         f"placing(run, vector, {row}, {position}, {placed.watched}, at={seen.facts.position}, draws={DRAWS})",
     ]
@@ -153,15 +150,8 @@ def place_vector(
         without, and with random vectors of the same length; kl and random_kl: KL(before || after) in nats.
     """
     selected, own = at(scene, position), scene.beside(scene.model.id, source_prompt(scene, source))
-    usual = 3 * scene.model.config.n_layer // 4
-    check_position(source_position, len(own.tokens), from_end=True)
-    for number in (source_layers, layers):
-        check_whole("layers", number, -1, scene.model.config.n_layer)
-    cells = {
-        "source": [usual if source_layers < 0 else source_layers, source_position % len(own.tokens)],
-        "target": [usual if layers < 0 else layers, place(scene, target)],
-    }
-    found: Placed = measured(VIEW, "placed", selected, source=source, grids=read_cells(cells, scene))
+    cells = checked_cell(own, source_layers, source_position), checked_cell(scene.trace, layers, target)
+    found: Placed = measured(VIEW, "placed", selected, source=source, grids=cells)
     row, where = found.grid.cell
     edit = {"kind": "place_vector", "layer": row - 1, "site": "resid_post", "vector": found.vector}
     return {
