@@ -44,6 +44,7 @@ import "./views/sampling/speculative.js";
 import "./views/predictions/surprise.js";
 import "./views/predictions/guess.js";
 import "./views/predictions/lens.js";
+import "./views/predictions/place.js";
 import "./views/predictions/logit_parts.js";
 import "./views/activations/norm.js";
 import "./views/activations/neurons.js";

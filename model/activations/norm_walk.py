@@ -97,8 +97,7 @@ def norm_input(run: Trace, layer: int, site: str) -> np.ndarray:
 @torch.inference_mode()
 def embedded(run: Trace, tap: Tap) -> Tensor:
     """Compute the stream that enters the first block, with a tap after the run's own. float32 [T, D]"""
-    own = run.tap if run.tap is not None and not run.key.edits else None  # edits begin inside the layers
-    each = Pass(None, attend_fused, None, tap if own is None else compose(own, tap))
+    each = Pass(None, attend_fused, None, tap if run.tap is None else compose(run.tap, tap))
     ids = torch.from_numpy(np.ascontiguousarray(run.tokens.ids[None], dtype=np.int64))
     return run.model.embed_tokens(ids, 0, each)[0]
 

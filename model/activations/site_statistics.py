@@ -142,7 +142,7 @@ def outside_numbers(trace: Trace, token: int) -> dict[str, VectorSizes]:
     model, store = trace.model, {}
     tap = record(_OUTSIDE, store)
     ids = torch.from_numpy(np.ascontiguousarray(trace.tokens.ids[None, : token + 1], dtype=np.int64))
-    start = model.embed_tokens(ids, 0, Pass(None, attend_fused, None, tap))[0]
+    start = model.embed_tokens(ids, 0, trace.embedding_pass(tap))[0]
     last = trace.residuals[-1][token][None]
     model.normed(last, Pass(None, attend_fused, None, tap))
     sites = {site: tensor.reshape(-1, tensor.shape[-1])[-1:] for (site, _), tensor in store.items()}

@@ -108,7 +108,7 @@ class Subject:
         if "logits" in vars(self.run):
             return self.logits[list(at)]
         with torch.inference_mode():
-            return self.run.model.logits(self.run.residuals[-1][None, list(at)], tap=self.run.tap)[0]
+            return self.run.model.logits(self.run.residuals[-1][None, list(at)], tap=self.run.head_tap)[0]
 
     def edited(self, site: str) -> frozenset[tuple[int, int]]:
         """Return the (layer, head) pairs whose `site` is changed by an edit;

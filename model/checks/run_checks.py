@@ -85,6 +85,8 @@ def embedding(subject: Subject, progress: Progress) -> Finding:
     model, config, ids = subject.run.model, subject.run.config, subject.ids[0]
     x = model.embed.weight.detach()[ids].double()
     x = x * config.embed_multiplier * (config.d_model**0.5 if config.embed_scale else 1)
+    if subject.run.key.edits and subject.run.tap is not None:
+        x = subject.run.tap("embed", -1, x[None])[0]  # embeddings that are replaced by an edit
     if model.pos_embed is not None:
         x = x + model.pos_embed.weight.detach()[: len(ids)].double()
     elif config.positions == "sinusoidal":

@@ -9,7 +9,7 @@ from torch import Tensor
 from model.errors import InputError
 from model.gpt.cache import KVCache
 from model.gpt.edit_checks import check_edits
-from model.gpt.edits import EDITS, Edit, acting, directions_of, sites_edited, starting_at, tap_of
+from model.gpt.edits import EDITS, Edit, acting, directions_of, embeddings_of, sites_edited, starting_at, tap_of
 from model.gpt.passes import Attend, Pass, attend_explicit, attend_fused
 from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
@@ -30,8 +30,11 @@ class Edited:
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Run attention, unfused if scores or a pattern are edited, otherwise with the fused kernel."""
-        explicit = not ATTENTION.isdisjoint(sites_edited(self.edits, layer))
-        return (attend_explicit(self.tap) if explicit else attend_fused)(layer, q, k, v)
+        return (attend_explicit(self.tap) if self.explicit(layer) else attend_fused)(layer, q, k, v)
+
+    def explicit(self, layer: int) -> bool:
+        """Return True if the edits change the scores or the pattern of a layer."""
+        return not ATTENTION.isdisjoint(sites_edited(self.edits, layer))
 
 
 def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = False) -> Edited | None:
@@ -61,7 +64,8 @@ def of(model: Transformer, edits: Sequence[Edit], T: int, *, forgetful: bool = F
     if not acting(edits):
         return None
     directions = directions_of(edits, model.unembed.weight)
-    return Edited(tuple(edits), tap_of(edits, {}, directions))
+    embeddings = embeddings_of(edits, model.embed.weight, model.config.embed_factor)
+    return Edited(tuple(edits), tap_of(edits, {}, directions, embeddings))
 
 
 def trunk(model: Transformer, ids: Tensor, cache: KVCache, edited: Edited, memory: Attend | None) -> Tensor:
@@ -70,16 +74,36 @@ def trunk(model: Transformer, ids: Tensor, cache: KVCache, edited: Edited, memor
     model.check(ids, start)
     cache.reserve(*ids.shape)
     run = model.prepare(start, T, attend=memory or edited.attend, cache=cache)
-    x = through(model, model.embed_tokens(ids, start, run), run, starting_at(edited.tap, start), edited.reaches)
+    x = embedded(model, ids, start, run, edited)
+    x = through(model, x, run, starting_at(edited.tap, start), edited.reaches, edited.explicit)
     cache.advance(T)
     return x
 
 
-def through(model: Transformer, x: Tensor, run: Pass, tap: Tap | None, reaches: Callable[[int], bool]) -> Tensor:
-    """Run all blocks, with the tap only in the layers that it affects; the others stay on the fast path. x [N, T, D]"""
-    tapped = replace(run, tap=tap)
+def embedded(model: Transformer, ids: Tensor, start: int, run: Pass, edited: Edited | None) -> Tensor:
+    """Return the stream that enters the first block, with edited embeddings. [n, T] -> [n, T, D]"""
+    if edited is None or not edited.reaches(-1):
+        return model.embed_tokens(ids, start, run)
+    tapped = replace(run, tap=starting_at(edited.tap, start))  # `beside` is the same object
+    return model.embed_tokens(ids, start, tapped)
+
+
+def through(
+    model: Transformer,
+    x: Tensor,
+    run: Pass,
+    tap: Tap | None,
+    reaches: Callable[[int], bool],
+    explicit: Callable[[int], bool] = lambda layer: False,
+) -> Tensor:
+    """Run all blocks, with the tap only in the layers that it affects; the others stay on the fast path. x [N, T, D]
+
+    `explicit` names the layers whose scores and pattern the tap edits. Layers of more than a plain softmax do not call
+    the attention function of the pass, and show their scores to the tap only where it says so.
+    """
     for layer, block in enumerate(model.blocks):
-        x = block(x, layer, tapped if tap is not None and reaches(layer) else run)
+        tapped = tap is not None and reaches(layer)
+        x = block(x, layer, replace(run, tap=tap, explicit=explicit(layer)) if tapped else run)
     return x
 
 

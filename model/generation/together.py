@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from model.generation.edited import tap_of_rows, through
+from model.generation.edited import embedded, tap_of_rows, through
 from model.generation.generate import Course, ForwardNeed, ForwardResult, Tick, course_of, forward, normed
 from model.generation.strategies import DecodingPlan, Strategy
 from model.gpt.decode_step import CacheRows, pack_where_needed
@@ -127,7 +127,8 @@ def forward_all(model: Transformer, needs: Sequence[ForwardNeed]) -> list[Forwar
     plain = all(need.memory is None and need.edited is None for need in needs)
     compiled = way(model, sum(counts)) if plain else None
     own = [model.prepare(need.cache.length, 1) for need in needs]
-    x = torch.cat([model.embed_tokens(need.ids, need.cache.length, run) for need, run in zip(needs, own, strict=True)])
+    both = zip(needs, own, strict=True)
+    x = torch.cat([embedded(model, need.ids, need.cache.length, run, need.edited) for need, run in both])
     if compiled:  # x [N, 1, D]
         step, how = compiled
         places = [CacheRows.of(need.cache, 1, run.rope) for need, run in zip(needs, own, strict=True)]

@@ -8,7 +8,7 @@ from model.errors import InputError, say
 from model.gpt.config import ModelConfig
 from model.gpt.edits import EDITS, FIELDS, MAX_FACTOR, MAX_VALUE, STREAM_SITES, Edit
 from model.gpt.experts import require_dense
-from model.gpt.mixers.needs import need_directions, need_scores
+from model.gpt.mixers.needs import need_directions, need_nothing_beside, need_scores
 from model.gpt.placed_vectors import ranges, vector_of
 
 MOST_NAME = 60  # characters of the name of a vector
@@ -42,6 +42,7 @@ def check_edits(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
         if EDITS[edit.kind].takes == "vector":
             _check_vector(edit, config, T)
         _check_mixer(edit, config)
+        _check_entries(edit, config)
         _check_two_way(edit, config)
     _check_rows(edits, config, T)
 
@@ -88,6 +89,8 @@ def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
         )
     if edit.token is not None:
         check_token(edit.token, config.vocab_size)
+    if edit.positions is not None:
+        _check_positions(edit.positions, T)
     if not _usable(edit.factor, MAX_FACTOR):
         raise InputError(
             "The factor cannot be used.",
@@ -103,7 +106,7 @@ def _check_values(edit: Edit, config: ModelConfig, T: int) -> None:
 
 
 def _check_vector(edit: Edit, config: ModelConfig, T: int) -> None:
-    """Raise InputError unless the vector has the width of the stream, and its site, positions and name can be used."""
+    """Raise InputError unless the vector has the width of the stream, and its site and name can be used."""
     if not isinstance(edit.site, str) or edit.site not in STREAM_SITES:
         hint = say("Choose one of: {}.", ", ".join(STREAM_SITES))
         raise InputError("The stream has no such site.", shown(edit.site), hint)
@@ -111,13 +114,17 @@ def _check_vector(edit: Edit, config: ModelConfig, T: int) -> None:
         what = "Before the first layer, the stream is the embedding, which is not edited."
         raise InputError(what, edit.site, "Choose resid_mid or resid_post, or a later layer.")
     check_width(edit.vector, config.d_model)
-    for low, high in () if edit.positions is None else ranges(edit.positions):
-        last = low - 1 if high is None else high - 1  # from T on: only tokens that are generated
-        if last >= T:
-            raise InputError("This position does not exist.", shown(last), say("Positions run from 0 to {}.", T - 1))
     if edit.name is not None and not (isinstance(edit.name, str) and 0 < len(edit.name) <= MOST_NAME):
         got = shown(edit.name)
         raise InputError("The name of a vector cannot be used.", got, say("Give 1 to {} characters.", MOST_NAME))
+
+
+def _check_positions(positions: str, T: int) -> None:
+    """Raise InputError unless the positions can be read and exist among T tokens; from T on, they are generated."""
+    for low, high in ranges(positions):
+        last = low - 1 if high is None else high - 1
+        if last >= T:
+            raise InputError("This position does not exist.", shown(last), say("Positions run from 0 to {}.", T - 1))
 
 
 def check_width(text: str, width: int) -> None:
@@ -135,10 +142,23 @@ def _check_mixer(edit: Edit, config: ModelConfig) -> None:
     if EDITS[edit.kind].site in ("scores", "pattern"):
         for layer in range(config.n_layer) if edit.layer is None else (edit.layer,):
             need_scores(config, layer)
+    if edit.kind == "hide_token":
+        need_nothing_beside(config)
+
+
+def _check_entries(edit: Edit, config: ModelConfig) -> None:
+    """Raise InputError for another embedding where every layer also reads which token it is."""
+    if EDITS[edit.kind].site == "embed" and config.d_layer_input:
+        what = "Every layer of this model also reads the token itself, so another embedding does not replace the token."
+        raise InputError(what, edit.kind, "Hide the token, or choose another model.")
 
 
 def fits(kind: str, config: ModelConfig) -> bool:
     """Return whether a kind of edit is defined for the model, whatever its layer."""
+    if kind == "hide_token":
+        return all(map(config.is_attention, range(config.n_layer))) and not config.ssm_beside
+    if EDITS[kind].site == "embed":
+        return not config.d_layer_input
     if EDITS[kind].takes == "direction":
         return not config.head_dense and not config.headless
     return not (config.two_way and kind == "uniform")
@@ -154,18 +174,28 @@ def _check_two_way(edit: Edit, config: ModelConfig) -> None:
 
 
 def _check_rows(edits: Sequence[Edit], config: ModelConfig, T: int) -> None:
-    """Raise InputError for a row with all keys blocked, whose softmax would be undefined."""
+    """Raise InputError for a row with all keys blocked, whose softmax would be undefined.
+
+    Hidden tokens alone empty no row, since a token still sees itself.
+    """
     blocked: dict[tuple[int, int, int], set[int]] = {}  # (layer, head, query): keys
     for edit in edits:
         if edit.kind != "block_edge":
             continue
         for layer in range(config.n_layer) if edit.layer is None else (edit.layer,):
             for head in range(config.n_head) if edit.head is None else (edit.head,):
-                keys = blocked.setdefault((layer, head, edit.query), set())
+                keys = blocked.setdefault((layer, head, edit.query), _hidden(edits, layer, head, edit.query, T))
                 keys.add(edit.key)
                 if keys.issuperset(_visible(edit.query, config, layer, T)):
                     what = "A token would have no key left to attend to."
                     raise InputError(what, f"query {edit.query}", "Leave it at least one key.")
+
+
+def _hidden(edits: Sequence[Edit], layer: int, head: int, query: int, T: int) -> set[int]:
+    """Return the tokens that are hidden from a query in one head."""
+    hiding = [e for e in edits if e.kind == "hide_token" and e.layer in (None, layer) and e.head in (None, head)]
+    spans = [range(T)[low:high] for edit in hiding for low, high in ranges(edit.positions)]
+    return {at for span in spans for at in span} - {query}
 
 
 def _visible(query: int, config: ModelConfig, layer: int, T: int) -> range:

@@ -1,10 +1,11 @@
 """Edits of a forward pass: small values that a RunKey can hold, and the tap that applies them.
 
 Edits of one site apply in the given order. Whatever the order of the edits, sites follow the order of the computation:
-scores, pattern, z, resid_mid, mlp_post, mlp_out, resid_post.
+embed, scores, pattern, z, resid_mid, mlp_post, mlp_out, resid_post.
 
 Ablation of heads: Michel et al. 2019, section 3. Mean ablation: Wang et al. 2022, section 2. Adding a direction or a
-vector: Turner et al. 2023, "Activation Addition". Projecting out a direction: Arditi et al. 2024, section 2.4.
+vector: Turner et al. 2023, "Activation Addition". Projecting out a direction: Arditi et al. 2024, section 2.4. Hiding
+tokens from attention: Geva et al. 2023, section 5. Placing a vector: Ghandeharioun et al. 2024, "Patchscopes".
 """
 
 import functools
@@ -30,6 +31,8 @@ MAX_VALUE = 1000.0  # maximum absolute activation; those of the largest neurons 
 Means = Mapping[tuple[int, int | None], Tensor]
 Directions = Mapping[int, Tensor]  # token: the direction of its logit in the stream, [D] of length 1
 NO_DIRECTIONS: Directions = MappingProxyType({})
+Embeddings = Mapping[int | None, Tensor]  # token: its row of W_E as it enters the stream, [D]; None: the mean row
+NO_EMBEDDINGS: Embeddings = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Edit:
     token: int | None = None  # token id
     site: str | None = None  # where a vector is added: one of STREAM_SITES
     vector: str | None = None  # its numbers, [D], as written by model.gpt.placed_vectors.vector_text
-    positions: str | None = None  # tokens to which it is added, such as "0,3-5" or "4-"; None: every token
+    positions: str | None = None  # tokens that are edited, such as "0,3-5" or "4-"; None: every token
     name: str | None = None  # what the reader calls the vector
 
 
@@ -69,9 +72,9 @@ class EditKind:
     optional: tuple[str, ...]  # optional fields
     site: str  # a site of model.gpt.tap.SITES; the default one, where the edit names its own
     function: Callable[[Tensor, Edit, Tensor | None], None]
-    # the vector is one of Means, one of Directions, or that of the edit
-    takes: Literal["mean", "direction", "vector"] | None = None
-    of: Literal["heads", "mlp", "neuron", "direction"] = "heads"  # edited component
+    # the vector is one of Means, Directions or Embeddings, or that of the edit
+    takes: Literal["mean", "direction", "embedding", "vector"] | None = None
+    of: Literal["heads", "mlp", "neuron", "direction", "token"] = "heads"  # edited component
 
 
 def _zero(z: Tensor, edit: Edit, mean: Tensor | None) -> None:
@@ -146,6 +149,23 @@ def _add_vector(stream: Tensor, edit: Edit, vector: Tensor) -> None:
     stream += edit.factor * vector.to(stream)
 
 
+def _place_vector(stream: Tensor, edit: Edit, vector: Tensor) -> None:
+    stream[:] = vector.to(stream)
+
+
+def _hide_token(scores: Tensor, edit: Edit, vector: Tensor | None) -> None:
+    T, S = scores.shape[2:]
+    heads, hidden = slice(None) if edit.head is None else edit.head, torch.zeros(S, dtype=torch.bool)
+    for low, high in ranges(edit.positions):
+        hidden[low:high] = True
+    others = _queries(T, S)[:, None] != torch.arange(S)  # a token still sees itself
+    scores[:, heads] = scores[:, heads].masked_fill(hidden & others, -math.inf)
+
+
+def _embed_zero(embedded: Tensor, edit: Edit, vector: Tensor | None) -> None:
+    embedded.zero_()
+
+
 def _queries(T: int, S: int) -> Tensor:
     """Return the positions of the queries, the last T of S. [T]"""
     return torch.arange(S - T, S)
@@ -172,6 +192,13 @@ EDITS: dict[str, EditKind] = {
     "add_vector": EditKind(
         ("layer", "site", "factor", "vector"), ("positions", "name"), "resid_post", _add_vector, "vector", "direction"
     ),
+    "place_vector": EditKind(
+        ("layer", "site", "vector", "positions"), ("name",), "resid_post", _place_vector, "vector", "direction"
+    ),
+    "hide_token": EditKind(("positions",), _HEAD, "scores", _hide_token, of="token"),
+    "embed_zero": EditKind(("positions",), (), "embed", _embed_zero, of="token"),
+    "embed_mean": EditKind(("positions",), (), "embed", _place_vector, "embedding", "token"),
+    "embed_token": EditKind(("positions", "token"), (), "embed", _place_vector, "embedding", "token"),
 }
 
 
@@ -182,11 +209,17 @@ class _EditTap(Protocol):
         """Return the edited tensor."""
 
 
-def tap_of(edits: Sequence[Edit], means: Means, directions: Directions = NO_DIRECTIONS) -> Tap:
+def tap_of(
+    edits: Sequence[Edit],
+    means: Means,
+    directions: Directions = NO_DIRECTIONS,
+    embeddings: Embeddings = NO_EMBEDDINGS,
+) -> Tap:
     """Return the tap that applies the edits. It supports batches of any size and does not modify its input.
 
-    `means[layer, head]` is required for each edit by a mean, and `directions[token]` for each edit by a direction;
-    raises ValueError for a missing one. With z set to 0, the logits are those of a model whose o projection has zeros
+    `means[layer, head]` is required for each edit by a mean, `directions[token]` for each edit by a direction, and
+    `embeddings[token]` for each embedding that replaces another; raises ValueError for a missing one. With z set to 0,
+    the logits are those of a model whose o projection has zeros
     in that head's columns; with mlp_out set to 0, those of a model whose down projection and its bias are zero. The
     rows of its input start at position 0; `starting_at` gives the tap for rows of a later part of a text.
     """
@@ -195,7 +228,9 @@ def tap_of(edits: Sequence[Edit], means: Means, directions: Directions = NO_DIRE
         raise ValueError(f"no mean of (layer, head) {lacking}; given: {sorted(means, key=str)}")
     if unknown := [token for token in direction_tokens(edits) if token not in directions]:
         raise ValueError(f"no direction of the tokens {unknown}; given: {sorted(directions)}")
-    placed = [(edit, _place(edit), _vector(edit, means, directions)) for edit in acting(edits)]
+    if absent := [token for token in _embedded_tokens(edits) if token not in embeddings]:
+        raise ValueError(f"no embedding of the tokens {absent}; given: {sorted(embeddings, key=str)}")
+    placed = [(edit, _place(edit), _vector(edit, means, directions, embeddings)) for edit in acting(edits)]
 
     def tap(site: str, layer: int, x: Tensor, start: int = 0) -> Tensor:
         active = [(edit, vector) for edit, (at, of), vector in placed if at == site and of in (None, layer)]
@@ -220,27 +255,30 @@ def starting_at(tap: Tap, start: int) -> Tap:
     return functools.partial(cast(_EditTap, tap), start=start) if start else tap
 
 
-def _vector(edit: Edit, means: Means, directions: Directions) -> Tensor | None:
+def _vector(edit: Edit, means: Means, directions: Directions, embeddings: Embeddings) -> Tensor | None:
     """Return the vector that an edit takes, if its kind takes one."""
     takes = EDITS[edit.kind].takes
     if takes == "vector":
         return torch.from_numpy(vector_of(edit.vector))
+    if takes == "embedding":
+        return embeddings[edit.token]
     return None if takes is None else means[edit.layer, edit.head] if takes == "mean" else directions[edit.token]
 
 
 def _place(edit: Edit) -> tuple[str, int | None]:
-    """Return the site and the layer at which an edit acts.
+    """Return the site and the layer at which an edit acts; the layer of an embedding is -1.
 
     The stream before a block is the stream after the one before it, and is edited there.
     """
     if edit.site is None:
-        return EDITS[edit.kind].site, edit.layer
+        site = EDITS[edit.kind].site
+        return site, -1 if site == "embed" else edit.layer
     return ("resid_post", edit.layer - 1) if edit.site == "resid_pre" else (edit.site, edit.layer)
 
 
 def _rows(x: Tensor, edit: Edit, start: int) -> list[Tensor]:
-    """Return views of the rows of x [B, T, D] that an edit changes; x itself if it changes all."""
-    if edit.positions is None:
+    """Return views of the rows of x [B, T, D] that an edit changes; x itself if it changes all, or scores."""
+    if edit.positions is None or EDITS[edit.kind].site == "scores":
         return [x]
     spans = [(max(low - start, 0), None if high is None else high - start) for low, high in ranges(edit.positions)]
     return [x[:, low:high] for low, high in spans if high is None or high > low]
@@ -256,6 +294,21 @@ def direction_tokens(edits: Sequence[Edit]) -> list[int]:
     return [edit.token for edit in edits if EDITS[edit.kind].takes == "direction"]
 
 
+def _embedded_tokens(edits: Sequence[Edit]) -> list[int | None]:
+    """Return the tokens whose embedding these edits require; None means the mean embedding."""
+    return [edit.token for edit in edits if EDITS[edit.kind].takes == "embedding"]
+
+
+def embeddings_of(edits: Sequence[Edit], embed: Tensor, factor: float) -> Embeddings:
+    """Return each token's row of W_E times the model's factor, and for None the mean of all rows. W_E [V, D] -> [D]
+    each
+
+    Positions are added afterwards, so a token that takes another's embedding keeps its place.
+    """
+    table = embed.detach()
+    return {token: (table.mean(0) if token is None else table[token]) * factor for token in _embedded_tokens(edits)}
+
+
 def directions_of(edits: Sequence[Edit], unembed: Tensor) -> Directions:
     """Return the direction in the stream that increases each token's logit. W_U [V, D] -> [D] each
 
@@ -266,6 +319,6 @@ def directions_of(edits: Sequence[Edit], unembed: Tensor) -> Directions:
 
 
 def sites_edited(edits: Sequence[Edit], layer: int) -> frozenset[str]:
-    """Return the sites of a layer that the edits change."""
+    """Return the sites of a layer that the edits change; layer -1 has that of the embedding."""
     places = [_place(edit) for edit in acting(edits)]
-    return frozenset(site for site, of in places if of in (None, layer))
+    return frozenset(site for site, of in places if of == layer or (of is None and layer >= 0))

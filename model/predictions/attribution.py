@@ -157,7 +157,7 @@ def components(run: Trace, position: int = -1) -> Components:
     store: dict[tuple[str, int], Tensor] = {}
     tap = record({"embed", "pos_embed", "embed_norm_scale", "final_scale"}, store)
     ids = torch.from_numpy(np.ascontiguousarray(run.tokens.ids[None, at : at + 1], dtype=np.int64))
-    model.embed_tokens(ids, at, Pass(None, attend_fused, None, tap))
+    model.embed_tokens(ids, at, run.embedding_pass(tap, at))
     if model.final_norm is not None:
         model.final_norm.tapped(run.residuals[-1][at], "final", L, Pass(None, attend_fused, None, tap))
     z, mlp, scales, unsplit, added, entry = [], [], {}, [], {}, []

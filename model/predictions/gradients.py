@@ -320,7 +320,8 @@ def _embedded(run: Trace, at: int, row: Tensor | None = None) -> Tensor:
     place = embedded_site(run.config)
     with torch.no_grad():
         tap = compose(replace, record({place}, store))
-        run.model.embed_tokens(_ids(run, at), 0, Pass(None, attend_fused, None, tap))
+        own = run.embedding_pass(tap) if row is None else Pass(None, attend_fused, None, tap)
+        run.model.embed_tokens(_ids(run, at), 0, own)
     return store[place, -1][0]
 
 

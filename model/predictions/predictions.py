@@ -172,7 +172,7 @@ def _chunks(run: Trace, positions: slice = slice(None)) -> Iterator[tuple[int, T
     """Yield (number of earlier positions, logits [c, V] float32) of consecutive positions."""
     rows, start = max(1, _LOGIT_BYTES // (4 * run.config.vocab_size)), 0
     for part in run.residuals[-1][positions].split(rows):
-        yield start, run.model.logits(part[None], tap=run.tap)[0]
+        yield start, run.model.logits(part[None], tap=run.head_tap)[0]
         start += len(part)
 
 

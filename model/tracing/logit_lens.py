@@ -31,7 +31,7 @@ class Run(Protocol):
 
     model: Transformer
     residuals: Tensor  # [L + 1, T, D]
-    tap: Tap | None
+    head_tap: Tap | None  # what changes the logits of a stream
     kept: object | None  # what a hooked model gave, whose layers cannot be recomputed
 
     def prepare(self, layer: int, T: int) -> Pass:
@@ -189,7 +189,7 @@ def lens_gap(run: Run, position: int) -> float:
     """Compute the largest absolute difference between the lens on a position's last stream and the run's own logits
     there.
     """
-    ours = lens_logits(run.model, run.residuals[-1, position][None], run.tap)[0].numpy()
+    ours = lens_logits(run.model, run.residuals[-1, position][None], run.head_tap)[0].numpy()
     return float(np.abs(ours - run.logits_at(position)).max())
 
 
@@ -241,7 +241,7 @@ def _read(
         for points in (*x[:-1].split(max(1, rows // len(at))), None):
             logits = last
             if points is not None:
-                logits = lens_logits(run.model, points.flatten(0, 1), run.tap).unflatten(0, points.shape[:2])
+                logits = lens_logits(run.model, points.flatten(0, 1), run.head_tap).unflatten(0, points.shape[:2])
             reduced.append(_reduce(logits, truth, request.top))
             done += logits.shape[0] * logits.shape[1]
             progress(done, K * P, "Reading the stream")
@@ -254,7 +254,7 @@ def _read(
 
 def _truth(run: Run, x: Tensor, candidates: Tensor | None) -> tuple[Tensor, _Truth]:
     """Compute the logits of the last point's streams, [1, p, V], and the reference prediction. x [p, D]"""
-    last = lens_logits(run.model, x, run.tap)
+    last = lens_logits(run.model, x, run.head_tap)
     share, likeliest = last.softmax(-1), top_ids(last, 1)
     tracked = likeliest if candidates is None else candidates.expand(len(x), -1)
     return last[None], _Truth(share, _uncertainty(last, share, likeliest)[1], tracked)

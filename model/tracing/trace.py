@@ -15,7 +15,17 @@ from torch import Tensor
 from model.arguments import check_head, check_layer, check_position
 from model.errors import InputError, say
 from model.gpt.edit_checks import check_edits
-from model.gpt.edits import Edit, Means, acting, directions_of, mean_places, sites_edited, tap_of
+from model.gpt.edits import (
+    Edit,
+    Means,
+    acting,
+    directions_of,
+    embeddings_of,
+    mean_places,
+    sites_edited,
+    starting_at,
+    tap_of,
+)
 from model.gpt.experts import require_dense
 from model.gpt.layers import future
 from model.gpt.mixers.needs import need_qkv, need_scores
@@ -24,7 +34,7 @@ from model.gpt.mixers.scoring import Scoring
 from model.gpt.mixers.traced import hidden_weights, mixing_matrix
 from model.gpt.passes import Beside, Pass, attend_fused
 from model.gpt.tap import SITES, Tap, compose, record
-from model.gpt.transformer import Transformer, attention_input
+from model.gpt.transformer import Block, Transformer, attention_input
 from model.progress import Passed, Progress, silent, unseen
 from model.public import listed, one_of, public, unchecked, whole
 from model.records import RunKey, Tokens
@@ -213,9 +223,19 @@ class Trace:
             x = run.at("resid_pre", source, self.residuals[source][None, :T])
             beside.kv[source] = block.attn.project(block.read(x, source, run), source, run)[1:]
 
+    def embedding_pass(self, tap: Tap, start: int = 0) -> Pass:
+        """Return a Pass for the embeddings of tokens from `start` on, with the trace's edits, followed by `tap`."""
+        edited = bool(self.key.edits) and _reaches(self.key.edits, -1)
+        return Pass(None, attend_fused, None, compose(starting_at(self.tap, start), tap) if edited else tap)
+
     def _tap_in(self, layer: int) -> Tap | None:
         """Return the trace's own tap if it can change this layer; other layers run without it."""
         return self.tap if _reaches(self.key.edits, layer) else None
+
+    @property
+    def head_tap(self) -> Tap | None:
+        """The trace's own tap if it can change what follows the layers, which edits do not."""
+        return self._tap_in(self.config.n_layer)
 
     @public(names=one_of(SITES))
     @torch.inference_mode()
@@ -316,7 +336,7 @@ class Trace:
 
     @torch.inference_mode()
     def _logits(self, x: Tensor) -> np.ndarray:
-        return self.model.logits(x[None], tap=self.tap)[0].numpy()
+        return self.model.logits(x[None], tap=self.head_tap)[0].numpy()
 
     @public(top=whole(1), positions=listed)
     def logit_lens(self, top: int = 10, positions: Sequence[int] | None = None) -> pd.DataFrame:
@@ -373,7 +393,9 @@ def run(
     if edits:
         check_edits(edits, model.config, len(tokens))
     if acting(edits):
-        tap = tap_of(edits, _means(model, tokens, edits, unedited), directions_of(edits, model.unembed.weight))
+        directions = directions_of(edits, model.unembed.weight)
+        embeddings = embeddings_of(edits, model.embed.weight, model.config.embed_factor)
+        tap = tap_of(edits, _means(model, tokens, edits, unedited), directions, embeddings)
     ids = torch.from_numpy(np.ascontiguousarray(tokens.ids, dtype=np.int64))
     config, layers = model.config, range(model.config.n_layer)
     explicit = [layer for layer in layers if _explicit(edits, layer)]
@@ -384,17 +406,29 @@ def run(
     tapped = dataclasses.replace(tapped, explicit=tap is not None)
     plain = dataclasses.replace(tapped, tap=None)
     trace = Trace(model, RunKey(model_id, tuple(tokens.ids.tolist()), edits), tokens, residuals, reducer)
-    x = model.embed_tokens(ids[None], 0, tapped)
+    x = model.embed_tokens(ids[None], 0, tapped if _reaches(edits, -1) else plain)
     for layer, block in enumerate(model.blocks):
         progress(layer, len(layers), RUNNING)
         show(trace, layer, started, passed)
         # before any edit, because a recomputed block passes its own resid_pre through the tap again
         residuals[layer] = x[0]
-        x = block(x, layer, tapped if _reaches(edits, layer) else plain)
+        x = _through(block, x, layer, edits, tapped, plain)
     residuals[-1] = x[0]
     reducer.finish()
     trace.seconds = time.perf_counter() - started
     return trace
+
+
+def _through(block: Block, x: Tensor, layer: int, edits: Sequence[Edit], tapped: Pass, plain: Pass) -> Tensor:
+    """Run one block, with the tap only where it can change something. [1, T, D] -> [1, T, D]
+
+    Of a layer that is edited only at its end, the rest runs as without edits, so that what an edit does not reach is
+    bitwise the same.
+    """
+    sites = sites_edited(edits, layer)
+    if sites == {"resid_post"}:
+        return tapped.at("resid_post", layer, block(x, layer, plain))
+    return block(x, layer, tapped if sites or not edits else plain)
 
 
 def show(trace: Trace, layer: int, started: float, passed: Passed) -> None:

@@ -6,6 +6,7 @@ export const pageState = {
   hues: null, // one color for each selected head; written by picked.js
   headNames: {}, // names that probes gave to heads: { "4.1": [[text, score, hue]] }; written by head_list.js
   editSites: null, // the site changed by each kind of edit; written by picked.js
+  tokenEdits: [], // kinds of edits of selected tokens that the model allows; written by header.js
   editMany: null, // the names of several alike edits by kind; written by picked.js
   editName: null, // (edit) -> its name; written by picked.js
   firstHeads: null, // the heads selected on an unchanged page; written by picked.js

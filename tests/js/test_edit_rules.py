@@ -16,6 +16,7 @@ LIMITS = {
 ZERO = {"kind": "zero", "layer": 0, "head": 1}
 HOLD = {"kind": "neuron_value", "layer": 1, "neuron": 7, "value": -2}
 ADD = {"kind": "add_direction", "layer": 0, "token": 5, "factor": 3}
+HIDE, MEAN = {"kind": "hide_token", "positions": "2"}, {"kind": "embed_mean", "positions": "2"}
 NEURON = {"kind": "neuron_value", "block": 1, "neuron": "7", "value": "-2"}
 
 
@@ -57,6 +58,13 @@ NEURON = {"kind": "neuron_value", "block": 1, "neuron": "7", "value": "-2"}
      {"next": [ADD, {"kind": "project_out", "layer": 0, "token": 6}]}),
     ({"kind": "project_out", "block": 0, "token": 5}, [1, 0], [], [ADD],
      {"next": [{"kind": "project_out", "layer": 0, "token": 5}]}),
+    ({"kind": "hide_token", "positions": "2"}, [1, 0], [], [{"kind": "block_edge", "query": 2, "key": 1}],
+     {"next": [{"kind": "block_edge", "query": 2, "key": 1}, {"kind": "hide_token", "positions": "2"}]}),
+    ({"kind": "hide_token", "positions": "2"}, [1, 0], [], [HIDE], {"note": "nothing_new"}),
+    ({"kind": "embed_token", "positions": "2", "token": 5}, [1, 0], [], [HIDE, MEAN],
+     {"next": [HIDE, {"kind": "embed_token", "positions": "2", "token": 5}]}),
+    ({"kind": "embed_zero", "positions": "1"}, [1, 0], [], [MEAN],
+     {"next": [MEAN, {"kind": "embed_zero", "positions": "1"}]}),
 ])  # fmt: skip
 def test_a_form_becomes_edits_or_says_why_not(call, form, pair, heads, edits, found):
     given = (LIMITS, form, pair, {"heads": heads, "edits": edits})

@@ -9,6 +9,7 @@ from typing import Any
 
 from model.api import LanguageModel
 from model.errors import PlaygroundError
+from model.gpt.edit_checks import fits
 from model.gpt.edits import EDITS, Edit
 from model.tracing.trace import Trace
 from viz.characters import frames, token_chips
@@ -53,12 +54,20 @@ def header_payload(catalogue: Catalogue, scene: Scene | None) -> dict:
         "status": status,
         "slow": slow,
         "locked": scene is not None and "layers" not in scene.model.gives,  # whether its heads cannot be switched off
+        "token_edits": _token_edits(scene),
         "exports": section(catalogue, "exports"),
         "report": section(catalogue, "report"),
         "run": scene.run if scene else "",
         "head_names": head_names.payload(scene) if scene else {},
         "tabs": [[tab.key, catalogue[f"tab.{tab.key}"]] for tab in TABS],
     }
+
+
+def _token_edits(scene: Scene | None) -> list[str]:
+    """Return the kinds of edits of selected tokens that the model allows."""
+    if scene is None or "layers" not in scene.model.gives:
+        return []
+    return [kind for kind, each in EDITS.items() if each.of == "token" and fits(kind, scene.model.config)]
 
 
 def _count(n: int) -> str:

@@ -7,6 +7,7 @@ import { pageState } from "../state.js";
 import { headNames } from "./head_list.js";
 import { offButton } from "./off.js";
 import { adds, alwaysAdd, onSelect, select, selection } from "./selection.js";
+import { tokenButtons } from "./token_edits.js";
 import { nameWatched, ROLES, tokenText, watch, watchedText } from "./watched.js";
 
 // Name the place at which a vector is added: its site, and its tokens if it is not added to all.
@@ -14,12 +15,18 @@ function placed(places, edit) {
   const place = fill(places[edit.site] ?? "", edit);
   return edit.positions === undefined ? place : fill(places.some, { ...edit, place });
 }
+// Name the tokens of an edit: a single one by its text, several by their positions.
+function which(places, { positions }) {
+  const text = /^\d+$/.test(positions ?? "") && pageState.tokens?.[+positions]?.text;
+  return text ? `“${text}” (${positions})` : fill(places.tokens, { positions });
+}
 // Format the name of an edit from the words of its kind and its parameters.
 const named = (kinds, places, edit) =>
   fill(kinds[edit.kind] ?? edit.kind, {
     ...edit,
     name: edit.name ?? places.unnamed,
     place: placed(places, edit),
+    which: which(places, edit),
     at: edit.layer === undefined ? "" : `${edit.layer}.${edit.head}`,
     token: tokenText(edit.token),
   });
@@ -65,6 +72,7 @@ define("selection", (root, props, ask) => {
           select({ tokens: tokens.filter((token) => token !== at) }),
         ),
       ),
+      ...tokenButtons(words, pageState.tokenEdits),
       ...watched.map((role) => item(`${words[role]} ${watchedText(role)}`, () => watch(role, null))),
     ];
     const list = items.length ? items : [el("span", "pg-muted", words.none)];

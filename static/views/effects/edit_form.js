@@ -1,8 +1,9 @@
 // The form for a new edit: its target, its kind, the parameters of that kind, and the attention link to block.
 //
-// `desk`: { payload, form: { kind, factor, everywhere, block, neuron, value, token, pair } }; see edits.js.
-import { el } from "../../page/dom.js";
+// `desk`: { payload, form: { kind, factor, everywhere, block, neuron, value, token, positions, pair } }; see edits.js.
+import { el, fill } from "../../page/dom.js";
 import { selection } from "../../page/selection/selection.js";
+import { positionsText } from "../../page/selection/token_edits.js";
 import { ROLES, watchedText } from "../../page/selection/watched.js";
 import { choices, labeled, numbered } from "./widgets.js";
 
@@ -28,6 +29,15 @@ function offered({ roles, vocabulary }) {
   return [...watched, ...vocabulary.filter(([id]) => !watched.some(([other]) => other === id))];
 }
 
+// Return the positions that can be edited: the selected tokens together first, then each token.
+function listed({ tokens, words }) {
+  const each = tokens.map((text, at) => [String(at), `${at} ${text}`]),
+    picked = positionsText(selection.tokens),
+    names = selection.tokens.map((at) => tokens[at]).join("");
+  if (selection.tokens.length < 2) return each;
+  return [[picked, fill(words.positions_picked, { tokens: names })], ...each];
+}
+
 const typed = (limits) => el("input", "", "", { type: "number", ...limits });
 
 // Build the fields that only some kinds of edits need, by name; changed() is called after each change.
@@ -35,6 +45,9 @@ function neededFields({ payload, form }, changed) {
   const { words, layers, neurons, value, factor } = payload,
     tokens = offered(payload);
   if (!tokens.some(([id]) => id === form.token)) form.token = tokens[0][0];
+  const places = listed(payload);
+  if (!places.some(([text]) => text === form.positions))
+    form.positions = selection.tokens.length ? positionsText(selection.tokens) : places.at(-1)[0];
   // `read` converts the input's text to a value of the form.
   const field = (name, text, input, read) => {
     input.value = form[name];
@@ -47,7 +60,13 @@ function neededFields({ payload, form }, changed) {
   return new Map([
     field("block", words.layer, choices(numbered(layers), form.block), Number),
     field("neuron", words.neuron, typed({ step: 1, min: 0, max: neurons - 1 }), String),
-    field("token", words.token, choices(tokens, form.token), Number),
+    field("positions", words.positions, choices(places, form.positions), String),
+    field(
+      "token",
+      kindOf({ payload, form }).of === "token" ? words.other_token : words.token,
+      choices(tokens, form.token),
+      Number,
+    ),
     field("value", words.value, typed({ step: "any", min: -value, max: value }), String),
     field("factor", words.factor, typed({ step: "any", min: -factor, max: factor }), String),
   ]);
@@ -99,9 +118,9 @@ export function editForm(desk, changed) {
       kind = choices(named(kinds.filter((each) => each.of === of)), form.kind);
     const show = () => {
       const { about, needs } = kindOf(desk);
-      help.textContent = of === "direction" ? `${about} ${words.any_token}` : about;
+      help.textContent = needs.includes("token") ? `${about} ${words.any_token}` : about;
       for (const [name, node] of needed) node.hidden = !needs.includes(name);
-      needed.get("block").hidden = of === "heads";
+      needed.get("block").hidden = !needs.includes("layer") || of === "heads";
       link.hidden = form.kind !== "block_edge";
       drawLink();
     };

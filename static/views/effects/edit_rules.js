@@ -20,8 +20,8 @@ const FIELDS = [
   ...["site", "vector", "positions", "name"],
 ];
 
-// Return the identity of an edit. There is at most one edit per head output, head pattern, MLP, neuron, direction after
-// a layer, and link. `kinds`: [{ key, site }].
+// Return the edits with one more. There is at most one edit per head output, head pattern, MLP, neuron, direction after
+// a layer, link, and embedding of a token. `kinds`: [{ key, site }].
 export function withEdit(edits, edit, kinds) {
   const values = (each) => FIELDS.map((name) => each[name] ?? null);
   if (edits.some((other) => same(values(other), values(edit)))) return edits;
@@ -31,7 +31,8 @@ export function withEdit(edits, edit, kinds) {
     other.layer === edit.layer &&
     other.head === edit.head &&
     other.neuron === edit.neuron &&
-    other.token === edit.token &&
+    other.positions === edit.positions &&
+    (other.token === edit.token || site(edit.kind) === "embed") &&
     site(other.kind) === site(edit.kind);
   return [...edits.filter((other) => !replaced(other)), edit];
 }
@@ -40,7 +41,8 @@ const number = (text) => (text === "" ? NaN : Number(text));
 
 // Return the fields of an edit that does not apply to heads, { place }, or the problem with them, { problem }.
 function placeOf({ words, neurons, value: maxValue }, needs, form) {
-  const place = { layer: form.block };
+  const place = needs.includes("layer") ? { layer: form.block } : {};
+  if (needs.includes("positions")) place.positions = form.positions;
   if (needs.includes("neuron")) {
     place.neuron = number(form.neuron);
     const there = Number.isInteger(place.neuron) && place.neuron >= 0 && place.neuron < neurons;
@@ -57,7 +59,7 @@ function placeOf({ words, neurons, value: maxValue }, needs, form) {
 
 // Return the edits after Apply, { next }, or the reason why the edit cannot be applied, { problem } or { note }.
 // `limits`: { words, kinds, factor, value, neurons, most, two_way, tokens }; `form`: { kind, factor, everywhere, block, neuron, value,
-// token }; `pair`: the link [query, key] to block.
+// token, positions }; `pair`: the link [query, key] to block.
 export function wantedEdits(limits, form, [query, key], { heads, edits }) {
   const { words, kinds, factor: maxFactor, most: room, two_way, tokens } = limits,
     { kind } = form,

@@ -65,7 +65,7 @@ function activeEdits({ words }) {
 define("edits", (root) => {
   const desk = {
       payload: null,
-      form: { kind: null, factor: 2, everywhere: false, block: 0, neuron: 0, value: 1, token: null },
+      form: { kind: null, factor: 2, everywhere: false, block: 0, neuron: 0, value: 1, token: null, positions: null },
     },
     about = el("p", "pg-about"),
     heads = el("div", "pg-effect-heads"),
@@ -110,7 +110,8 @@ define("edits", (root) => {
     if (picked !== seen) {
       seen = picked;
       desk.form.pair = null;
-      fields.drawLink();
+      desk.form.positions = null;
+      fields.draw();
     }
     headChips(desk, heads);
     paint();
@@ -121,7 +122,7 @@ define("edits", (root) => {
     desk.payload = payload;
     const { words, kinds } = payload;
     if (!still) {
-      const fresh = { pair: null, layer: 0, head: 0, block: 0, neuron: 0, token: null };
+      const fresh = { pair: null, layer: 0, head: 0, block: 0, neuron: 0, token: null, positions: null };
       desk.form = { ...desk.form, kind: desk.form.kind ?? kinds[0].key, ...fresh };
     }
     title.textContent = words.title;

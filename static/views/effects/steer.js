@@ -1,4 +1,4 @@
-// The steering vector of the chosen layer: its size and gain, and a button that makes it an edit.
+// A vector, its effect, and a button that makes it an edit.
 //
 // payload: { title, told, use, edit }
 import { el } from "../../page/dom.js";
@@ -14,7 +14,7 @@ define("steer", (root) => {
     told = el("p", "pg-about"),
     buttons = el("div", "pg-buttons");
   let edit = null;
-  const others = () => selection.edits.filter(({ kind, name }) => kind !== "add_vector" || name !== edit.name);
+  const others = () => selection.edits.filter(({ kind, name }) => kind !== edit.kind || name !== edit.name);
   const go = button("", () => edit && select({ edits: [...others(), edit] }), "pg-primary");
   buttons.append(go, changeBeside(go));
   root.append(title, told, buttons);

@@ -17,20 +17,20 @@ import { titled } from "../../parts/titled.js";
 const SHORT = 8; // number of characters that fit into every cell
 const looked = (last) => (selection.tokens.length ? Math.max(...selection.tokens) : last);
 // Return the position of a number on the ramp, from 0 to 1.
-const PLACES = {
+export const PLACES = {
   sqrt: (value, top) => Math.sqrt(value / top),
   linear: (value, top) => value / top,
   log1p: (value, top) => Math.log1p(value) / Math.log1p(top),
   rank: (value, top) => 1 - Math.log(value) / Math.log(Math.max(top, 2)),
 };
 // Choose dark or light text, whichever has more contrast with the background, by the relative luminance of WCAG 2.1.
-const ink = (rgb) => {
+export const ink = (rgb) => {
   const [r, g, b] = rgb.map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
 };
 
 // Add derived values to the payload: `at(k, p)` returns all numbers of one cell.
-function read(payload) {
+export function read(payload) {
   const { positions, layers, ids, final, names, ranks } = payload;
   const P = positions.length,
     K = layers.length,
@@ -108,10 +108,10 @@ function arrays({ payload, P, K, k, shares, entropy, kl }) {
 }
 
 // Convert a cell number, counted from the embedding down, to [row of the payload, column].
-const placeOf = (now, index) => [Math.floor(index / now.P), index % now.P];
+export const placeOf = (now, index) => [Math.floor(index / now.P), index % now.P];
 
 // Describe one cell: its most likely tokens, and three numbers.
-function readoutOf(now, index) {
+export function readoutOf(now, index) {
   const { words, names, columns } = now.payload,
     [row, column] = placeOf(now, index),
     cell = now.at(row, column);
@@ -134,7 +134,7 @@ function readoutOf(now, index) {
 }
 
 // Build the table, with a button in each cell.
-function lensGrid({ payload, P, K, at }) {
+export function lensGrid({ payload, P, K, at }) {
   const { words, columns, positions, layers } = payload;
   const heads = columns.map(({ text, next }, column) => {
     const name = el("span", "pg-lens-name", text),
@@ -205,7 +205,7 @@ function pagesOf({ words, positions, last }) {
 }
 
 // Return the target of an arrow key among P columns and K rows.
-const walk = ({ P, K }, key, at) => {
+export const walk = ({ P, K }, key, at) => {
   const column = at % P,
     row = Math.floor(at / P);
   const to = {

@@ -24,6 +24,10 @@ EDITS = (
     Edit("neuron_value", 1, neuron=17, value=3.0),
     Edit("add_direction", 1, token=98, factor=2.0),
     Edit("add_vector", 1, factor=1.5, site="resid_mid", vector=VECTOR, positions="2,5-"),
+    Edit("place_vector", 0, site="resid_post", vector=VECTOR, positions="3"),
+    Edit("hide_token", 1, positions="2"),
+    Edit("embed_token", positions="4", token=99),
+    Edit("embed_mean", positions="6-"),
     Edit("add_vector", 2, factor=-1.0, site="resid_pre", vector=VECTOR),
 )
 

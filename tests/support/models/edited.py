@@ -41,6 +41,11 @@ ONE = {
     "project_out": Edit("project_out", 1, token=5),
     "add_direction": Edit("add_direction", 1, token=5, factor=4.0),
     "add_vector": Edit("add_vector", 1, factor=2.0, site="resid_mid", vector=VECTOR),
+    "place_vector": Edit("place_vector", 1, site="resid_mid", vector=VECTOR, positions="6"),
+    "hide_token": Edit("hide_token", 1, positions="4"),
+    "embed_zero": Edit("embed_zero", positions="4"),
+    "embed_mean": Edit("embed_mean", positions="2,9-"),
+    "embed_token": Edit("embed_token", positions="3", token=7),
 }
 PILES = {kind: (edit,) for kind, edit in ONE.items()} | {
     "everywhere": (Edit("block_edge", query=7, key=3), Edit("block_edge", head=1, query=7, key=7)),
@@ -65,4 +70,6 @@ def means_of(model) -> Means:
 def tap_on(model, edits) -> Tap:
     """The tap of the edits, its vectors from the weights and an explicit forward."""
     rows = {token: model.unembed.weight[token] for token in direction_tokens(edits)}
-    return tap_of(edits, means_of(model), {token: row / row.norm() for token, row in rows.items()})
+    embedded = dict(enumerate(model.embed.weight * model.config.embed_factor))
+    embedded[None] = model.embed.weight.mean(0) * model.config.embed_factor
+    return tap_of(edits, means_of(model), {token: row / row.norm() for token, row in rows.items()}, embedded)

@@ -197,6 +197,15 @@ rows(
         {},
         {"vectors": "vector"},
     ),
+    placing__placing_edit=Row(
+        lambda c: {"vector": ONES, "row": 1, "position": 0}, {"vector": "longer", "position": "zero"}
+    ),
+    placing__placing=Row(
+        lambda c: {"run": c.run, "vector": ONES, "row": 1, "position": 0, "token": 3, "at": 2, "draws": 1, "seed": 0},
+        SEED | {"position": "zero", "token": "zero", "at": "zero, negative"},
+        {"at": "position"},
+    ),
+    placing__reachable=Row(lambda c: {"run": c.run, "row": 1, "position": 0}, {"row": "zero", "position": "zero"}),
     effects__steering_sweep=Row(
         lambda c: {
             "run": c.run,

@@ -24,6 +24,13 @@ EDITS = {
         Edit("add_vector", 1, factor=3.0, site="resid_mid", vector=VECTOR, positions="2,5-"),
         Edit("add_vector", 0, factor=-2.0, site="resid_post", vector=VECTOR, positions="1-3,6"),
     ),
+    "hidden": (Edit("hide_token", positions="1,3-"), Edit("hide_token", 0, 1, positions="2")),
+    "embedded": (
+        Edit("embed_token", positions="1", token=9),
+        Edit("embed_mean", positions="0,4"),
+        Edit("embed_zero", positions="3,6-"),
+        Edit("place_vector", 1, site="resid_post", vector=VECTOR, positions="2,6-"),
+    ),
     "patterns": (
         Edit("previous_token", 0, 0),
         Edit("first_token", 1, 1),
@@ -32,7 +39,10 @@ EDITS = {
     ),
 }
 PLAN = DecodingPlan(7, seed=3)
-PROMPTS = {name: random_ids(1, 7 if name == "vector" else 4 + at, seed=at)[0].tolist() for at, name in enumerate(EDITS)}
+PROMPTS = {
+    name: random_ids(1, 7 if name in ("vector", "embedded") else 4 + at, seed=at)[0].tolist()
+    for at, name in enumerate(EDITS)
+}
 
 
 def made(ticks, row=0):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from model.gpt.cache import KVCache
-from model.gpt.edits import Edit, sites_edited, tap_of
+from model.gpt.edits import Edit, sites_edited, starting_at, tap_of
 from model.gpt.tap import SITES, compose, record
 from model.records import RunKey
 from model.tracing import head_reducer as heads
@@ -140,7 +140,7 @@ def test_everything_shown_is_the_edited_run(name: str, pile: str):
                 assert_close(values, at[site, layer][0, n], bound[site, layer][0, n], f"{site} of {what}")
 
 
-@pytest.mark.parametrize("kind", ONE)
+@pytest.mark.parametrize("kind", [kind for kind in ONE if not kind.startswith("embed_")])
 def test_layers_before_an_edit_are_the_unedited_ones(kind: str):
     trace = traced("llama")
     edited = trace.edit(ONE[kind])
@@ -179,7 +179,7 @@ def test_a_tap_writes_into_nothing_it_was_handed_and_copies_only_what_it_edits(p
 
     with torch.no_grad():
         model(IDS, tap=watch)
-    assert changed == {(site, layer) for layer in range(L) for site in sites_edited(PILES[pile], layer)}
+    assert changed == {(site, layer) for layer in range(-1, L) for site in sites_edited(PILES[pile], layer)}
 
 
 @pytest.mark.parametrize("pile", PILES)
@@ -190,7 +190,7 @@ def test_batches_and_caches_of_any_size(pile: str):
         whole, bound = model(ids, tap=tap), logits_within(model, ids, tap)
         for row in range(3):
             assert_close(whole[row], model(ids[row : row + 1], tap=tap)[0], bound[row], f"row {row} alone")
-        parts = [model(part, cache=cache, tap=tap) for part in ids.split([5, 1, 7], dim=1)]
+        parts = [model(part, cache=cache, tap=starting_at(tap, cache.length)) for part in ids.split([5, 1, 7], dim=1)]
     assert_close(torch.cat(parts, 1), whole, bound, "in three parts with a cache")
 
 

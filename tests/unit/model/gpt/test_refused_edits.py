@@ -128,7 +128,7 @@ BAD = {
 def test_edit_of_refuses(value, what: str):
     with pytest.raises(InputError, match=what) as caught:
         edit_of(value, tiny_config(), T)
-    assert len(str(caught.value)) < 300
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_run_refuses_edits_that_do_not_fit():
             run(trace.model, trace.tokens, edits=[edit])
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ONE if kind != "block_edge"])
+@pytest.mark.parametrize("kind", [kind for kind in ONE if kind != "block_edge" and ONE[kind].positions is None])
 def test_a_single_token(kind: str):
     trace = run(tiny_model(), tokens_of([5])).edit(ONE[kind])
     assert trace.pattern(1, 2).tolist() == [[1.0]]

@@ -52,7 +52,7 @@ def test_first_drawing_fills_every_part(playground, language):
     editor = parts["edits_editor"]
     assert editor["layers"] == 3 and editor["heads"] == 4 and editor["tokens"] == list(PROMPT)
     assert [kind["key"] for kind in editor["kinds"]] == OFFERED
-    assert [group["key"] for group in editor["groups"]] == ["heads", "mlp", "neuron", "direction"]
+    assert [group["key"] for group in editor["groups"]] == ["heads", "mlp", "neuron", "direction", "token"]
     assert [group["name"] for group in editor["groups"]] == [
         words(language)[f"edits.editor.of_{group['key']}"] for group in editor["groups"]
     ]

@@ -10,6 +10,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.edits import EDITS, Edit
 from model.gpt.layers import rope_frequencies
 from model.gpt.mixers.projection import Turn
+from model.gpt.placed_vectors import ranges
 from model.source_code.excerpts import Code
 from model.source_code.parts import wiring_of
 from model.source_code.steps import STEPS, code_of_step
@@ -102,6 +103,8 @@ def changes(edits: tuple[Edit, ...], head: tuple[int, int], cell: tuple[int, int
     """Determine how edits affect this head's row after its queries, keys and values are computed."""
     local = [edit for edit in edits if edit.layer in (None, head[0]) and edit.head in (None, head[1])]
     blocked = {edit.key for edit in local if edit.kind == "block_edge" and edit.query == cell[0]}
+    for low, high in (span for edit in local if edit.kind == "hide_token" for span in ranges(edit.positions)):
+        blocked |= set(range(low, cell[0] + 1 if high is None else high)) - {cell[0]}
     sites = {EDITS[edit.kind].site for edit in local}
     return Changed(cell[1] in blocked, bool(blocked), "pattern" in sites, "z" in sites)
 
