@@ -201,7 +201,10 @@ def curve(seen: Seen) -> Payload:
     notes = [words["note"]]
     notes += [words["outside"].format(share=percent(result.outside))] if result.outside else []
     notes += [words["gated"]] if seen.facts.config.gated else []
-    lines = [f"pre = layer_activations(run, {shown.layer}).pre", f"activation(lm.model, {shown.layer}, pre[:, {shown.neuron}])"]
+    lines = [
+        f"pre = layer_activations(run, {shown.layer}).pre",
+        f"activation(lm.model, {shown.layer}, pre[:, {shown.neuron}])",
+    ]
     return {
         "figure": curve_figure(result, shown.neuron, name, seen.facts.pieces, words),
         "title": words["title"].format(name=name, layer=shown.layer, neuron=shown.neuron),
