@@ -58,7 +58,7 @@ class Labeled:
 
 
 _NOUNS = (
-    "dog", "cat", "bird", "boy", "girl", "king", "bear", "friend", "fox", "duck", "frog", "cow", "pig", "horse",
+    "dog", "cat", "bird", "boy", "girl", "king", "bear", "friend", "goat", "duck", "frog", "cow", "pig", "horse",
     "rabbit", "lion", "bug", "car", "boat", "doll",
 )  # fmt: skip
 _PLACES = ("park", "garden", "house", "forest")

@@ -180,3 +180,16 @@ def unit_vector(vector: np.ndarray) -> np.ndarray:
     """Return a vector scaled to length 1; zeros remain zeros. [D] float32"""
     length = np.linalg.norm(vector.astype(np.float64))
     return (vector / length if length > 0 else vector * 0).astype(np.float32)
+
+
+@public(vectors=array("L D"), share=between(0.0, 10.0), site=one_of(STREAM_SITES))
+def scaled_vectors(run: Trace, vectors: np.ndarray, share: float, site: str = "resid_post") -> np.ndarray:
+    """Scale each layer's vector to a share of the median length of the run's stream there. float32 [L, D]
+
+    The median is over the tokens, since the first token's stream is often far longer. A vector of zeros stays zeros.
+    """
+    scaled = []
+    for layer, vector in enumerate(vectors):
+        length = float(np.median(np.linalg.norm(stream_at(run, layer, site).astype(np.float64), axis=1)))
+        scaled.append(unit_vector(vector) * np.float32(share * length))
+    return np.stack(scaled)

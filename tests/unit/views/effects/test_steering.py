@@ -10,7 +10,8 @@ from model.steering.vectors import pair_vectors
 from tests.support.models.helpers import L, assert_close, byte_tokenizer
 from tests.support.views.views import PROMPT, array, drawn, no_holes, perform, playground_of, run_lines, traces
 from viz.api.registry import call
-from viz.views.effects.steering.measure import FACTORS, pairs_of
+from viz.views.effects.steering.measure import FACTORS
+from viz.views.effects.steering.sources import pairs_of
 from viz.views.effects.steering.view import VIEW
 
 PAIRS = [("a good day", "a bad day"), ("good", "bad")]
@@ -45,7 +46,7 @@ def test_the_figures_are_the_sweep_and_the_button_holds_its_edit(playground):
     logits = run.edit(edit).logits[-1].astype(np.float64)
     share = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
     assert own[FACTORS.index(0.5)] == pytest.approx(share[32], rel=1e-3)
-    assert len(parts["layers"]["rows"]) == L and len(parts["layers"]["rows"][0]) == len(FACTORS)
+    assert len(parts["layers"]["rows"]) == L and len(parts["layers"]["rows"][0]) == 5
     lines = run_lines(parts["along"]["python"], lm)[1][-1]
     assert_close(lines, array(traces(parts["along"])[0]["customdata"]), 1e-4)
 

@@ -163,11 +163,12 @@ def examples(seen: Seen) -> Payload:
     right = [row for row in rows if not row[-1] or row[-1] == row[-2]]
     every = max(1, len(right) // LISTED)  # spread over the set
     shown = [*wrong[: LISTED // 2], *right[::every]][:LISTED]
+    names = ("text", *(("token",) if data.of_tokens else ()), "label", "predicted")
     key = "title" if guesses is None else "tested"
     return {
         "title": words[key].format(n=whole(len(rows)), wrong=whole(len(wrong)), layer=cell[1]),
         "note": words["note"],
-        "columns": [words[name] for name in ("text", "token", "label", "predicted")],
+        "columns": [words[name] for name in names],
         "rows": shown,
         "lines": rows,
         "file": "probe-examples",
@@ -176,9 +177,9 @@ def examples(seen: Seen) -> Payload:
 
 
 def _shown(example: Example) -> list[str]:
-    """Return the text of an example, and its token in quotation marks."""
+    """Return the text of an example and, if its label is of a token, that token in quotation marks."""
     if example.position is None:
-        return [visible(example.text), ""]
+        return [visible(example.text)]
     text, (start, end) = example.text.encode(), example.span
     before, token, after = (text[a:b].decode(errors="replace") for a, b in ((0, start), (start, end), (end, None)))
     before = before if len(before) <= _TEXT else f"…{before[-_TEXT:]}"
