@@ -193,7 +193,7 @@ def _steered(
     def tap(name: str, at: int, x: Tensor) -> Tensor:
         if name == "pattern" and patterns is not None:
             return patterns[at].expand_as(x)
-        return x + added if (name, at) == (site, layer) else x
+        return x + added if inside and (name, at) == (site, layer) else x
 
     inside = site == "resid_mid"
     first = layer + (site == "resid_post")

@@ -105,7 +105,8 @@ def use(seen: Seen) -> Payload:
     name = words["vector_name"].format(name=data.classes[0])[:60]
     edit = {"kind": "add_vector", "layer": layer, "factor": 1.0, "site": where}
     edit |= {"vector": vector_text(vector), "name": name}
-    form = {"source": "numbers", "numbers": edit["vector"], "site": where, "layer": layer, "factor": 1.0}
+    form = {"source": "numbers", "numbers": edit["vector"], "layer": layer, "factor": 1}
+    form |= {"more": True, "site": where} if where != "resid_post" else {}
     return {
         "title": words["title"].format(site=_site(seen, site), layer=layer),
         "told": joined(told),
@@ -177,7 +178,7 @@ def examples(seen: Seen) -> Payload:
 
 
 def _shown(example: Example) -> list[str]:
-    """Return the text of an example and, if its label is of a token, that token in quotation marks."""
+    """Return the text of an example and, if its label is of a token, that token."""
     if example.position is None:
         return [visible(example.text)]
     text, (start, end) = example.text.encode(), example.span
