@@ -5,9 +5,9 @@
 
 import { el, fill } from "../dom.js";
 import { define, onDrawn } from "../mount.js";
+import { selection } from "../selection/selection.js";
 import { onTalk, talk } from "./chat.js";
 import { isBegun } from "./chat_value.js";
-import { selection } from "../selection/selection.js";
 
 const bar = el("div", "pg-chat-answer"),
   button = el("button", "pg-button pg-primary", "", { type: "button" }),
