@@ -1,4 +1,4 @@
-"""Steering as a visitor sees it: a probe's direction opened as a vector, its files, texts under factors, another source."""
+"""Steering as a visitor sees it: a token's vector, its file opened again, texts, and a probe's direction."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from model.steering.files import load_vectors
 from model.steering.texts import steered_texts
 from model.steering.vectors import scaled_vectors, token_vector
 from tests.support.visitor import SOON, expect, open_tab, still
+from viz.views.effects.steering.measure import WATCHED
 
 pytestmark = pytest.mark.browser
 
@@ -37,7 +38,7 @@ def test_a_vector_is_taken_from_a_token_saved_opened_and_written_with(open_page,
     run = lm.trace(PROMPT)
     token = int(lm.encode(" happy").ids[0])
     vectors = scaled_vectors(run, np.tile(token_vector(lm, token), (8, 1)), 0.5)
-    watched = [int(lm.encode(f" {word}").ids[0]) for word in "happy proud glad excited better fun love".split()]
+    watched = [int(lm.encode(f" {word}").ids[0]) for word in WATCHED.split()]
     found = steering_sweep(run, vectors, [4], [-2, -1, -0.5, 0, 0.5, 1, 2], watched, draws=1)
     assert page.evaluate(LAST, GAIN) == pytest.approx(found.share[0].tolist(), rel=1e-3)
 

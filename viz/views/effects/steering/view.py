@@ -218,7 +218,7 @@ def along(seen: Seen) -> Payload:
     return {
         "figure": along_figure(seen.result.along, seen.facts.pieces, words.plain()),
         "title": words["title"],
-        "note": words["note"],
+        "note": words["note" if seen.settings.source == "pairs" else "note_own"],
         "columns": [words["layer"], words["token"], words["value"]],
         "source": seen.facts.source,
         "python": _python(seen, f"projections(run, vectors, {placed(seen.settings).site!r})  # [L, T]"),
@@ -288,7 +288,7 @@ VIEW = View(
         "gain": Figure(gain, settings=_CHOSEN),
         "cost": Figure(cost, settings=_CHOSEN),
         "tokens": Table(tokens, settings=_CHOSEN),
-        "along": Figure(along, settings=()),
+        "along": Figure(along, settings=("source",)),
         "layers": Table(layers, settings=()),
         "write": Job("texts", write, settings=()),
         "texts": Table(texts, of="texts", also=("main",), settings=()),
