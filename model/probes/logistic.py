@@ -44,7 +44,8 @@ def fit_logistic(features: np.ndarray, labels: np.ndarray, penalty: float = PENA
     x = torch.from_numpy(features.astype(np.float64))
     if labels.shape[1] != len(x):
         hint = "Give one label for each example."
-        raise InputError("The labels do not fit the examples.", f"{labels.shape[1]}, {len(x)}", hint)
+        got = f"features {len(x)}, labels {labels.shape[1]}"
+        raise InputError("The labels do not fit the examples.", got, hint)
     if not np.isin(labels, (0, 1)).all():
         raise InputError("A label must be 0 or 1.", str(np.unique(labels)[:4].tolist()), "Number the two classes.")
     mean, scale = x.mean(0), x.std(0, correction=0)

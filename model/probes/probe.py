@@ -18,7 +18,7 @@ from model.gpt.tap import block_sites
 from model.probes.examples import READS, Example, Labeled
 from model.probes.logistic import PENALTY, fit_logistic
 from model.progress import Progress, silent
-from model.public import MOST_SEED, above, array, nonempty, one_of, public, unchecked, whole
+from model.public import MOST_SEED, above, array, nonempty, one_of, public, whole
 from model.shares import wilson
 from model.tracing.trace import Trace
 
@@ -56,7 +56,7 @@ class Probes:
         return self.cells.index((site, layer))
 
 
-@public(data=unchecked, read=one_of(READS), draws=whole(1, 999), folds=whole(2, 20), seed=whole(0, MOST_SEED),
+@public(read=one_of(READS), draws=whole(1, 999), folds=whole(2, 20), seed=whole(0, MOST_SEED),
         sites=nonempty, penalty=above(0.0))  # fmt: skip
 def probe(
     lm: LanguageModel,
@@ -187,6 +187,9 @@ def held_out(
     features: np.ndarray, labels: np.ndarray, fold: np.ndarray, classes: int, penalty: float = PENALTY
 ) -> np.ndarray:
     """Predict every example by a probe that was fitted on the other folds. labels [B, N] -> int64 [B, N]"""
+    if not len(features) == len(fold) == labels.shape[1]:
+        got = f"features {len(features)}, labels {labels.shape[1]}, fold {len(fold)}"
+        raise InputError("The labels do not fit the examples.", got, "Give one label for each example.")
     predicted = np.empty(labels.shape, np.int64)
     for each in np.unique(fold):
         test = fold == each

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from model.arguments import check_layer, check_position, check_token
 from model.attention.targets import Target, aim_of, measure
-from model.errors import InputError, say
+from model.errors import InputError
 from model.gpt.edits import MAX_FACTOR, STREAM_SITES
 from model.gpt.mixers.needs import need_alone, need_causal, need_directions, need_softmax
 from model.gpt.placed_vectors import ranges
@@ -23,7 +23,7 @@ from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import MOST_SEED, array, between, nonempty, one_of, public, whole
-from model.steering.vectors import checked_vector, random_directions, stream_at
+from model.steering.vectors import check_vectors, checked_vector, random_directions, stream_at
 from model.tracing.trace import Trace
 
 _ROWS = 1024  # tokens of one batch
@@ -81,7 +81,7 @@ def projections(run: Trace, vectors: np.ndarray, site: str = "resid_post") -> np
 
     It is x . v / |v|, and 0 for a vector of zeros. Raises InputError unless there is a vector for each layer.
     """
-    _check_vectors(run, vectors)
+    check_vectors(run, vectors)
     rows = []
     for layer, vector in enumerate(vectors.astype(np.float64)):
         length = np.linalg.norm(vector)
@@ -214,14 +214,6 @@ def _mask(positions: str | None, T: int) -> Tensor:
     return mask
 
 
-def _check_vectors(run: Trace, vectors: np.ndarray) -> None:
-    expected = (run.config.n_layer, run.config.d_model)
-    if vectors.shape != expected:
-        got = str(list(vectors.shape))
-        hint = say("Expected: {}.", str(list(expected)))
-        raise InputError("There must be a vector of the stream's width for each layer.", got, hint)
-
-
 def _check_sweep(
     run: Trace,
     vectors: np.ndarray,
@@ -233,7 +225,7 @@ def _check_sweep(
     need_causal(run.config)
     need_alone(run.config)
     run.require_key()
-    _check_vectors(run, vectors)
+    check_vectors(run, vectors)
     check_position(position, len(run.tokens), from_end=True)
     for layer in layers:
         check_layer(layer, run.config.n_layer)

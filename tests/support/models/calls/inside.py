@@ -230,7 +230,9 @@ FEATURES, LABELS, FOLD = np.eye(6), np.array([[0, 1, 0, 1, 0, 1]]), np.arange(6)
 LINES = "a: abc\nb: bcd\na: ab\nb: bd"
 rows(
     "model.probes",
-    logistic__fit_logistic=Row(lambda c: {"features": FEATURES, "labels": LABELS, "penalty": 1.0}, {"penalty": "half"}),
+    logistic__fit_logistic=Row(
+        lambda c: {"features": FEATURES, "labels": LABELS, "penalty": 1.0}, {"penalty": "half", "labels": "longer"}
+    ),
     examples__labeled=Row(lambda c: {"lm": c.lm, "source": LINES, "seed": 0}, SEED, {"source": "labeled|label"}),
     examples__typed=Row(lambda c: {"lm": c.lm, "text": LINES, "seed": 0}, SEED, {"text": "label"}),
     probe__probe=Row(
@@ -248,7 +250,7 @@ rows(
     ),
     probe__held_out=Row(
         lambda c: {"features": FEATURES, "labels": LABELS, "fold": FOLD, "classes": 2, "penalty": 1.0},
-        {"penalty": "half, huge"},
+        {"penalty": "half, huge", "labels": "longer"},
     ),
 )
 rows(

@@ -34,8 +34,8 @@ def source_lines(settings: Settings, config: ModelConfig, found: Steering | None
         return lines, [numpy, "from model.steering.files import load_vectors"]
     if settings.source == "numbers":
         text = "" if found is None else vector_text(found.vectors[0])
-        imports = [numpy, "from model.gpt.placed_vectors import vector_of"]
-        return [f"vectors = np.tile(vector_of({text!r}), ({L}, 1))"], imports
+        line = f"vectors = np.tile(typed_vector({text!r}, {config.d_model}), ({L}, 1))"
+        return [line], [numpy, f"{_VECTORS} typed_vector"]
     if settings.source == "token":
         name = "token_vector"
         one = f"token_vector(lm, {None if found is None else found.token}, {settings.table!r})"

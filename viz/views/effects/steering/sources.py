@@ -6,7 +6,7 @@ import binascii
 import numpy as np
 
 from model.errors import InputError, say
-from model.gpt.placed_vectors import ranges, vector_of
+from model.gpt.placed_vectors import ranges
 from model.steering.files import MOST_FILE, VectorFile, load_bytes
 from model.steering.vectors import (
     MOST_PAIRS,
@@ -129,11 +129,7 @@ def numbers_of(text: str, width: int) -> np.ndarray:
     """Read typed numbers, or a vector written as the text of an edit. float32 [width]"""
     if not text.strip():
         raise InputError("There are no numbers.", "", say("This model's stream has {} numbers a token.", width))
-    try:
-        vector = vector_of(text.strip())
-    except InputError:
-        return typed_vector(text, width)
-    return checked_vector(vector, width)
+    return typed_vector(text, width)
 
 
 def file_of(text: str) -> VectorFile:
