@@ -1,6 +1,6 @@
 // A steering vector: its size and gain, a button that makes it an edit, one that opens it as a steering vector, and files.
 //
-// payload: { title, told, use, edit, open: { text, tab, view, form }, files: [{ text, file, data }] }; `edit`, `open`
+// payload: { title, told: [sentence], use, edit, open: { text, tab, view, form }, files: [{ text, file, data }] }; `edit`, `open`
 //  and `files` may be missing; data: base64
 import { save } from "../../export/files.js";
 import { enter, state } from "../../page/address/address.js";
@@ -21,7 +21,7 @@ const bytes = (data) => Uint8Array.from(atob(data), (each) => each.charCodeAt(0)
 
 define("steer", (root) => {
   const title = el("h2"),
-    told = el("p", "pg-about"),
+    told = el("div"),
     buttons = el("div", "pg-buttons"),
     more = el("span", "pg-buttons");
   let edit = null;
@@ -37,7 +37,7 @@ define("steer", (root) => {
   return (payload) => {
     edit = payload.edit ?? null;
     title.textContent = payload.title;
-    told.textContent = payload.told;
+    told.replaceChildren(...payload.told.map((text) => el("p", "pg-about", text)));
     go.textContent = payload.use ?? "";
     go.hidden = !edit;
     const { open, files = [] } = payload;

@@ -85,7 +85,7 @@ def use(seen: Seen) -> Payload:
     data: Labeled = seen.results["examples"]
     words, site, layer = seen.here, seen.settings.site, seen.settings.layer
     if (site, layer) not in found.cells:
-        return {"title": words["title"].format(site=_site(seen, site), layer=layer), "told": words["missing"]}
+        return {"title": words["title"].format(site=_site(seen, site), layer=layer), "told": [words["missing"]]}
     at = found.at(site, layer)
     vector, share = found.directions[at, 0], float(found.accuracy[at])
     control = found.shuffled[:, at]
@@ -99,7 +99,7 @@ def use(seen: Seen) -> Payload:
         "corrected": decimals(float(found.corrected[at])),
         "cells": whole(len(found.cells)),
     }
-    told = [words["accuracy"].format(**values), _verdict(seen, at)]
+    told = [words["accuracy"].format(**values), words["control"].format(**values), _verdict(seen, at)]
     told.append(words["direction"].format(name=data.classes[0], length=decimals(float(np.linalg.norm(vector)))))
     where = _ADDED.get(site, site)
     name = words["vector_name"].format(name=data.classes[0])[:60]
@@ -109,7 +109,7 @@ def use(seen: Seen) -> Payload:
     form |= {"more": True, "site": where} if where != "resid_post" else {}
     return {
         "title": words["title"].format(site=_site(seen, site), layer=layer),
-        "told": joined(told),
+        "told": told,
         "use": words["use"],
         "edit": edit,
         "open": {"text": words["open"], "tab": "effects", "view": "steering", "form": form},

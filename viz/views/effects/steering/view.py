@@ -81,8 +81,6 @@ def use(seen: Seen) -> Payload:
                 base=decimals(sweep.base_perplexity),
             )
         )
-    if settings.frozen:
-        told.append(words["frozen"])
     name = name_of(seen.settings)
     edit = {"kind": "add_vector", "layer": layer, "factor": factor, "site": settings.site}
     edit |= {"vector": vector_text(vector), "name": name}
@@ -90,7 +88,7 @@ def use(seen: Seen) -> Payload:
         edit["positions"] = positions
     return {
         "title": words["title"].format(**values, site=words[f"at_{settings.site}"].format(layer=layer)),
-        "told": joined(told),
+        "told": [joined(told), *([words["frozen"]] if settings.frozen else [])],
         "use": words["use"],
         "edit": edit,
         "files": files_of(seen.result.vectors, settings.site, name, seen.facts.model_id, words),
