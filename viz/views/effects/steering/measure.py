@@ -18,7 +18,7 @@ from viz.views.effects.steering.sources import NAMES, SOURCE_SETTINGS, USED, pos
 
 FACTORS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 DRAWS, TOP, MOST_WATCHED = 4, 12, 16
-WATCHED = "happy proud glad excited better fun love"
+WATCHED = "happy proud glad fun better"
 TEXT_FACTORS, MOST_FACTORS, TOKENS = "-2 -1 0 1 2", 8, 24
 _MORE = {"more": (True,)}
 _PLACE = ("site", "positions", "frozen")
