@@ -15,15 +15,15 @@ from torch import Tensor
 
 from model.arguments import check_layer, check_position, check_token
 from model.attention.targets import Target, aim_of, measure
-from model.errors import InputError, say
+from model.errors import InputError
 from model.gpt.edits import MAX_FACTOR, STREAM_SITES
-from model.gpt.mixers.needs import need_alone, need_causal, need_directions
+from model.gpt.mixers.needs import need_alone, need_causal, need_directions, need_softmax
 from model.gpt.placed_vectors import ranges
 from model.gpt.tap import Tap
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import MOST_SEED, array, between, nonempty, one_of, public, whole
-from model.steering.vectors import checked_vector, random_directions, stream_at
+from model.steering.vectors import check_vectors, checked_vector, random_directions, stream_at
 from model.tracing.trace import Trace
 
 _ROWS = 1024  # tokens of one batch
@@ -81,7 +81,7 @@ def projections(run: Trace, vectors: np.ndarray, site: str = "resid_post") -> np
 
     It is x . v / |v|, and 0 for a vector of zeros. Raises InputError unless there is a vector for each layer.
     """
-    _check_vectors(run, vectors)
+    check_vectors(run, vectors)
     rows = []
     for layer, vector in enumerate(vectors.astype(np.float64)):
         length = np.linalg.norm(vector)
@@ -111,6 +111,7 @@ def steering_sweep(
     position: int = -1,
     draws: int = 4,
     seed: int = 0,
+    frozen: bool = False,
     progress: Progress = silent,
 ) -> SteeringSweep:
     """Add a vector with each factor at each layer in turn, and measure gain and cost, beside random directions.
@@ -118,11 +119,14 @@ def steering_sweep(
     `vectors` [L, D] has a vector for each layer. The gain is the probability of `tokens` together after the token at
     `position`; the cost is KL(before || after) there in nats, and the perplexity of the prompt. Each of `draws` random
     directions has the length of the layer's vector. Every entry equals that of `run.edit(steering_edit(...))`, up to
-    the rounding error of float32; the run's own edits stay active. `progress(layers done, layers, "Steering")` may
-    raise an exception to cancel. Raises InputError for what does not exist in the run.
+    the rounding error of float32; the run's own edits stay active. With `frozen`, all heads keep the attention weights
+    of the run, so that the vector acts through values and MLPs only. `progress(layers done, layers, "Steering")` may
+    raise an exception to cancel. Raises InputError for what does not exist in the run, and for `frozen` in a model
+    with layers that have no attention weights.
     """
     _check_sweep(run, vectors, layers, factors, tokens, position)
     numbers = _Measure(run, position % len(run.tokens), tuple(tokens))
+    patterns = frozen_patterns(run) if frozen else None
     mask = _mask(positions, len(run.tokens))
     found = np.empty((3, 1 + draws, len(layers), len(factors)))
     for at, layer in enumerate(layers):
@@ -133,7 +137,7 @@ def steering_sweep(
         rows = torch.from_numpy(np.concatenate([vector[None], drawn]).astype(np.float32))
         deltas = (torch.tensor(factors, dtype=torch.float32)[:, None] * rows[:, None]).flatten(0, 1)  # [n, D]
         parts = deltas.split(max(1, _ROWS // len(run.tokens)))
-        values = np.concatenate([numbers(_steered(run, layer, site, part, mask)) for part in parts], 1)
+        values = np.concatenate([numbers(_steered(run, layer, site, part, mask, patterns)) for part in parts], 1)
         found[:, :, at] = values.reshape(3, 1 + draws, len(factors))
     base = numbers(run.residuals[-1][None])[:, 0]
     own, random = found[:, 0], found[:, 1:]
@@ -166,19 +170,38 @@ class _Measure:
         return torch.stack((share, kl, perplexity)).numpy()
 
 
-def _steered(run: Trace, layer: int, site: str, deltas: Tensor, mask: Tensor) -> Tensor:
-    """Return the outputs of the last block with each delta added to the stream. deltas [B, D] -> [B, T, D]"""
+@public()
+@torch.inference_mode()
+def frozen_patterns(run: Trace) -> tuple[Tensor, ...]:
+    """Compute the attention weights of every layer, to be kept while the stream changes. float32 [1, H, T, T] each
+
+    Raises InputError for a model with layers that have no attention weights.
+    """
+    need_softmax(run.config)
+    return tuple(run.sites(layer, ["pattern"])["pattern"] for layer in range(run.config.n_layer))
+
+
+def _steered(
+    run: Trace, layer: int, site: str, deltas: Tensor, mask: Tensor, patterns: Sequence[Tensor] | None = None
+) -> Tensor:
+    """Return the outputs of the last block with each delta added to the stream. deltas [B, D] -> [B, T, D]
+
+    With `patterns`, every layer uses these attention weights.
+    """
     added, T = deltas[:, None] * mask, len(run.tokens)
 
     def tap(name: str, at: int, x: Tensor) -> Tensor:
-        return x + added if (name, at) == (site, layer) else x
+        if name == "pattern" and patterns is not None:
+            return patterns[at].expand_as(x)
+        return x + added if inside and (name, at) == (site, layer) else x
 
-    own: Tap | None = tap if site == "resid_mid" else None
+    inside = site == "resid_mid"
     first = layer + (site == "resid_post")
     x = run.residuals[first][None]
-    x = x.expand(len(deltas), -1, -1) if own is not None else x + added
+    x = x.expand(len(deltas), -1, -1) if inside else x + added
     for each in range(first, run.config.n_layer):
-        x = run.model.blocks[each](x, each, run.prepare(each, T, own if each == layer else None))
+        own: Tap | None = tap if patterns is not None or (inside and each == layer) else None
+        x = run.model.blocks[each](x, each, run.prepare(each, T, own, explicit=patterns is not None))
     return x
 
 
@@ -189,14 +212,6 @@ def _mask(positions: str | None, T: int) -> Tensor:
         check_position(low if high is None else high - 1, T)
         mask[low:high] = 1
     return mask
-
-
-def _check_vectors(run: Trace, vectors: np.ndarray) -> None:
-    expected = (run.config.n_layer, run.config.d_model)
-    if vectors.shape != expected:
-        got = str(list(vectors.shape))
-        hint = say("Expected: {}.", str(list(expected)))
-        raise InputError("There must be a vector of the stream's width for each layer.", got, hint)
 
 
 def _check_sweep(
@@ -210,7 +225,7 @@ def _check_sweep(
     need_causal(run.config)
     need_alone(run.config)
     run.require_key()
-    _check_vectors(run, vectors)
+    check_vectors(run, vectors)
     check_position(position, len(run.tokens), from_end=True)
     for layer in layers:
         check_layer(layer, run.config.n_layer)

@@ -86,6 +86,18 @@ def load_vectors(path: str | Path) -> VectorFile:
     return vectors_from_gguf(path) if data[:4] == b"GGUF" else vectors_from_npz(data)
 
 
+def load_bytes(data: bytes) -> VectorFile:
+    """Read steering vectors from the bytes of a .npz or .gguf file. Raises InputError as `load_vectors` does."""
+    if len(data) > MOST_FILE:
+        raise InputError("The file is too large.", f"{len(data)} bytes", say("At most {} bytes.", MOST_FILE))
+    if data[:4] != b"GGUF":
+        return vectors_from_npz(data)
+    with tempfile.TemporaryDirectory() as folder:  # the reader takes only paths
+        path = Path(folder) / "vector.gguf"
+        path.write_bytes(data)
+        return vectors_from_gguf(path)
+
+
 def npz_bytes(file: VectorFile) -> bytes:
     """Return the bytes of a .npz file with these vectors."""
     stream = io.BytesIO()

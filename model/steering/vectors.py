@@ -17,7 +17,7 @@ from model.errors import InputError, say
 from model.gpt.edits import MAX_FACTOR, STREAM_SITES, Edit
 from model.gpt.experts import require_dense
 from model.gpt.mixers.needs import need_directions
-from model.gpt.placed_vectors import MOST_WIDTH, vector_text
+from model.gpt.placed_vectors import MOST_WIDTH, vector_of, vector_text
 from model.public import MOST_SEED, above, array, between, nonempty, one_of, public, unchecked, whole
 from model.tracing.trace import Trace
 
@@ -134,11 +134,14 @@ def neuron_vector(lm: LanguageModel, layer: int, neuron: int) -> np.ndarray:
 
 @public()
 def typed_vector(text: str, width: int) -> np.ndarray:
-    """Read a vector from typed numbers, separated by spaces, commas or line breaks. float32 [width]
+    """Read a vector from typed numbers, separated by spaces, commas or line breaks, or from its text in an edit.
+    float32 [width]
 
     Raises InputError for what is not a number, numbers that are not finite, and another count than `width`.
     """
     parts = [part for part in _SPACES.split(text[: 40 * MOST_WIDTH]) if part]
+    if len(parts) == 1 and _is_vector(parts[0]):
+        return checked_vector(vector_of(parts[0]), width)
     try:
         numbers = np.array([float(part) for part in parts])
     except ValueError:
@@ -156,6 +159,14 @@ def checked_vector(vector: np.ndarray, width: int) -> np.ndarray:
         raise InputError("The vector has another length than the stream.", str(list(numbers.shape)), hint)
     vector_text(numbers)
     return numbers.astype(np.float32)
+
+
+def _is_vector(text: str) -> bool:
+    try:
+        vector_of(text)
+    except InputError:
+        return False
+    return not _is_number(text)
 
 
 def _is_number(text: str) -> bool:
@@ -180,3 +191,26 @@ def unit_vector(vector: np.ndarray) -> np.ndarray:
     """Return a vector scaled to length 1; zeros remain zeros. [D] float32"""
     length = np.linalg.norm(vector.astype(np.float64))
     return (vector / length if length > 0 else vector * 0).astype(np.float32)
+
+
+@public(vectors=array("L D"), share=between(0.0, 10.0), site=one_of(STREAM_SITES))
+def scaled_vectors(run: Trace, vectors: np.ndarray, share: float, site: str = "resid_post") -> np.ndarray:
+    """Scale each layer's vector to a share of the median length of the run's stream there. float32 [L, D]
+
+    The median is over the tokens, since the first token's stream is often far longer. A vector of zeros stays zeros.
+    """
+    check_vectors(run, vectors)
+    scaled = []
+    for layer, vector in enumerate(vectors):
+        length = float(np.median(np.linalg.norm(stream_at(run, layer, site).astype(np.float64), axis=1)))
+        scaled.append(unit_vector(vector) * np.float32(share * length))
+    return np.stack(scaled)
+
+
+def check_vectors(run: Trace, vectors: np.ndarray) -> None:
+    """Raise InputError unless there is a vector for each layer. vectors [L, D]"""
+    expected = (run.config.n_layer, run.config.d_model)
+    if vectors.shape != expected:
+        got = str(list(vectors.shape))
+        hint = say("Expected: {}.", str(list(expected)))
+        raise InputError("There must be a vector of the stream's width for each layer.", got, hint)

@@ -6,13 +6,15 @@
 //  groups: { option: the heading above it and its neighbors in a select menu, or "" }
 //  absent: the views whose buttons are hidden while they are not selected
 //  kind "check": a checkbox; "range": a slider with its number; "number"; "text"; "tokens": the prompt as chips
-//  file: accepted types of files whose text can be loaded; kind "button": repeats the question without a change
+//  file: accepted types of files whose text, of .npz and .gguf in base64, can be loaded; kind "button": repeats the question without a change
 //  help: the label of the button that unfolds the texts of several settings
 //  when { other: [values] }: visible only while another control has one of these values
 //  shows { value of the first control: [parts] }: alternative parts of the page
 import { el, roving } from "../page/dom.js";
 import { choose, define } from "../page/mount.js";
 
+const MOST_BYTES = 740_000; // of a file that is sent in base64
+const BINARY = /\.(npz|gguf)$/i;
 const PAUSE = 120; // milliseconds between questions while a slider moves or the user types
 
 // Scroll a row sideways, so that one of its buttons is in sight; the page stays where it is.
@@ -20,6 +22,14 @@ function reveal(row, button) {
   const [outer, inner] = [row, button].map((node) => node.getBoundingClientRect());
   if (inner.left < outer.left || inner.right > outer.right)
     row.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
+}
+
+// Read a file as base64; one that is too large as text that the server refuses.
+async function base64(file) {
+  if (file.size > MOST_BYTES) return "too large";
+  let text = "";
+  for (const byte of new Uint8Array(await file.arrayBuffer())) text += String.fromCharCode(byte);
+  return btoa(text);
 }
 
 const makers = {
@@ -115,7 +125,7 @@ const makers = {
     file.onchange = async () => {
       const [picked] = file.files;
       if (!picked) return;
-      box.value = (await picked.slice(0, 1e6).text()).trim();
+      box.value = BINARY.test(picked.name) ? await base64(picked) : (await picked.slice(0, 1e6).text()).trim();
       change(box.value);
     };
     both.append(box, file);

@@ -5,9 +5,12 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from model.api import LanguageModel
 from model.generation.strategies import STRATEGIES
+from model.gpt.edits import Edit
 from viz.seam.jobs.answering import Written
 from viz.seam.jobs.background import LOOK_EVERY, waiting
+from viz.seam.selection import picked
 from viz.seam.view import Event, Payload, Stream, Visit
 from viz.views.sampling.writers import answered
 
@@ -34,7 +37,7 @@ class Stops:
 
 
 def start(visit: Visit, sent: object) -> Iterator[Payload]:
-    """Generate the answer to the visitor's conversation and yield it as it grows."""
+    """Generate the answer to the visitor's conversation, with the page's edits, and yield it as it grows."""
     tag, key = (sent.get(name) if isinstance(sent, Mapping) else None for name in ("tag", "strategy"))
     named = {"tag": tag[:40]} if isinstance(tag, str) else {}
     strategy = key if isinstance(key, str) and key in STRATEGIES else next(iter(STRATEGIES))
@@ -43,7 +46,7 @@ def start(visit: Visit, sent: object) -> Iterator[Payload]:
     try:
         while (ahead := ticket.wait(LOOK_EVERY)) and not stop.is_set():
             yield {**named, "state": "waiting", "ahead": waiting(ahead, visit.language)}
-        for last in answered(visit.playground, model, visit.prompt, strategy, stop):
+        for last in answered(visit.playground, model, visit.prompt, strategy, stop, _edits(visit, model, sent)):
             if time.perf_counter() - shown >= _EVERY:
                 shown = time.perf_counter()
                 yield {**named, "state": "running", "text": last.text}
@@ -51,6 +54,15 @@ def start(visit: Visit, sent: object) -> Iterator[Payload]:
     finally:
         stop.set()
         ticket.leave()
+
+
+def _edits(visit: Visit, model: LanguageModel, sent: object) -> tuple[Edit, ...]:
+    """Return the edits that the page sent, without those that do not fit the model or the conversation."""
+    given = sent.get("edits") if isinstance(sent, Mapping) else None
+    if not given:
+        return ()
+    T = len(visit.playground.tokens(model, visit.prompt).ids)
+    return picked({"edits": given}, model.config, T, None, model.tokenizer.vocab_size).edits
 
 
 def halt(visit: Visit, sent: object) -> None:

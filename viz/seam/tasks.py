@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from model.gpt.edits import Edit
 from model.progress import Progress, silent
 from model.records import RunKey
 from viz.seam.jobs.background import Result
@@ -76,6 +77,7 @@ class Answering:
     model_id: str
     prompt: Prompt
     strategy: str
+    edits: tuple[Edit, ...] = ()  # with which the model writes
 
 
 @dataclass(frozen=True, eq=False)

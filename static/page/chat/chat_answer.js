@@ -1,10 +1,11 @@
 // Generation of an answer below the turns: the model generates the assistant's turn or continues an unfinished one, and
 // the result becomes part of the conversation.
 //
-// payload of "answer": { tag, state, text, ended, tokens, ahead, error }; value { tag, strategy }
+// payload of "answer": { tag, state, text, ended, tokens, ahead, error }; value { tag, strategy, edits }
 
 import { el, fill } from "../dom.js";
 import { define, onDrawn } from "../mount.js";
+import { selection } from "../selection/selection.js";
 import { onTalk, talk } from "./chat.js";
 import { isBegun } from "./chat_value.js";
 
@@ -46,7 +47,7 @@ button.onclick = () => {
   number += 1;
   going = { tag: String(number), turns: open };
   told.textContent = talk().words().writing;
-  channel.props.value = { tag: going.tag, strategy: strategy.value };
+  channel.props.value = { tag: going.tag, strategy: strategy.value, edits: selection.edits };
   channel.ask("start");
   paint();
   stop.focus();

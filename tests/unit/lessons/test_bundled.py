@@ -208,6 +208,7 @@ def test_a_sentence_names_views_as_the_page_does():
             "prompts.job.start",
             "side_by_side.texts.start_again",
             "strategies.add",
+            "steering.settings.factor",
         )
         names |= {texts[key] for key in (*starts, "prompts.list.title")} | {re.split("[:：]", texts["glance.more"])[0]}
         for lesson in library().path(language):

@@ -17,6 +17,7 @@ from model.api import load_model
 from viz.lessons.check import start
 from viz.lessons.library import library
 from viz.lessons.values import value_of
+from viz.views.effects.steering.sources import EXAMPLE as PAIRS
 from viz.work.playground import Options, Playground
 
 WEIGHTS = Path(__file__).parents[3] / "model" / "weights" / "tinygpt" / "model.safetensors"
@@ -357,7 +358,14 @@ def steering() -> dict:
     unit = along / np.linalg.norm(along)
     pushes = (("sad", 30), ("half", 15), ("twenty", 20))
     happy = chance(text, " happy", push=30 * unit)
-    return {"happy": happy} | {name: chance(text, " sad", push=factor * unit) for name, factor in pushes}
+    pairs = [line.split(" | ") for line in PAIRS.splitlines()]
+    after = [[run(each)["pre"][5][-1] for each in pair] for pair in pairs]
+    mood = np.mean([glad - sad for glad, sad in after], 0)
+    drawn = np.random.default_rng(0).normal(size=(4, WIDTH))
+    drawn *= np.linalg.norm(mood) / np.linalg.norm(drawn, axis=1, keepdims=True)
+    control = {"mood": chance(text, " sad", push=-mood), "usual": chance(text, " sad")}
+    control["chance"] = max(chance(text, " sad", push=-each) for each in drawn)
+    return {"happy": happy} | control | {name: chance(text, " sad", push=factor * unit) for name, factor in pushes}
 
 
 BY_HAND = (tokens, one_guess, dice, cuts, cell, many_heads, sinks, repetition, norms, switch_off, circuit, when_known,

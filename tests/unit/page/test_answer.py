@@ -2,9 +2,11 @@
 
 import threading
 
+import numpy as np
 import pytest
 
 from model.errors import InputError
+from model.steering.vectors import steering_edit
 from tests.support.models.talking import END, talking_model, talking_server
 from tests.support.views.streams import ask, trigger
 from viz.page import answer
@@ -92,6 +94,20 @@ def test_the_page_is_told_as_it_goes_on(server, talker):
     assert done["text"] == talker.decode(ids[:-1] if ids[-1] == END else ids)
     assert all(done["text"].startswith(each["text"]) for each in running)
     assert server.queue.line == [] and server.queue.working == []
+
+
+def test_it_is_written_with_the_pages_edits(server, talker):
+    vector = np.random.default_rng(0).normal(size=talker.config.d_model)
+    steered = steering_edit(vector, 1, 20.0, name="v")
+    sent = {key: value for key, value in vars(steered).items() if value is not None}
+    done = said(server, {"strategy": "greedy", "edits": [sent, {"kind": "zero", "layer": 99, "head": 0}]})[-1]
+    ids = []
+    for tick in talker.generate(talker.chat(MESSAGES).ids, "greedy", done["tokens"], edits=[steered]):
+        ids += [made.id for made in tick.changes[0].made]
+    assert done["text"] == talker.decode(ids[:-1] if ids[-1] == END else ids)
+    assert done["text"] != said(server, {"strategy": "greedy"})[-1]["text"]
+    mean = {"kind": "mean", "layer": 0, "head": 0}
+    assert "mean over the prompt" in said(server, {"edits": [mean]})[-1]["error"]["text"]
 
 
 @pytest.mark.parametrize("sent", [None, 7, {}, {"tag": 5, "strategy": "no such"}, {"strategy": {"a": 1}}])

@@ -21,6 +21,7 @@ def test_no_kind_saves_files_its_own_way():
     found = {name: own.findall(code) for name, code in SCRIPTS.items() if name not in MAKERS}
     other = {"parts/run.js": [", download:", ", download:"]}  # models that were trained, and their adapters
     other |= {"views/assistant/pair_table.js": ["save("]}  # pairs as JSON lines, to be loaded again
+    other |= {"views/effects/steer.js": ["save("]}  # vectors, to be opened again or read by llama.cpp
     other |= {"learn/ending.js": ["save("]}  # what was learned, as a page
     other |= {"viewer/viewer.js": ["save(", "csv(", "save("]}  # attention arrays, also alone in a file
     assert {name: hits for name, hits in found.items() if hits} == other

@@ -37,7 +37,7 @@ FLOORS = {
         ("design",),
         ("training",),
         ("activations",),
-        ("predictions", "steering"),
+        ("predictions", "probes", "steering"),
         ("recorded",),
         ("attention",),
         ("anatomy", "in_memory"),

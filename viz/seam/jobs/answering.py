@@ -3,12 +3,13 @@
 import contextlib
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from model.api import LanguageModel
 from model.errors import InputError
+from model.gpt.edits import Edit
 from model.text.chat import ending
 from model.tracing.trace import check_length
 from viz.seam.jobs import background
@@ -37,12 +38,18 @@ def room(playground: Playground, model: LanguageModel, length: int) -> int:
 
 
 def written(
-    playground: Playground, model: LanguageModel, prompt: Prompt, strategy: str, stop: threading.Event
+    playground: Playground,
+    model: LanguageModel,
+    prompt: Prompt,
+    strategy: str,
+    stop: threading.Event,
+    edits: Sequence[Edit] = (),
 ) -> Iterator[Written]:
     """Generate the answer to an open conversation and yield it token by token; it ends at the token that ends a turn.
 
-    A partial answer in the prompt is continued. The model is held for one forward pass at a time. Raises InputError if
-    the conversation is not open or has no room for an answer, or if the strategy is unknown.
+    A partial answer in the prompt is continued, and the model writes with `edits`. The model is held for one forward
+    pass at a time. Raises InputError if the conversation is not open or has no room for an answer, if the strategy is
+    unknown, and for edits that cannot be applied while a text grows.
     """
     if not (prompt.answer or prompt.begun):
         raise InputError(
@@ -52,7 +59,7 @@ def written(
     begun = prompt.begun
     begun = begun if model.decode(prompt_ids).endswith(begun) else begun.rstrip()  # a template may strip it
     most = room(playground, model, len(prompt_ids))
-    ticks = cast(Generator, model.generate(prompt_ids, strategy, most, together=True))
+    ticks = cast(Generator, model.generate(prompt_ids, strategy, most, together=True, edits=edits))
     ids: list[int] = []
     spent, ended = 0.0, ""
     ends = ending(model.tokenizer)

@@ -7,6 +7,7 @@ from typing import Any
 
 from model.api import LanguageModel
 from model.generation.strategies import Change
+from model.gpt.edits import Edit
 from viz.seam.jobs.answering import Written, written
 from viz.seam.tasks import Answering, WritingTask
 from viz.views.sampling.side_by_side.run import TextsRequest, rounds, writer_of
@@ -29,13 +30,18 @@ def texts_of_request(playground: Playground, request: TextsRequest, stop: Event)
 
 
 def answered(
-    playground: Playground, model: LanguageModel, prompt: Prompt, strategy: str, stop: Event
+    playground: Playground,
+    model: LanguageModel,
+    prompt: Prompt,
+    strategy: str,
+    stop: Event,
+    edits: tuple[Edit, ...] = (),
 ) -> Iterator[Written]:
     """Stream the answer to a conversation through the engine, piece by piece as in `written`."""
     ask = EngineRequest(
         model.id,
-        lambda: written(playground, model, prompt, strategy, stop),
-        lambda: None if model.id.startswith(PREFIX) else Answering(model.id, prompt, strategy),
+        lambda: written(playground, model, prompt, strategy, stop, edits),
+        lambda: None if model.id.startswith(PREFIX) else Answering(model.id, prompt, strategy, edits),
     )
     return playground.engine.write(ask, stop)
 
@@ -44,6 +50,6 @@ def begun(playground: Playground, task: WritingTask | Answering, stop: Event) ->
     """Start another process's task in this process, and return the iterator over the generated pieces."""
     model = playground.opened(task.model_id)
     if isinstance(task, Answering):
-        return written(playground, model, task.prompt, task.strategy, stop)
+        return written(playground, model, task.prompt, task.strategy, stop, task.edits)
     writer = writer_of(playground, model, task.request.settings)
     return rounds(playground, dataclasses.replace(task.request, model=model, writer=writer), stop)

@@ -8,6 +8,7 @@ from model.checks.result import subject_of
 from model.gpt.edits import Edit
 from model.predictions.attribution import components
 from model.predictions.predictions import predict
+from model.probes.examples import typed
 from tests.support.models.calls.row import IDS, SEED, Row, rows
 
 rows(
@@ -190,6 +191,11 @@ rows(
     vectors__random_directions=Row(
         lambda c: {"width": 4, "length": 1.0, "draws": 2, "seed": 0}, SEED | {"length": "half, huge"}
     ),
+    vectors__scaled_vectors=Row(
+        lambda c: {"run": c.run, "vectors": np.ones((3, 48), np.float32), "share": 0.5, "site": "resid_mid"},
+        {"share": "zero, half"},
+        {"vectors": "vector"},
+    ),
     vectors__unit_vector=Row(lambda c: {"vector": ONES}, {"vector": "longer"}),
     effects__tokens_moved=Row(lambda c: {"model": c.model, "vector": ONES, "top": 3, "vocab": 9}),
     effects__projections=Row(
@@ -220,8 +226,41 @@ rows(
         SEED | {"position": "zero, negative"},
         {"vectors": "vector"},
     ),
+    effects__frozen_patterns=Row(lambda c: {"run": c.run}),
+    texts__steered_texts=Row(
+        lambda c: {"lm": c.lm, "ids": IDS, "vector": ONES, "layer": 0, "factors": [0.5], "tokens": 2, "seed": 0},
+        SEED | {"layer": "zero"},
+        {"strategy": "strategy", "ids": "token|prompt"},
+    ),
     files__save_vectors=Row(lambda c: {"path": "none/v.npz", "file": None}, TEXTS, slow=True),
     files__load_vectors=Row(lambda c: {"path": "none.npz"}, TEXTS, slow=True),
+)
+FEATURES, LABELS, FOLD = np.eye(6), np.array([[0, 1, 0, 1, 0, 1]]), np.arange(6) % 3
+LINES = "a: abc\nb: bcd\na: ab\nb: bd"
+rows(
+    "model.probes",
+    logistic__fit_logistic=Row(
+        lambda c: {"features": FEATURES, "labels": LABELS, "penalty": 1.0}, {"penalty": "half", "labels": "longer"}
+    ),
+    examples__labeled=Row(lambda c: {"lm": c.lm, "source": LINES, "seed": 0}, SEED, {"source": "labeled|label"}),
+    examples__typed=Row(lambda c: {"lm": c.lm, "text": LINES, "seed": 0}, SEED, {"text": "label"}),
+    probe__probe=Row(
+        lambda c: {
+            "lm": c.lm,
+            "data": typed(c.lm, LINES),
+            "read": "mean",
+            "sites": ["resid_post"],
+            "folds": 2,
+            "draws": 1,
+            "penalty": 1.0,
+            "seed": 0,
+        },
+        SEED | {"penalty": "half, huge"},
+    ),
+    probe__held_out=Row(
+        lambda c: {"features": FEATURES, "labels": LABELS, "fold": FOLD, "classes": 2, "penalty": 1.0},
+        {"penalty": "half, huge", "labels": "longer"},
+    ),
 )
 rows(
     "model.tracing.trace",

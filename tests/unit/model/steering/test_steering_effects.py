@@ -7,7 +7,7 @@ import torch
 from model.attention.effects import Target, metric
 from model.errors import InputError
 from model.gpt.edits import Edit
-from model.steering.effects import projections, steering_sweep, tokens_moved
+from model.steering.effects import frozen_patterns, projections, steering_sweep, tokens_moved
 from model.steering.vectors import pair_vectors, random_directions, steering_edit
 from tests.support.models.helpers import VARIANTS, D, L, assert_close, byte_model, tiny_model
 
@@ -123,3 +123,36 @@ def test_what_does_not_exist_is_refused(lm, vectors):
         steering_sweep(run, vectors, [0], [1.0], [97], positions="99")
     with pytest.raises(InputError, match="another length"):
         tokens_moved(lm.model, torch.ones(D + 1).numpy())
+
+
+def test_frozen_attention_keeps_every_pattern_and_moves_only_values(lm, vectors):
+    """Against a tap written by hand that replaces the patterns in a whole pass."""
+    run = lm.trace(PROMPT)
+    kept = frozen_patterns(run)
+    delta = 3 * torch.from_numpy(vectors[0])
+
+    def tap(site, layer, x):
+        if site == "pattern":
+            return kept[layer]
+        return x + delta if (site, layer) == ("resid_post", 0) else x
+
+    with torch.inference_mode():
+        logits = lm.model(torch.from_numpy(run.tokens.ids)[None], tap=tap)[0, -1].numpy().astype(np.float64)
+    share = np.exp(logits - logits.max())[list(WATCHED)].sum() / np.exp(logits - logits.max()).sum()
+    frozen = steering_sweep(run, vectors, [0], [0.0, 3.0], WATCHED, draws=1, frozen=True)
+    free = steering_sweep(run, vectors, [0], [0.0, 3.0], WATCHED, draws=1)
+    assert frozen.share[0, 1] == pytest.approx(share, rel=1e-3)
+    assert frozen.share[0, 0] == pytest.approx(free.base_share, rel=1e-4)
+    assert frozen.share[0, 1] != pytest.approx(free.share[0, 1], rel=2e-3)
+
+
+def test_frozen_changes_nothing_where_patterns_cannot_change(lm, vectors):
+    """With every head fixed to the first token, steering has no pattern to change."""
+    fixed = [Edit("first_token", layer, head) for layer in range(L) for head in range(4)]
+    run = lm.trace(PROMPT).edit(*fixed)
+    for site in ("resid_pre", "resid_mid", "resid_post"):
+        both = [
+            steering_sweep(run, vectors, [1], [2.0], WATCHED, site=site, draws=1, frozen=on) for on in (True, False)
+        ]
+        assert both[0].share == pytest.approx(both[1].share, rel=1e-3)
+        assert both[0].kl == pytest.approx(both[1].kl, rel=1e-2, abs=1e-5)

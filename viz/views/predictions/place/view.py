@@ -99,7 +99,7 @@ def use(seen: Seen) -> Payload:
             target=quoted(placed.grid.pieces[position]),
             row=row,
         ),
-        "told": joined(told),
+        "told": [joined(told)],
         "use": words["use"],
         "edit": edit,
     }
