@@ -9,7 +9,7 @@ from viz.charts.axes import BLUE, ORANGE, RED, axis, figure
 from viz.labels import plotly_text, shorten, visible
 
 _HEIGHT, _NARROW = 560, 420  # pixels
-NAMED = 24  # maximum number of marked tokens with their text beside the point
+NAMED = 14  # maximum number of marked tokens with their text beside the point
 
 
 def map_figure(
@@ -27,7 +27,7 @@ def map_figure(
     traces = [_points(words["all"], places, texts, range(len(texts)), BLUE, 5, 0.45)]
     for (name, points), color in zip(marked.items(), (ORANGE, RED), strict=True):
         if points:
-            traces.append(_points(name, places, texts, points, color, 9, 1.0, named=NAMED))
+            traces.append(_points(name, places, texts, points, color, 8, 1.0, named=NAMED))
     plain = {"showticklabels": False, "showgrid": False} if not axes[0] else {"showgrid": True}
     return figure(
         traces,

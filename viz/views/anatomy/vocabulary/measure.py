@@ -1,7 +1,8 @@
 """The numbers of the vocabulary's view: the neighbors of one token, and the places of tokens in a plane."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from model.api import LanguageModel
 from model.progress import Progress
@@ -64,16 +65,17 @@ def hits_of(pieces: Sequence[str], text: str) -> list[int]:
     return [n for n, piece in enumerate(pieces) if wanted and wanted in piece.lower()]
 
 
-def measure_pca(scene: Scene, settings: Settings, near: Near | None) -> VocabularyMap | None:
+def measure_pca(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> VocabularyMap | None:
     """Place the tokens by principal components, with those of the prompt, the neighbors and the searched ones; None if
     another map is chosen.
     """
     if settings.method != "pca":
         return None
-    lm, found = scene.model, (near.embedding, near.unembedding) if near else ()
+    lm, near = scene.model, results["near"]
     every = [lm.tokenizer.piece(token) for token in range(lm.tokenizer.vocab_size)]
     also = {*scene.tokens.ids.tolist(), *hits_of(every, settings.search)[:MOST_HITS]}
-    also |= {token for each in found if each for token in each.ids.tolist()} | ({near.token} if near else set())
+    found = getattr(near, settings.side)
+    also |= {near.token, *(found.ids.tolist() if found else ())}
     return vocabulary_map(lm.model, mapped_ids(lm), settings.side, "pca", also=sorted(also))
 
 

@@ -79,13 +79,13 @@ def places(seen: Seen) -> Payload:
     wanted = seen.settings.search.strip()
     hits = hits_of(pieces, wanted)
     result = seen.results["near"]
-    nearest = getattr(result, side) if result else None
-    around = {result.token, *nearest.ids.tolist()} if nearest is not None else set()
+    nearest = getattr(result, side)
+    around = {result.token, *(nearest.ids.tolist() if nearest else ())}
     close = [n for n, token in enumerate(found.ids.tolist()) if token in around]
     axes = ("", "")
     if found.shares:
         axes = tuple(words["axis"].format(n=n + 1, share=percent(share)) for n, share in enumerate(found.shares))
-    marked = {words["close"].format(token=quoted(seen.facts.piece(result.token)) if result else ""): close}
+    marked = {words["close"].format(token=quoted(seen.facts.piece(result.token))): close}
     marked |= {words["hits"].format(text=quoted(wanted)): hits}
     notes = [words[f"note_{method}"].format(n=whole(found.fitted))]
     notes += [words["found"].format(n=whole(len(hits)), text=quoted(wanted), named=NAMED)] if wanted else []
@@ -153,7 +153,7 @@ VIEW = View(
     parts={
         "near": Table(near, of="near", settings=()),
         "job": Job("tsne", job, settings=("method",)),
-        "places": Figure(places, of="pca", also=("tsne", "near"), settings=("search",)),
+        "places": Figure(places, of=("pca", "near"), also=("tsne",), settings=("search",)),
     },
     api=(Endpoint(neighbors, reads="model", kind="computed"),),
 )
