@@ -20,6 +20,7 @@ JOBS = {
     "turns_rests": "turns_job",
     "sweep_map": "sweep_job",
     "floors_ladder": "floors_job",
+    "head_circuits_scores": "head_circuits_scores_job",
     "steering_gain": "steering_job",
     "steering_cost": "steering_job",
     "steering_along": "steering_job",

@@ -45,6 +45,11 @@ def measure_near(scene: Scene, settings: Settings) -> Near:
     return Near(token, embedding, nearest_tokens(lm.model, token, "unembedding", TOP, centered=centered, vocab=V))
 
 
+def is_bytes(piece: str) -> bool:
+    """Return whether a token's text stands for bytes that are not a character of their own."""
+    return piece.startswith("<0x")
+
+
 def mapped_ids(lm: LanguageModel) -> list[int]:
     """Return the first POINTS tokens of the vocabulary that are texts of their own: in byte-pair encoding, ids follow
     the order of the merges, so these are common ones. Special tokens and bytes that are not a character are left out.
@@ -52,7 +57,7 @@ def mapped_ids(lm: LanguageModel) -> list[int]:
     special, found = set(lm.tokenizer.special.values()), []
     for token in range(lm.tokenizer.vocab_size):
         piece = lm.tokenizer.piece(token)
-        if token not in special and piece.strip() and not piece.startswith("<0x"):
+        if token not in special and piece.strip() and not is_bytes(piece):
             found.append(token)
         if len(found) == POINTS:
             break
@@ -60,9 +65,11 @@ def mapped_ids(lm: LanguageModel) -> list[int]:
 
 
 def hits_of(pieces: Sequence[str], text: str) -> list[int]:
-    """Return the places of the pieces that contain a text, whatever their case; none for an empty text."""
+    """Return the places of the pieces that contain a text, whatever their case, without bytes that are not a character;
+    none for an empty text.
+    """
     wanted = text.strip().lower()
-    return [n for n, piece in enumerate(pieces) if wanted and wanted in piece.lower()]
+    return [n for n, piece in enumerate(pieces) if wanted and wanted in piece.lower() and not is_bytes(piece)]
 
 
 def measure_pca(scene: Scene, settings: Settings, results: Mapping[str, Any]) -> VocabularyMap | None:

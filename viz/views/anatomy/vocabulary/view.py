@@ -107,7 +107,7 @@ def places(seen: Seen) -> Payload:
     }
 
 
-def neighbors(
+def token_neighbors(
     playground: Playground,
     model: LanguageModel,
     token: str,
@@ -155,5 +155,5 @@ VIEW = View(
         "job": Job("tsne", job, settings=("method",)),
         "places": Figure(places, of=("pca", "near"), also=("tsne",), settings=("search",)),
     },
-    api=(Endpoint(neighbors, reads="model", kind="computed"),),
+    api=(Endpoint(token_neighbors, reads="model", kind="computed"),),
 )
