@@ -51,7 +51,7 @@ def test_tsne_waits_for_its_button_or_names_its_package(playground, monkeypatch)
     lm = playground.opened("tiny")
     found = vocabulary_map(lm.model, mapped_ids(lm), "embedding", "tsne")
     assert_close(array(traces(places)[0]["x"]), found.places[:, 0], 1e-5)
-    assert missing["unready"] and "pip install scikit-learn" in missing["text"]
+    assert missing["state"] == "unready" and "pip install scikit-learn" in missing["text"]
 
 
 def test_for_programs_the_same_neighbors(playground):
