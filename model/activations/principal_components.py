@@ -51,14 +51,14 @@ def principal(run: Trace, *, scaled: bool = True, first: bool = True, components
         raise InputError("Without the first token nothing is left.", "1 token", "Type a longer prompt, or keep it.")
     mean = torch.stack([_scaled(layer, scaled).mean(0) for layer in states]).mean(0)
     n, D = states.shape[0] * states.shape[1], states.shape[2]
-    values, vectors = _few_states(states, mean, scaled) if n < D else _many_states(states, mean, scaled)
+    values, vectors = _few_states(states, mean, scaled) if n < D else many_states(states, mean, scaled)
     total = values.sum()
     # Equal states differ from their mean only by rounding.
     if total <= n * 1e-12 * max(mean.square().sum().item(), 1e-300):
         raise InputError("All states of the residual stream are the same.", "", "Type a longer prompt.")
     count = min(components, len(values))
     directions = torch.zeros(components, D, dtype=torch.float64)
-    directions[:count] = _signed(vectors[:, -count:].flip(1).T)
+    directions[:count] = signed(vectors[:, -count:].flip(1).T)
     shares = torch.zeros(components, dtype=torch.float64)
     shares[:count] = values[-count:].flip(0) / total
     none = shares < 1e-12  # zero variance up to rounding
@@ -83,7 +83,7 @@ def _scaled(states: Tensor, scaled: bool) -> Tensor:
     return states / torch.where(length > 0, length, 1)
 
 
-def _many_states(states: Tensor, mean: Tensor, scaled: bool) -> tuple[Tensor, Tensor]:
+def many_states(states: Tensor, mean: Tensor, scaled: bool) -> tuple[Tensor, Tensor]:
     """Return the eigenvalues [D] of the scatter matrix, ascending and clipped at 0, and its eigenvectors as columns [D,
     D].
     """
@@ -105,7 +105,7 @@ def _few_states(states: Tensor, mean: Tensor, scaled: bool) -> tuple[Tensor, Ten
     return size.square().flip(0), directions.flip(0).T
 
 
-def _signed(directions: Tensor) -> Tensor:
+def signed(directions: Tensor) -> Tensor:
     """Return each direction with the sign that makes its entry of largest absolute value positive. [n, D] -> [n, D]"""
     largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
     return directions * torch.where(largest < 0, -1.0, 1.0)

@@ -16,7 +16,9 @@ rotation of RoPE and ALiBi are ignored: with these, W_QK is that of a key at dis
 """
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -26,7 +28,7 @@ from model.arguments import check_head
 from model.gpt.mixers.needs import need_alone, need_directions, need_scores
 from model.gpt.norm import Norm
 from model.gpt.transformer import Transformer, output_matrix
-from model.public import public
+from model.public import MOST_SEED, public, whole
 
 KINDS = ("q", "k", "v")
 _DRAWS = 64  # number of random pairs of heads for the baseline
@@ -46,8 +48,8 @@ class Composition:
 
 
 @dataclass(frozen=True)
-class _Heads:
-    """The folded factors of all heads of a layer, in float64, with KV heads repeated for each query head."""
+class FoldedHeads:
+    """Folded factors of all heads of a layer, in float64, with KV heads repeated for each query head."""
 
     q: Tensor  # [H, E, D]
     k: Tensor  # [H, E, D]
@@ -70,12 +72,55 @@ def copying(model: Transformer) -> np.ndarray:
     need_directions(model.config)
     need_alone(model.config)
     both = _embed_unembed(model)
+    return _by_layer(model, lambda heads: heads.v @ both @ heads.o)
+
+
+@public()
+@torch.inference_mode()
+def matching(model: Transformer) -> np.ndarray:
+    """Compute the matching score: whether the queries of a head score keys of the same token high (+1) or low (-1).
+    float32 [L, H]
+
+    The score is that of `copying` for W_E^T W_QK W_E [V, V], with the token embeddings W_E as input of both sides; the
+    nonzero eigenvalues are those of W_K (W_E W_E^T) W_Q^T [E, E]. RoPE is that of distance 0. NaN in layers without
+    attention. Elhage et al. 2021, "Summarizing OV/QK matrices".
+    """
+    need_alone(model.config)
+    both = _embed_twice(model)
+    return _by_layer(model, lambda heads: heads.k @ both @ heads.q.mT)
+
+
+@public(draws=whole(1, 4096), seed=whole(0, MOST_SEED))
+@torch.inference_mode()
+def random_scores(model: Transformer, circuit: Literal["ov", "qk"], draws: int = 64, seed: int = 0) -> np.ndarray:
+    """Compute `copying` ("ov") or `matching` ("qk") for random heads: both matrices of a head are independent Gaussian
+    ones of the model's shape. float64 [draws]
+
+    The scores do not depend on the matrices' norms. The same seed gives the same heads.
+    """
+    config = model.config
+    if circuit == "ov":
+        need_directions(config)
+    need_alone(config)
+    both = _embed_unembed(model) if circuit == "ov" else _embed_twice(model)
+    generator = torch.Generator().manual_seed(seed)
+    shape = (draws, config.d_head, config.d_model)
+    first, second = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2))
+    return _eigenvalue_score(first @ both @ second.mT).numpy()
+
+
+def _by_layer(model: Transformer, small: Callable[[FoldedHeads], Tensor]) -> np.ndarray:
+    """Compute the score of every head from its [E, E] matrix. float32 [L, H]"""
     scores = np.full((model.config.n_layer, model.config.n_head), np.nan, np.float32)
     for layer in filter(model.config.is_attention, range(model.config.n_layer)):
-        heads = _heads(model, layer)
-        values = torch.linalg.eigvals(heads.v @ both @ heads.o)  # [H, E] complex
-        scores[layer] = (values.real.sum(-1) / values.abs().sum(-1)).numpy()
+        scores[layer] = _eigenvalue_score(small(folded_heads(model, layer))).numpy()
     return scores
+
+
+def _eigenvalue_score(small: Tensor) -> Tensor:
+    """Divide the sum of the real parts of the eigenvalues by that of their absolute values. [..., E, E] -> [...]"""
+    values = torch.linalg.eigvals(small)
+    return values.real.sum(-1) / values.abs().sum(-1)
 
 
 @public()
@@ -98,18 +143,18 @@ def composition(model: Transformer, layer: int, head: int) -> Composition:
     reads, feeds = (
         {kind: np.full((config.n_layer, config.n_head), np.nan, np.float32) for kind in KINDS} for _ in range(2)
     )
-    one = _Heads(*(part[head : head + 1] for part in vars(_heads(model, layer)).values()))
+    one = FoldedHeads(*(part[head : head + 1] for part in vars(folded_heads(model, layer)).values()))
     for other in filter(config.is_attention, range(config.n_layer)):
         if other == layer:
             continue
-        heads = _heads(model, other)
+        heads = folded_heads(model, other)
         table, scores = (reads, _scores(one, heads)) if other < layer else (feeds, _scores(heads, one))
         for kind in KINDS:
             table[kind][other] = scores[kind].numpy()
     return Composition(layer, head, reads, feeds, *_baseline(config.d_model, config.d_head))
 
 
-def _scores(later: _Heads, earlier: _Heads) -> dict[str, Tensor]:
+def _scores(later: FoldedHeads, earlier: FoldedHeads) -> dict[str, Tensor]:
     """Compute the composition scores of later with earlier heads; one of the two may be a single head. Returns [H] per
     kind.
 
@@ -144,13 +189,13 @@ def _baseline(d_model: int, d_head: int) -> tuple[float, float]:
     for _ in range(_DRAWS):
         q, k, v, o = torch.randn(4, 1, d_head, d_model, generator=generator)
         scores.append(
-            _scores(_Heads(q, k, k, q.mT), _Heads(v, v, v, o.mT))["k"]
+            _scores(FoldedHeads(q, k, k, q.mT), FoldedHeads(v, v, v, o.mT))["k"]
         )  # with these factors, the scores "k" and "v" are equal
     samples = torch.cat(scores)
     return samples.mean().item(), samples.std().item()
 
 
-def _heads(model: Transformer, layer: int) -> _Heads:
+def folded_heads(model: Transformer, layer: int) -> FoldedHeads:
     """Return the factors of a layer's heads with the norms folded in."""
     block, config = model.blocks[layer], model.config
     E, repeats = config.d_head, config.group_size
@@ -165,7 +210,7 @@ def _heads(model: Transformer, layer: int) -> _Heads:
         k = k * attn.k_norm.weight.view(-1, E)[..., None]
     k, v = k.repeat_interleave(repeats, 0), v.repeat_interleave(repeats, 0)
     o = _after(output_matrix(model, layer).double(), block.after1).unflatten(1, (-1, E)).transpose(0, 1)  # [H, D, E]
-    return _Heads(q, k, v, o)
+    return FoldedHeads(q, k, v, o)
 
 
 def _folded(weight: Tensor, norm: Norm | None) -> Tensor:
@@ -192,4 +237,13 @@ def _embed_unembed(model: Transformer) -> Tensor:
     both = torch.zeros(D, D, dtype=torch.float64)
     for embed, unembed in zip(model.embed.weight.split(_ROWS), model.unembed.weight.split(_ROWS), strict=True):
         both.addmm_(_after(embed.double().T, model.embed_norm), _folded(unembed.double(), model.final_norm))
+    return both
+
+
+def _embed_twice(model: Transformer) -> Tensor:
+    """Compute W_E W_E^T, a sum over the vocabulary, like `_embed_unembed`. float64 [D, D]"""
+    both = torch.zeros(model.config.d_model, model.config.d_model, dtype=torch.float64)
+    for embed in model.embed.weight.split(_ROWS):
+        columns = _after(embed.double().T, model.embed_norm)
+        both.addmm_(columns, columns.T)
     return both

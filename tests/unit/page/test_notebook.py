@@ -21,6 +21,7 @@ JOBS = {
     "sweep_map": "sweep_job",
     "floors_ladder": "floors_job",
     "probe_curve": "probe_job",
+    "head_circuits_scores": "head_circuits_scores_job",
     "steering_gain": "steering_job",
     "steering_cost": "steering_job",
     "steering_along": "steering_job",

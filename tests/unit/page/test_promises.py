@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from model.activations.norm_swap import Swapped, places_of, swapped
 from model.anatomy.known_models import KNOWN
 from model.anatomy.scaling import LAWS, planned
 from model.api import LanguageModel, load_model
-from model.attention.circuits import composition
+from model.attention.circuits import composition, copying
 from model.attention.probes import probe_heads
 from model.attention.surveys import random_survey
 from model.design.positions import Spectrum, similarity, spectrum, vectors
@@ -29,6 +30,8 @@ from model.predictions.predictions import Predictions, predict
 from model.quantization.formats import FORMATS, stored_bytes
 from model.sampling.pipeline import Step
 from model.sampling.warps import shape
+from model.token_tables.head_tables import ov_table
+from model.token_tables.token_table import own_rank
 from model.tracing.trace import Trace
 from viz.page.examples import EXAMPLES
 from viz.words import words
@@ -201,6 +204,12 @@ def above_optimum(_: Bundled) -> list[float]:
     return [tokens / planned(law, "params", 8e9).tokens for law in LAWS if law != "kaplan"]
 
 
+def own_places(b: Bundled) -> float:
+    """Mean place of a token's own logit among all that head 1.4 writes for it, -1 to 1."""
+    table, ids = ov_table(b.lm.model, 1, 4), torch.arange(0, b.lm.config.vocab_size, 16)
+    return own_rank(table.rows[ids], table.columns, ids)
+
+
 def grown(b: Bundled) -> float:
     """How much longer the stream becomes from the first layer to the last without norms."""
     lengths = np.median(b.normless.lengths, axis=1)
@@ -241,6 +250,13 @@ PROMISES: dict[str, tuple[str, str, Number, float, float]] = {
     ),
     "cache": ("kv_cache.howto.try", "for TinyGPT at about 65 tokens", outgrown, 60, 70),
     "composition": ("heads.howto.caveat", "the key of 7.3 reads 5.7, 4.1 and 3.7", read_by_key, 1, 3),
+    "lowers its own": (
+        "head_circuits.howto.try",
+        "lowers the very token that it reads",
+        lambda b: [float(copying(b.lm.model)[1, 4]), own_places(b)],
+        -1.0,
+        -0.8,
+    ),
     "sink's value": ("term_sink.about", "usually small", sink_value, 0.75, 1.0),
     "sink's score": ("cell.howto.try", "need not be large", sink_score, -50, 0),
     "cheaper": ("surprise.howto.try", "Most tokens of the second half cost fewer bits", cheaper, 0.6, 1.0),

@@ -36,6 +36,7 @@ FLOORS = {
         ("alignment", "quantization"),
         ("design",),
         ("training",),
+        ("token_tables",),
         ("activations",),
         ("predictions", "probes", "steering"),
         ("recorded",),
@@ -68,6 +69,7 @@ PACKAGES = {
     "model.errors": set(),
     "model.checks.parity": MODEL | {"transformers"},  # imported in functions, where it is installed
     "model.sampling.rules": MODEL | {"llguidance"},  # imported in functions, where it is installed
+    "model.token_tables.vocabulary_map": MODEL | {"sklearn"},  # imported in a function, where it is installed
     "model.kernels": MODEL | {"numba", "filelock"},
     "viz.words": set(),
     "viz.numbers": NUMBERS,

@@ -8,8 +8,18 @@ from viz.views.anatomy.parameters import view as parameters
 from viz.views.anatomy.prices import view as prices
 from viz.views.anatomy.scaling_laws import view as scaling_laws
 from viz.views.anatomy.tokenizers import view as tokenizers
+from viz.views.anatomy.vocabulary import view as vocabulary
 
 TAB = Tab(
     "anatomy",
-    (diagram.VIEW, parameters.VIEW, compute.VIEW, memory.VIEW, scaling_laws.VIEW, tokenizers.VIEW, prices.VIEW),
+    (
+        diagram.VIEW,
+        parameters.VIEW,
+        compute.VIEW,
+        memory.VIEW,
+        scaling_laws.VIEW,
+        tokenizers.VIEW,
+        vocabulary.VIEW,
+        prices.VIEW,
+    ),
 )

@@ -9,6 +9,8 @@ from model.gpt.edits import Edit
 from model.predictions.attribution import components
 from model.predictions.predictions import predict
 from model.probes.examples import typed
+from model.token_tables.head_tables import qk_table
+from model.token_tables.singular import head_directions
 from tests.support.models.calls.row import IDS, SEED, Row, rows
 
 rows(
@@ -62,6 +64,8 @@ rows(
     ),
     circuits__composition=Row(lambda c: {"model": c.model, "layer": 0, "head": 0}),
     circuits__copying=Row(lambda c: {"model": c.model}),
+    circuits__matching=Row(lambda c: {"model": c.model}),
+    circuits__random_scores=Row(lambda c: {"model": c.model, "circuit": "qk", "draws": 2, "seed": 0}, SEED),
     targets__metric=Row(lambda c: {"trace": c.run, "target": Target("logit", token=3), "reference": c.run}),
     effects__next_tokens=Row(
         lambda c: {"before": c.run, "after": c.run, "position": 2, "most": 3, "vocab": 9},
@@ -171,6 +175,49 @@ BOTH = Row(lambda c: {"layer": 0, "head": 0}, {"layer": "zero", "head": "zero"},
 LAYER = Row(lambda c: {"layer": 0}, {"layer": "zero"}, **RUN)
 ONES = np.ones(48, np.float32)
 PROMPTS, TEXTS = [("good", "bad")], {"path": "text, empty text"}
+TABLE = {"layer": 0, "head": 0, "distance": 1, "vocab": 9}
+rows(
+    "model.token_tables",
+    head_tables__ov_table=Row(lambda c: {"model": c.model, "layer": 0, "head": 0, "vocab": 9}, {"vocab": "huge"}),
+    head_tables__qk_table=Row(lambda c: {"model": c.model, **TABLE}, {"distance": "zero", "vocab": "huge"}),
+    token_table__table_row=Row(lambda c: {"table": qk_table(c.model, 0, 0), "token": 3}, {"token": "zero"}),
+    token_table__ends_of=Row(lambda c: {"values": ONES, "most": 3}, {"most": "huge"}),
+    token_table__extremes=Row(lambda c: {"table": qk_table(c.model, 0, 0)}),
+    random_heads__random_rows=Row(
+        lambda c: {"model": c.model, "table": qk_table(c.model, 0, 0), "token": 3, "draws": 2, "seed": 0},
+        SEED | {"token": "zero"},
+    ),
+    random_heads__head_scores=Row(
+        lambda c: {"model": c.model, "circuit": "qk", "distance": 1, "vocab": 9, "sample": 4, "draws": 1, "seed": 0},
+        SEED | {"distance": "zero", "vocab": "huge", "sample": "huge"},
+    ),
+    singular__head_directions=Row(
+        lambda c: {"model": c.model, "layer": 0, "head": 0, "circuit": "qk", "distance": 1}, {"distance": "zero"}
+    ),
+    singular__random_singular_values=Row(
+        lambda c: {"model": c.model, "layer": 0, "head": 0, "circuit": "ov", "draws": 2, "seed": 0}, SEED
+    ),
+    singular__direction_tokens=Row(
+        lambda c: {
+            "model": c.model,
+            "layer": 0,
+            "directions": head_directions(c.model, 0, 0, "qk"),
+            "most": 2,
+            "vocab": 9,
+        },
+        {"most": "huge", "vocab": "huge"},
+    ),
+    neighbors__token_vectors=Row(lambda c: {"model": c.model, "side": "embedding", "vocab": 9}, {"vocab": "huge"}),
+    neighbors__nearest_tokens=Row(
+        lambda c: {"model": c.model, "token": 3, "side": "embedding", "most": 2, "vocab": 9},
+        {"token": "zero", "most": "huge", "vocab": "huge"},
+    ),
+    vocabulary_map__vocabulary_map=Row(
+        lambda c: {"model": c.model, "ids": [1, 2, 3], "side": "embedding", "method": "pca", "also": [4], "seed": 0},
+        SEED | {"also": "empty"},
+        {"ids": "token", "also": "token"},
+    ),
+)
 rows(
     "model.steering",
     vectors__steering_edit=Row(

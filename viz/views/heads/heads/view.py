@@ -348,5 +348,8 @@ VIEW = View(
         "scatter": Figure(scatter, of="prompt", also=("survey",), depends=("heads",)),
         "composition": Figure(together, of="wiring", also=("survey",), settings=()),
     },
-    api=(Endpoint(head_survey, reads="model", long=True), Endpoint(composition, reads="model", kind="computed")),
+    api=(
+        Endpoint(head_survey, views=("heads.heads",), reads="model", long=True),
+        Endpoint(composition, views=("heads.heads",), reads="model", kind="computed"),
+    ),
 )
