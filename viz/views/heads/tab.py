@@ -1,6 +1,7 @@
-"""The Heads tab: metrics of every head, and the composition scores between heads."""
+"""The Heads tab: metrics of every head, composition scores between heads, and a head, neuron or direction over a corpus."""
 
 from viz.seam.tab import Tab
+from viz.views.heads.corpus import view as corpus
 from viz.views.heads.heads import view as heads
 
-TAB = Tab("heads", (heads.VIEW,))
+TAB = Tab("heads", (heads.VIEW, corpus.VIEW))
