@@ -19,7 +19,7 @@ class Decile:
     middle: int  # the sequence in the middle
 
 
-@public(values=array("N"))
+@public(values=array("N", finite=False))
 def deciles(values: np.ndarray) -> tuple[Decile, ...]:
     """Divide sequences into tenths by a number, the highest first; NaN is left out. [N]
 

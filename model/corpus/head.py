@@ -1,7 +1,7 @@
 """One head over a corpus: metrics of every sequence, tokens, distances and kinds that it attends to, and its outputs.
 
-The first query of each sequence attends only to itself and is not counted. Weights are sums over the other queries; each
-is compared with a head that attends equally to every key it sees.
+The first query of each sequence attends only to itself and is not counted. Weights are sums over the other queries,
+compared with a head that attends equally to every key it sees.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from model.corpus.jobs import Jobs, jobs_of
 from model.corpus.kinds import KINDS
 from model.corpus.maps import Batch, read_batches, uniform, visible_keys
 from model.corpus.texts import Corpus
+from model.gpt.config import ModelConfig
 from model.gpt.mixers.needs import need_scores
 from model.gpt.transformer import output_matrix
 from model.progress import Progress, silent
@@ -66,7 +67,7 @@ class HeadReading:
     tokens: TokenUse
     jobs: Jobs
     divergence: np.ndarray  # [L, H] mean Jensen-Shannon divergence of each head's rows from this one's, in bits
-    ov: np.ndarray  # [L, H] cosine of the W_OV, from the weights
+    ov: np.ndarray  # [L, H] cosine of the W_OV, from the weights; NaN where layers differ in size
     qk: np.ndarray  # [L, H] cosine of the W_QK
     codes: np.ndarray  # [N, T (T + 1) / 2] uint8, the head's weights on earlier keys and itself, row by row
 
@@ -100,11 +101,11 @@ class HeadReading:
         return keys, weights[keys], rest / n, distance / n
 
 
-class _Sums:
+class HeadSums:
     """The sums of a head over the batches read so far."""
 
-    def __init__(self, lm: LanguageModel, corpus: Corpus, layer: int, head: int) -> None:
-        config, (N, T) = lm.config, corpus.ids.shape
+    def __init__(self, config: ModelConfig, corpus: Corpus, layer: int, head: int) -> None:
+        N, T = corpus.ids.shape
         self.corpus, self.layer, self.head = corpus, layer, head
         self.used, self.token = np.unique(corpus.ids, return_inverse=True)
         self.token = self.token.reshape(N, T)
@@ -185,7 +186,7 @@ def read_head(
     """
     need_scores(lm.config, layer)
     check_head(head, lm.config.n_head)
-    sums, outputs = _Sums(lm, corpus, layer, head), []
+    sums, outputs = HeadSums(lm.config, corpus, layer, head), []
     for each in read_batches(lm.model, corpus, sites=(("z", layer),), batch=batch, progress=progress):
         sums.add(each)
         outputs.append(each.sites["z", layer][:, head].float())
@@ -195,7 +196,8 @@ def read_head(
     N, T = corpus.ids.shape
     divergence = sums.divergence / (N * max(T - 1, 1))
     divergence[[at for at in range(lm.config.n_layer) if not lm.config.is_attention(at)]] = np.nan
-    ov, qk = circuit_overlaps(lm.model, layer, head)
+    unknown = np.full_like(divergence, np.nan, np.float32)
+    ov, qk = circuit_overlaps(lm.model, layer, head) if lm.config.alone else (unknown, unknown)
     o = output_matrix(lm.model, layer).float().unflatten(1, (lm.config.n_head, -1))[:, head]  # [D, E]
     places = output_places(corpus)
     return HeadReading(
@@ -214,7 +216,7 @@ def read_head(
 
 
 def output_places(corpus: Corpus) -> np.ndarray:
-    """Return the (sequence, position) of the outputs that are compared: evenly spread, after the first tokens. [P, 2]"""
+    """Return the sequence and position of the outputs that are compared, evenly spread after the first tokens. [P, 2]"""
     N, T = corpus.ids.shape
     every = np.array([(n, t) for n in range(N) for t in range(corpus.first, T)], dtype=np.int64)
     step = max(len(every) / MOST_OUTPUTS, 1.0)

@@ -53,7 +53,7 @@ def folder_texts(folder: str) -> tuple[str, ...]:
         raise InputError("There is no such folder.", str(place), "Name a folder with .txt files.")
     files = sorted(path for path in place.glob("*.txt") if path.is_file())
     if not files:
-        raise InputError("The folder has no .txt file.", str(place), "Put texts in it, in UTF-8.")
+        raise InputError("The folder has no .txt file.", str(place), "Put texts with UTF-8 encoding in it.")
     size = sum(path.stat().st_size for path in files)
     if size > MOST_BYTES:
         hint = say("At most {} MB can be read: keep some of the files.", MOST_BYTES / 1e6)

@@ -1,4 +1,4 @@
-"""The Heads tab: metrics of every head, composition scores between heads, and a head, neuron or direction over a corpus."""
+"""The Heads tab: metrics of all heads, composition scores, and a head, neuron or direction over a corpus."""
 
 from viz.seam.tab import Tab
 from viz.views.heads.corpus import view as corpus

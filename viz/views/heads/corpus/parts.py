@@ -303,11 +303,13 @@ def similar(seen: Seen) -> Payload:
     tables = [
         {"caption": words[name], "columns": columns, "rows": [row(at) for at in ranked(scores)[: LISTED // 2]]}
         for name, scores in orders.items()
+        if np.isfinite(scores).any()
     ]
+    about = words["about"] if len(tables) > 1 else words["pattern_only"]
     every = ranked(reading.divergence)
     return {
         "title": words["title"].format(**_about(seen, reading)),
-        "about": words["about"],
+        "about": about,
         "tables": tables,
         "rows": [],
         "names": columns,

@@ -22,7 +22,7 @@ from viz.seam.python_lines import model_script
 from viz.seam.view import Custom, Figure, Job, Payload, Seen, Table, View
 from viz.theme import SIGNED_RAMPS
 from viz.views.heads.corpus.figures import histogram_figure
-from viz.views.heads.corpus.measure import OWN, READING, SETTINGS, USUAL, Reading, cost, kind_name, sequences_of
+from viz.views.heads.corpus.measure import OWN, READING, SETTINGS, USUAL, Reading, kind_name, sequences_of
 from viz.views.heads.corpus.parts import (
     ABSENT,
     clusters,
@@ -246,8 +246,8 @@ def corpus_head(
     Returns:
         metrics: each head metric by sequence; distances and distances_uniform: the share of the weight by distance, of
         the head and of uniform attention; kinds: names; weights and weights_uniform: the share of the weight by kind of
-        query and key; tokens: records with the token, its count, and its share and lift as key and as query; divergence:
-        Jensen-Shannon divergence of every head from this one, in bits; ov and qk: cosines of the weights.
+        query and key; tokens: records with the token, its count, and its share and lift as key and as query;
+        divergence: Jensen-Shannon divergence of every head from this one, in bits; ov and qk: cosines of the weights.
     """
     scene = on(unprompted(playground, model), layer, head)
     result: Reading = measured(VIEW, "reading", scene, over="head", corpus=corpus, length=length, own=own)
