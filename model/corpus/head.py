@@ -216,7 +216,7 @@ def read_head(
 
 
 def output_places(corpus: Corpus) -> np.ndarray:
-    """Return the sequence and position of the outputs that are compared, evenly spread after the first tokens. [P, 2]"""
+    """Return the sequence and position of the outputs that are compared, spread over the corpus. [P, 2]"""
     N, T = corpus.ids.shape
     every = np.array([(n, t) for n in range(N) for t in range(corpus.first, T)], dtype=np.int64)
     step = max(len(every) / MOST_OUTPUTS, 1.0)

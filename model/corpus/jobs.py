@@ -21,13 +21,15 @@ class Jobs:
     explained: float  # share of the variance between the clusters' means, in the components used
 
 
-@public(outputs=array("P D"), clusters=whole(1, 8), seed=whole(0, MOST_SEED))
+@public(outputs=array("P D"), places=array("P 2"), clusters=whole(1, 8), seed=whole(0, MOST_SEED))
 def jobs_of(outputs: np.ndarray, places: np.ndarray, clusters: int = 3, seed: int = 0) -> Jobs:
     """Find clusters among the outputs of a head. outputs [P, D], places [P, 2]
 
     Principal components of the centered outputs (Pearson 1901), signed so that the largest loading is positive, and
     k-means with k-means++ starts on the first DIMENSIONS of them (Lloyd 1982; Arthur & Vassilvitskii 2007), by scipy.
     """
+    if places.shape != (len(outputs), 2):
+        raise ValueError(f"places of outputs {outputs.shape} must be [{len(outputs)}, 2], got {places.shape}")
     centered = outputs.astype(np.float64) - outputs.mean(0, dtype=np.float64)
     u, s, vt = np.linalg.svd(centered, full_matrices=False)
     n = min(DIMENSIONS, len(s))

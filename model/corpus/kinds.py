@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from model.claims.kinds_of_tokens import FUNCTION_WORDS, names, one_of, punctuation, word_rests, word_starts
-from model.public import listed, public
+from model.public import public
 
 # The first kind whose definition fits. `first`: the first token of a sequence, BOS or not. `space`: only spaces or line
 # breaks. `digit`: digits without letters. `punctuation`: neither letters nor digits. `name`: the beginning of a
@@ -14,7 +14,7 @@ from model.public import listed, public
 KINDS = ("first", "space", "digit", "punctuation", "name", "function", "word", "inside", "other")
 
 
-@public(pieces=listed)
+@public()
 def kinds_of(pieces: Sequence[str]) -> np.ndarray:
     """Return the kind of each token of a text, as its index into KINDS; `first` is left to the sequences. uint8 [T]"""
     if not pieces:

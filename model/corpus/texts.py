@@ -10,7 +10,7 @@ import numpy as np
 from model.api import LanguageModel
 from model.corpus.kinds import kinds_of
 from model.errors import InputError, say
-from model.public import listed, one_of, public, whole
+from model.public import nonempty, one_of, public, whole
 from model.text.held_out import TEXT
 
 BUNDLED = {"princess": TEXT, "shakespeare": TEXT.with_name("shakespeare.txt")}  # see the README in their folder
@@ -49,7 +49,7 @@ def folder_texts(folder: str) -> tuple[str, ...]:
     than MOST_BYTES together.
     """
     place = Path(folder).expanduser()
-    if not place.is_dir():
+    if not folder or not place.is_dir():
         raise InputError("There is no such folder.", str(place), "Name a folder with .txt files.")
     files = sorted(path for path in place.glob("*.txt") if path.is_file())
     if not files:
@@ -73,7 +73,7 @@ def given_folder() -> str:
     return os.environ.get(VARIABLE, "")
 
 
-@public(texts=listed, length=whole(SHORTEST, LONGEST), sequences=whole(1, MOST_SEQUENCES))
+@public(texts=nonempty, length=whole(SHORTEST, LONGEST), sequences=whole(1, MOST_SEQUENCES))
 def corpus_of(lm: LanguageModel, texts: Sequence[str], length: int = LENGTH, sequences: int = SEQUENCES) -> Corpus:
     """Cut texts into consecutive sequences of `length` tokens, and keep at most `sequences`, evenly spread.
 

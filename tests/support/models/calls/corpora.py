@@ -31,7 +31,9 @@ rows(
         lambda c: _read(c) | {"vector": np.ones(c.config.d_model, np.float32), "site": "resid_mid", "top": 2},
         {"top": "huge", "batch": "huge"},
     ),
-    directions__read_neuron=Row(lambda c: _read(c) | {"neuron": 3, "top": 2}, {"top": "huge", "batch": "huge"}),
+    directions__read_neuron=Row(
+        lambda c: _read(c) | {"neuron": 3, "top": 2}, {"top": "huge", "batch": "huge", "neuron": "zero"}
+    ),
     head__read_head=Row(lambda c: _read(c) | {"head": 0, "clusters": 2, "seed": 0}, SEED | {"batch": "huge"}),
     jobs__jobs_of=Row(
         lambda c: {"outputs": np.eye(4), "places": np.zeros((4, 2), np.int64), "clusters": 2, "seed": 0}, SEED
