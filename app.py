@@ -75,6 +75,9 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--attention", type=Path, metavar="FILE.npz", help="open the page with the attention in this file"
     )
+    parser.add_argument(
+        "--corpus", type=_folder, metavar="FOLDER", help="also offer the .txt files of this folder in Heads › Corpus"
+    )
     parser.add_argument("--lessons", type=_folder, metavar="FOLDER", help="also offer the lessons of this folder")
     parser.add_argument(
         "--workshop",
@@ -210,6 +213,7 @@ def environment(options: argparse.Namespace) -> None:
     os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000")
     os.environ["FORWARDED_ALLOW_IPS"] = ""  # --behind-proxy decides whose X-Forwarded-For is trusted
     os.environ["PLAYGROUND_VIEWS"] = str(options.views or "")  # only the command line may set this
+    os.environ["PLAYGROUND_CORPUS"] = str(options.corpus or "")  # nor this
     if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -272,6 +276,18 @@ def check_attention(path: Path | None) -> None:
         sys.exit(str(error))
 
 
+def check_corpus(folder: Path | None) -> None:
+    """Exit with a message if the texts in the folder of --corpus cannot be read."""
+    from model.corpus.texts import folder_texts
+    from model.errors import PlaygroundError
+
+    try:
+        if folder:
+            folder_texts(str(folder))
+    except PlaygroundError as error:
+        sys.exit(str(error))
+
+
 def tell_plan(options: argparse.Namespace) -> None:
     """Print the resources that the model would need, without loading it."""
     from model.anatomy.plan import report
@@ -322,6 +338,8 @@ def run(arguments: list[str] | None) -> None:
         return
     if not options.engine:  # with a cluster, the replicas' machines must have the device
         check_device(options.device)
+    if options.corpus:
+        check_corpus(options.corpus)
     if options.workers > 1:
         check_attention(options.attention)
         serve_by_several(options, sys.argv[1:] if arguments is None else arguments)

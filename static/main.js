@@ -22,6 +22,7 @@ import "./parts/code.js";
 import "./parts/labtable.js";
 import "./parts/facts.js";
 import "./parts/shaded/shaded.js";
+import "./parts/shaded/passages.js";
 import "./views/start/next.js";
 import "./views/start/way.js";
 import "./parts/targets.js";

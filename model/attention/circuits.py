@@ -247,3 +247,35 @@ def _embed_twice(model: Transformer) -> Tensor:
         columns = _after(embed.double().T, model.embed_norm)
         both.addmm_(columns, columns.T)
     return both
+
+
+@public()
+@torch.inference_mode()
+def circuit_overlaps(model: Transformer, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the cosines of one head's W_OV and W_QK, as vectors of D^2 numbers, with those of every head.
+
+    Returns the cosines of W_OV and of W_QK, each float32 [L, H], from -1 to 1, and 1 for the head itself; NaN in layers
+    without attention and for heads of zeros. <A B, C D> = sum of (A^T C) * (B D^T), so no [D, D] matrix is computed. A
+    head without relation has about 0. Raises InputError for a layer or head out of range or without attention.
+    """
+    config = model.config
+    need_scores(config, layer)
+    need_alone(config)
+    check_head(head, config.n_head)
+    one = FoldedHeads(*(part[head : head + 1] for part in vars(folded_heads(model, layer)).values()))
+    ov, qk = np.full((2, config.n_layer, config.n_head), np.nan, np.float32)
+    for other in filter(config.is_attention, range(config.n_layer)):
+        heads = folded_heads(model, other)
+        ov[other] = _cosine((one.o, one.v.mT), (heads.o, heads.v.mT))
+        qk[other] = _cosine((one.q.mT, one.k.mT), (heads.q.mT, heads.k.mT))
+    return ov, qk
+
+
+def _cosine(one: tuple[Tensor, Tensor], others: tuple[Tensor, Tensor]) -> np.ndarray:
+    """Compute the cosine of a product A B^T with others, given as (A, B), each [H, D, E]. float32 [H]"""
+
+    def product(a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor]) -> Tensor:
+        return _dot(a[0].mT @ b[0], a[1].mT @ b[1])
+
+    lengths = (product(one, one) * product(others, others)).sqrt()
+    return (product(one, others) / lengths).float().numpy()

@@ -3,13 +3,14 @@
 // payload of "labtable": { title, about, verdict, good, columns, rows, tables, check, same, run, file, source, note, python,
 //   names, lines } or { absent }
 //   verdict: sentences above the table, framed as a warning if `good` is false
-//  rows: lists of texts; the first one names the row. A cell may be { text, help, small, token, bar, bars, look }: smaller
-//    text after it, the id of the token it shows (null for a token of another model), a fraction from 0 to 1, or
-//     [{ from, to, look, hue }] as bars
+//  rows: lists of texts; the first one names the row. A cell may be { text, help, small, head, token, bar, bars, look }:
+//    smaller text after it, the [layer, head] that a click on it selects, the id of the token it shows (null for a token of
+//    another model), a fraction from 0 to 1, or [{ from, to, look, hue }] as bars
 //  tables: [{ caption, columns, rows }] side by side, instead of columns and rows
 //  check: a sentence, with a check mark if `same` is true; names, lines: the export if it is not columns and rows
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
+import { adding, pickHead } from "../page/selection/selection.js";
 import { watchRow } from "../page/selection/watched.js";
 import { rowOf, tableOf, verdictLine } from "./table.js";
 import { titled } from "./titled.js";
@@ -18,8 +19,16 @@ const PROSE = 24; // minimum length of the longest cell for a column to be forma
 const cellOf = (cell) => (typeof cell === "object" && cell !== null ? cell : { text: cell ?? "" });
 const isProse = (rows, column) => rows.some((row) => String(cellOf(row[column]).text ?? "").length >= PROSE);
 
-function shown({ token, small, ...cell }, prose) {
+// Build the button that selects a head.
+function headButton(text, [layer, head]) {
+  const button = el("button", "pg-card-head", text, { type: "button" });
+  button.onclick = (event) => pickHead(layer, head, adding(event));
+  return button;
+}
+
+function shown({ token, small, head, ...cell }, prose) {
   const said = { look: prose, ...cell };
+  if (head) return { ...said, text: "", inside: headButton(cell.text, head) };
   if (small) said.inside = el("small", "", small);
   if (token === undefined) return said;
   const { text } = cell;

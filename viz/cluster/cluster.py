@@ -45,8 +45,8 @@ WATCH = 1.0  # seconds between two checks of the cluster
 AGAIN = 3.0  # seconds between two attempts to rejoin a lost cluster
 TEND = 5.0  # seconds between two adjustments of the number of replicas
 SETTLED = 20.0  # idle seconds after which a replica may be retired to make room for another model
-# Environment variables that the replicas' libraries read once, copied from this process.
-ENVIRONMENT = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY", "PLAYGROUND_VIEWS")
+ENVIRONMENT = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "HF_HUB_OFFLINE", "HF_HUB_DISABLE_TELEMETRY")  # of libraries
+ENVIRONMENT += ("PLAYGROUND_CORPUS", "PLAYGROUND_VIEWS")  # of the command line; all are copied to the replicas
 
 
 @dataclass(eq=False)

@@ -32,6 +32,7 @@ FLOORS = {
     "model": (
         ("source_code", "training_cli"),
         ("workshop",),
+        ("corpus",),
         ("checks", "claims", "prompting", "sets"),
         ("alignment", "quantization"),
         ("design",),

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from model.attention.cell import explain
-from model.attention.circuits import KINDS, composition, copying
+from model.attention.circuits import KINDS, circuit_overlaps, composition, copying
 from model.errors import InputError
 from model.gpt.transformer import Transformer
 from model.tracing.trace import run
@@ -237,3 +237,15 @@ def test_nothing_of_the_model_changes():
 def test_heads_that_are_not_there(at, what: str):
     with pytest.raises(InputError, match=what):
         composition(tiny_model(), *at)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_overlaps_are_cosines_of_whole_matrices(name: str):
+    model = tiny_model(VARIANTS[name])
+    whole = {at: dense(model, *at) for at in itertools.product(range(L), range(H))}
+    ov, qk = circuit_overlaps(model, 1, 2)
+    for at, matrices in whole.items():
+        for found, own, other in zip((qk, ov), whole[1, 2], matrices, strict=True):
+            cosine = (own * other).sum() / np.linalg.norm(own) / np.linalg.norm(other)
+            assert found[at] == pytest.approx(cosine, abs=1e-6)
+    assert ov[1, 2] == pytest.approx(1) and qk[1, 2] == pytest.approx(1)
