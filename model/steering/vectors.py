@@ -18,7 +18,7 @@ from model.gpt.edits import MAX_FACTOR, STREAM_SITES, Edit
 from model.gpt.experts import require_dense
 from model.gpt.mixers.needs import need_directions
 from model.gpt.placed_vectors import MOST_WIDTH, vector_text
-from model.public import MOST_SEED, above, array, between, nonempty, one_of, public, unchecked, whole
+from model.public import MOST_SEED, above, between, nonempty, one_of, public, unchecked, whole
 from model.tracing.trace import Trace
 
 READS = ("last", "mean")  # tokens of a text whose streams stand for it: the last one, or the mean of all
@@ -173,10 +173,3 @@ def random_directions(width: int, length: float, draws: int = 4, seed: int = 0) 
     """
     drawn = np.random.default_rng(seed).normal(size=(draws, width))
     return (drawn * (length / np.linalg.norm(drawn, axis=1, keepdims=True))).astype(np.float32)
-
-
-@public(vector=array("D"))
-def unit_vector(vector: np.ndarray) -> np.ndarray:
-    """Return a vector scaled to length 1; zeros remain zeros. [D] float32"""
-    length = np.linalg.norm(vector.astype(np.float64))
-    return (vector / length if length > 0 else vector * 0).astype(np.float32)

@@ -190,7 +190,6 @@ rows(
     vectors__random_directions=Row(
         lambda c: {"width": 4, "length": 1.0, "draws": 2, "seed": 0}, SEED | {"length": "half, huge"}
     ),
-    vectors__unit_vector=Row(lambda c: {"vector": ONES}, {"vector": "longer"}),
     effects__tokens_moved=Row(lambda c: {"model": c.model, "vector": ONES, "top": 3, "vocab": 9}),
     effects__projections=Row(
         lambda c: {"run": c.run, "vectors": np.ones((3, 48), np.float32), "site": "resid_pre"},
