@@ -14,12 +14,12 @@ from statistics import median
 
 import torch
 
-from model.errors import DeadEnd
 from model.generation.requests import PLAIN, Draft, Request, check_request
 from model.generation.speculative import Reader, Round, reader, speculate
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import listed, public
+from model.sampling.fits import nothing_fits
 
 GAMMAS = tuple(range(1, 9))  # values of gamma for which the cost of a forward pass is measured
 _TRIES = 3
@@ -157,8 +157,7 @@ def summary(comparison: Compared) -> Summary:
     Raises DeadEnd if no token could be written, since none fits a rule.
     """
     if not comparison.tokens:
-        hint = "Put “Only what fits” before the cuts."
-        raise DeadEnd("The rule forbids every token that the earlier steps kept.", "", hint)
+        raise nothing_fits()
     rounds, plain, nothing = comparison.rounds, comparison.plain, float("nan")
     tested = [each for one in rounds for each in one.proposals if each.fate != "unread"]
     accepted = sum(each.fate == "accepted" for each in tested)

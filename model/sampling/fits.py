@@ -40,10 +40,14 @@ def fits(logits: Tensor, values: Mapping[str, float], context: Context, step: St
     result = torch.full_like(logits, -torch.inf)
     result[: len(allowed)] = logits[: len(allowed)].masked_fill(~allowed, -torch.inf)
     if not torch.isfinite(result).any():
-        what = "The rule forbids every token that the earlier steps kept."
-        hint = "Put “Only what fits” before the cuts. If there are several rules, let them agree here."
-        raise DeadEnd(what, next_characters(step.rule, written), hint)
+        raise nothing_fits(next_characters(step.rule, written))
     return result
+
+
+def nothing_fits(characters: str = "") -> DeadEnd:
+    """Return the error of a rule that forbids every token that earlier steps kept; `characters` may come next."""
+    hint = "Put “Only what fits” before the cuts. If there are several rules, let them agree here."
+    return DeadEnd("The rule forbids every token that the earlier steps kept.", characters, hint)
 
 
 def closes(step: Step, context: Context) -> bool:

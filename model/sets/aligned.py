@@ -51,6 +51,7 @@ class AlignedSet:
     pairs: tuple[AlignedPair, ...]
     left_out: tuple[LeftOut, ...]
     calibration: tuple[AlignedPair, ...]  # pairs that are not scored
+    unused: int = 0  # given pairs beyond those asked for, which were not looked at
 
 
 @public(n=whole(LEAST_PAIRS, MOST_PAIRS), calibration=whole(0, MOST_PAIRS), seed=whole(0, MOST_SEED))
@@ -75,6 +76,7 @@ def prompt_set(
     """
     need_next(lm.config)
     made: Sequence[Pair]
+    unused = 0
     templates = _templates(source)
     if templates is not None:
         made = draw(templates, n + calibration, seed)
@@ -84,12 +86,14 @@ def prompt_set(
         order = np.random.default_rng(seed).permutation(len(given))
         spare = min(calibration, len(given) // HELD_OUT)
         made = [given[at] for at in order[: n + spare]]
+        unused = len(given) - len(made)
     tried = [align(lm, pair, first_token=first_token) for pair in made]
     scored, others = tried[: len(tried) - spare], tried[len(tried) - spare :]
     return AlignedSet(
         tuple(each for each in scored if isinstance(each, AlignedPair)),
         tuple(each for each in tried if isinstance(each, LeftOut)),
         tuple(each for each in others if isinstance(each, AlignedPair)),
+        unused,
     )
 
 

@@ -14,6 +14,7 @@ from model.public import MOST_SEED, array, between, public, whole
 DRAWS = 2000  # resamples of a bootstrap, and random sign flips
 EXACT = 10  # up to this number of examples, all sign flips are enumerated
 LEAST = 2  # fewer examples have no interval
+TESTABLE = 6  # with fewer examples, no p can be below 5%: see least_p
 _CHUNK = 1 << 22  # numbers held at once
 _TIE = 1e-9  # relative: statistics this close count as equal, since they differ by rounding
 
@@ -120,6 +121,13 @@ def sign_flips(values: np.ndarray, seed: int = 0, draws: int = DRAWS) -> tuple[n
         reached += (sizes >= observed - _TIE).sum(0)
         above += np.searchsorted(np.sort(sizes.max(1)), observed - _TIE, side="left")
     return reached / total, (total - above) / total, total
+
+
+def least_p(n: int) -> float:
+    """Return the least p that sign flips of n examples can give: two of the 2^n choices of signs, all equal, reach the
+    largest |t|.
+    """
+    return 2.0 / 2**n if n <= EXACT else 1 / DRAWS
 
 
 def _size(means: np.ndarray, squares: np.ndarray) -> np.ndarray:

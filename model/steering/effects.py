@@ -137,7 +137,7 @@ def steering_sweep(
         rows = torch.from_numpy(np.concatenate([vector[None], drawn]).astype(np.float32))
         deltas = (torch.tensor(factors, dtype=torch.float32)[:, None] * rows[:, None]).flatten(0, 1)  # [n, D]
         parts = deltas.split(max(1, _ROWS // len(run.tokens)))
-        values = np.concatenate([numbers(_steered(run, layer, site, part, mask, patterns)) for part in parts], 1)
+        values = np.concatenate([numbers(steered(run, layer, site, part, mask, patterns)) for part in parts], 1)
         found[:, :, at] = values.reshape(3, 1 + draws, len(factors))
     base = numbers(run.residuals[-1][None])[:, 0]
     own, random = found[:, 0], found[:, 1:]
@@ -181,7 +181,7 @@ def frozen_patterns(run: Trace) -> tuple[Tensor, ...]:
     return tuple(run.sites(layer, ["pattern"])["pattern"] for layer in range(run.config.n_layer))
 
 
-def _steered(
+def steered(
     run: Trace, layer: int, site: str, deltas: Tensor, mask: Tensor, patterns: Sequence[Tensor] | None = None
 ) -> Tensor:
     """Return the outputs of the last block with each delta added to the stream. deltas [B, D] -> [B, T, D]

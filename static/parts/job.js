@@ -3,13 +3,11 @@ import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { pageState } from "../page/state.js";
 
-const CELL = 10, // size in pixels of a cell of the numbers so far
-  LOWER = "#b35806",
-  RAISE = "#542788";
+const CELL = 10; // size in pixels of a cell of the numbers so far
 const PAUSE = 400; // milliseconds to wait for more changes of the settings
 
-// Draw the numbers so far as a map of small cells: orange below 0, purple above.
-function drawGrid(canvas, grid) {
+// Draw the numbers so far as a map of small cells, in one color below 0 and another above.
+function drawGrid(canvas, grid, [below, above]) {
   const top = Math.max(...grid.flat().map(Math.abs)) || 1,
     rows = grid.length,
     columns = grid[0].length,
@@ -18,13 +16,13 @@ function drawGrid(canvas, grid) {
   for (const [y, row] of grid.entries())
     for (const [x, value] of row.entries()) {
       pen.globalAlpha = Math.sqrt(Math.abs(value) / top);
-      pen.fillStyle = value < 0 ? LOWER : RAISE;
+      pen.fillStyle = value < 0 ? below : above;
       pen.fillRect(x * CELL, y * CELL, CELL - 1, CELL - 1);
     }
 }
 
 function advance({ bar, cancel, text, canvas }, payload) {
-  if (payload.grid) drawGrid(canvas, payload.grid);
+  if (payload.grid) drawGrid(canvas, payload.grid, payload.colors);
   bar.setAttribute("aria-label", payload.text || payload.cancel);
   if (payload.fraction === null) bar.removeAttribute("value");
   else bar.value = payload.fraction;

@@ -1,13 +1,14 @@
 // Tables of measured or computed numbers, with a sentence that states whether they agree.
 //
 // payload of "labtable": { title, about, verdict, good, columns, rows, tables, check, same, run, file, source, note, python,
-//   names, lines } or { absent }
+//   names, lines, json } or { absent }
 //   verdict: sentences above the table, framed as a warning if `good` is false
 //  rows: lists of texts; the first one names the row. A cell may be { text, help, small, head, token, bar, bars, look }:
 //    smaller text after it, the [layer, head] that a click on it selects, the id of the token it shows (null for a token of
 //    another model), a fraction from 0 to 1, or [{ from, to, look, hue }] as bars
 //  tables: [{ caption, columns, rows }] side by side, instead of columns and rows
-//  check: a sentence, with a check mark if `same` is true; names, lines: the export if it is not columns and rows
+//  check: a sentence, with a check mark if `same` is true; names, lines: the export if it is not columns and rows;
+//    json: facts that the JSON export has beside them
 import { el } from "../page/dom.js";
 import { define } from "../page/mount.js";
 import { adding, pickHead } from "../page/selection/selection.js";
@@ -70,10 +71,9 @@ define("labtable", (root) => {
     scroll.classList.toggle("pg-lab-beside", tables.length > 1);
     scroll.replaceChildren(...tables.map(gridOf));
     check.replaceChildren(...(payload.check ? [verdictLine(payload.same, payload.check)] : []));
-    show(payload, {
-      note: payload.note ?? payload.about,
-      names: payload.names ?? payload.columns,
-      lines: payload.lines ?? payload.rows.map((row) => row.map((cell) => cellOf(cell).text)),
-    });
+    const names = payload.names ?? payload.columns,
+      lines = payload.lines ?? payload.rows.map((row) => row.map((cell) => cellOf(cell).text));
+    const facts = payload.json ? { json: { ...payload.json, columns: names, rows: lines } } : {};
+    show(payload, { note: payload.note ?? payload.about, names, lines, ...facts });
   };
 });

@@ -18,7 +18,7 @@ from model.gpt.mixers.needs import need_next
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
 from model.public import listed, public, unchecked, whole
-from model.sampling.fits import ended_by_rule
+from model.sampling.fits import ended_by_rule, nothing_fits
 from model.sampling.pipeline import Step, usable
 from model.sampling.warps import run_steps
 from model.tracing.trace import check_length
@@ -147,8 +147,7 @@ def most_probable(
         runs, passes = runs + len(batch), passes + 1
         progress(runs, most_runs, "")
     if not best:
-        hint = "Put “Only what fits” before the cuts."
-        raise DeadEnd("The rule forbids every token that the earlier steps kept.", "", hint)
+        raise nothing_fits()
     return MostProbable(best, total, frontier.best <= total, max(frontier.best, total), runs, passes)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from model.errors import PlaygroundError
 from model.progress import Progress, ProgressMessage
+from viz.theme import SIGNED
 from viz.words import translate, words
 from viz.work.limits import within
 from viz.work.playground import Playground
@@ -206,7 +207,8 @@ def _bar(catalogue: Mapping[str, str], report: tuple[int, int | None, str], seco
     left = ""
     if share and share > SURE and seconds > 1:
         left = catalogue["job.left"].format(seconds=round(seconds * (1 - share) / share))
-    grid = {"grid": what.grid} if isinstance(what, ProgressMessage) and what.grid else {}
+    numbers = what.grid if isinstance(what, ProgressMessage) else None
+    grid = {"grid": numbers, "colors": (SIGNED[1], SIGNED[-2])} if numbers else {}
     return {
         "state": "running",
         "fraction": share,

@@ -1,5 +1,8 @@
 """A prompt set as a visitor sees it: few pairs measured, one cell with its examples, and a set the model cannot do."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,12 @@ from model.sets.aligned import prompt_set
 from model.sets.effects import set_effects
 from tests.support.visitor import SOON, expect, open_tab, still
 
+LINES = """clean,corrupt,target,distractor
+The cat was a,The dog was a,cat,dog
+The cat sat in,The big dog sat in,the,a
+"""
+MEANS = """() => document.querySelector("[data-part=prompt_set_map] .js-plotly-plot")._fullData
+  .find((trace) => trace.error_y?.visible).y.map(Number)"""
 pytestmark = pytest.mark.browser
 
 CHART = "[data-part=prompt_set_{}] .js-plotly-plot"
@@ -23,9 +32,6 @@ def test_a_measured_set_shows_every_pair_of_the_picked_head(open_page, lm):
     form.locator("[data-name=set] select").select_option(label="number agreement")
     form.locator("[data-name=n] input").fill("4")
     form.locator("[data-name=n] input").press("Enter")
-    button = page.locator("[data-part=prompt_set_job] button")
-    expect(page.locator("[data-part=prompt_set_job]")).to_contain_text("4 pairs", timeout=SOON)
-    button.click()
     title = page.locator("[data-part=prompt_set_cell] h2")
     expect(title).to_contain_text("each of 4 pairs", timeout=60_000)
     still(page, CHART.format("map"))
@@ -41,3 +47,31 @@ def test_a_measured_set_shows_every_pair_of_the_picked_head(open_page, lm):
     expect(title).to_contain_text("Head 3.2", timeout=SOON)
     still(page, CHART.format("cell"))
     assert np.allclose(page.evaluate(POINTS), effects[:, 3, 2], atol=1e-4)
+    expect(page.locator("[data-part=prompt_set_map]")).to_contain_text("no p can be below 0.125")
+
+
+def test_a_set_is_read_by_the_lens_and_exported_and_an_own_one_says_what_is_left_out(open_page, lm):
+    page = open_page()
+    open_tab(page, "Effects")
+    page.get_by_role("tab", name="Prompt set").click()
+    form = page.locator("[data-part=prompt_set_form]")
+    form.locator("[data-name=set] select").select_option(label="gender")
+    form.locator("[data-name=effect] select").select_option(label="logit lens by layer")
+    title = page.locator("[data-part=prompt_set_map] h2")
+    expect(title).to_contain_text("Mean of 32 pairs: logit lens by layer", timeout=60_000)
+    still(page, CHART.format("map"))
+    pairs = prompt_set(lm, "gender", 32).pairs
+    means = set_effects(lm, pairs, "lens").values.mean(0)[:, 0]
+    assert np.allclose(page.evaluate(MEANS), means, atol=1e-4)
+    table = page.locator("[data-part=prompt_set_strongest]")
+    table.locator(".pg-export-open").click()
+    with page.expect_download() as found:
+        table.locator("[data-format=json]").click()
+    written = json.loads(Path(found.value.path()).read_text())
+    assert written["comparisons"] == len(means) and len(written["rows"]) == 32
+    assert np.allclose(np.mean([row[6:] for row in written["rows"]], 0), means, atol=1e-4)
+    form.locator("[data-name=set] select").select_option(label="own text")
+    form.locator("[data-name=own] textarea").fill(LINES)
+    job = page.locator("[data-part=prompt_set_job]")
+    expect(job).to_contain_text("1 left out: 1 of unequal length", timeout=SOON)
+    expect(page.locator("[data-part=prompt_set_pairs]")).to_contain_text("left out: 4, 5 tokens")

@@ -63,9 +63,11 @@ def test_the_map_and_the_strongest_cell_are_the_statistics_of_the_pairs(playgrou
     control = random_column(values, best).mean()
     assert float(parts["prompt_set_strongest"]["rows"][0][-1].replace("−", "-")) == pytest.approx(control, rel=1e-2)
     lines, names = (parts["prompt_set_strongest"][key] for key in ("lines", "names"))
-    assert names[4:] == [f"{layer}.{head}" for layer in range(3) for head in range(4)]
+    assert names[6:] == [f"{layer}.{head}" for layer in range(3) for head in range(4)]
     assert [line[0] for line in lines] == [pair.pair.clean for pair in pairs.pairs]
-    assert np.allclose([[float(each) for each in line[4:]] for line in lines], values, rtol=1e-4, atol=1e-6)
+    assert np.allclose([line[6:] for line in lines], values, rtol=1e-4, atol=1e-6)
+    exported = parts["prompt_set_strongest"]["json"]
+    assert exported["comparisons"] == 12 and np.allclose(exported["corrected"], found.corrected, atol=1e-6)
 
 
 def test_a_cell_is_picked_for_its_own_map_only(playground, lm):
@@ -93,7 +95,10 @@ def test_keys_belong_to_kv_heads_and_positions_to_tokens(playground, lm):
 
 def test_pairs_that_are_left_out_are_listed_with_their_reason(playground):
     parts = shown(playground, own=LONG)
-    assert parts["prompt_set_job"]["state"] == "unready" and "5 left out" in parts["prompt_set_job"]["text"]
+    assert (
+        parts["prompt_set_job"]["state"] == "unready"
+        and "5 left out: 5 of unequal length" in parts["prompt_set_job"]["text"]
+    )
     assert parts["prompt_set_pairs"]["rows"][0] == ["ab", "abc", "1", "2", "left out: 2, 3 tokens"]
     wrong = shown(playground, own="clean: {x}")
     assert "lacks a line" in str(wrong["prompt_set_pairs"]) and "corrupt" in str(wrong["prompt_set_pairs"])

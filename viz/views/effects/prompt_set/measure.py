@@ -9,8 +9,20 @@ import numpy as np
 from model.errors import InputError
 from model.progress import Progress, ProgressMessage
 from model.sets.aligned import SETS, AlignedSet, prompt_set
-from model.sets.effects import ABLATED, EFFECTS, METRICS, SetEffects, set_effects
+from model.sets.effects import (
+    ABLATED,
+    CALIBRATED,
+    EFFECTS,
+    HEADS,
+    METRICS,
+    PATCH_SITES,
+    SetEffects,
+    set_cost,
+    set_effects,
+)
+from model.sets.readings import ATTRIBUTIONS, READINGS
 from model.sets.statistics import Statistics, bootstrap, random_column, statistics
+from model.sets.templates import MOST_PAIRS
 from viz.numbers import whole
 from viz.seam.scene import Scene
 from viz.seam.settings import Checkbox, Choice, Number, Settings, Text
@@ -20,7 +32,7 @@ from viz.words import Words
 OWN = "own"
 CHOICES = (*SETS, OWN)
 MOST_SEED = 10_000
-LEAST, MOST, USUAL = 4, 64, 32  # scored pairs
+LEAST, MOST, USUAL = 1, MOST_PAIRS, 32  # scored pairs
 LARGE, FEW = 50_000_000, 12  # parameters from which the default is fewer pairs, since each takes seconds
 CALIBRATION = 16  # pairs that are not scored
 LEVEL = 0.05  # corrected p below which a cell is marked
@@ -31,6 +43,9 @@ target: {name1}
 distractor: {name2}
 name: Tom, Lily, Sam, Mia, Ben, Anna, Max, Sue"""
 _OWN = {"set": (OWN,)}
+_CHANGES = tuple(effect for effect in EFFECTS if effect not in ATTRIBUTIONS)
+GROUPS = {"ablate": ABLATED, "patch": (*HEADS, *PATCH_SITES), "read": READINGS, "steer": ("steer",)}
+TYPICAL = 20  # tokens of a prompt, for the estimate before the pairs are built
 
 
 def usual_pairs(n_params: int) -> int:
@@ -38,10 +53,15 @@ def usual_pairs(n_params: int) -> int:
     return USUAL if n_params <= LARGE else FEW
 
 
+def _group(words: Words, effect: str) -> str:
+    """Return the heading of an effect in the list."""
+    return next(words[f"group_{name}"] for name, effects in GROUPS.items() if effect in effects)
+
+
 SETTINGS = (
     Choice("set", CHOICES),
-    Choice("effect", EFFECTS),
-    Choice("measured", METRICS),
+    Choice("effect", EFFECTS, group=_group),
+    Choice("measured", METRICS, when={"effect": _CHANGES}),
     Number("n", LEAST, MOST, lambda scene: usual_pairs(scene.model.n_params)),
     Number("seed", 0, MOST_SEED, 0),
     Text("own", EXAMPLE, 40_000, lines=7, when=_OWN, file=".csv,.jsonl,.json,.txt"),
@@ -84,8 +104,13 @@ class SetResult:
 
 def pairs_question(scene: Scene, settings: Settings) -> Settings:
     """Leave out the own text and its option where a built-in set is chosen."""
-    asked = settings if settings.set == OWN else settings.but(own="", first_token=False)
-    return Settings(tuple(item for item in asked.items_ if item[0] in (*OF_PAIRS, "effect", "measured")))
+    return settings if settings.set == OWN else settings.but(own="", first_token=False)
+
+
+def set_question(scene: Scene, settings: Settings) -> Settings:
+    """Leave out what does not matter to the effect: also the metric, where there is only one."""
+    asked = pairs_question(scene, settings)
+    return asked if asked.effect in _CHANGES else asked.but(measured=METRICS[0])
 
 
 def measure_pairs(scene: Scene, settings: Settings) -> AlignedSet:
@@ -104,11 +129,11 @@ def measure_pairs(scene: Scene, settings: Settings) -> AlignedSet:
 
 
 def measure_set(scene: Scene, settings: Settings, results: Mapping[str, Any], progress: Progress) -> SetResult:
-    """Measure the effects over the set. Raises InputError if too few pairs are left."""
+    """Measure the effects over the set. Raises InputError if no pair is left."""
     pairs: AlignedSet = results["pairs"]
     words, n = Words(scene.words, "prompt_set"), len(pairs.pairs)
-    if n < LEAST:
-        raise InputError("Too few pairs of the set can be used.", f"{n}", "See the list of pairs for the reasons.")
+    if not n:
+        raise InputError("No pair of the set can be used.", "", "See the list of pairs for the reasons.")
     sign = -1 if settings.effect in ABLATED else 1
     latest: list[list[list[float]]] = []
 
@@ -144,13 +169,20 @@ def summarized(effects: SetEffects) -> SetResult:
     return SetResult(effects, values, statistics(values), float((effects.clean > least).mean()), ends)
 
 
+def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
+    """Estimate the number of runs and of processed tokens."""
+    kept = CALIBRATION if settings.effect in CALIBRATED else 0
+    return set_cost(scene.model.config, settings.effect, [TYPICAL] * settings.n, [TYPICAL] * kept)
+
+
 PAIRS = Measure("pairs", measure_pairs, ("model",), OF_PAIRS, question=pairs_question, locks=False)
 SET = Measure(
     "set",
     measure_set,
     ("model",),
     (*OF_PAIRS, "effect", "measured"),
-    question=pairs_question,
+    question=set_question,
     uses=("pairs",),
     slow=True,
+    cost=cost,
 )

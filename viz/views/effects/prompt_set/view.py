@@ -1,23 +1,25 @@
 """Effects over a prompt set: the mean effect of every head or place, with intervals, tests and a random control."""
 
+import math
 from collections.abc import Mapping
 from typing import Annotated
 
 import numpy as np
 
 from model.api import LanguageModel
-from model.sets.aligned import AlignedPair, AlignedSet
-from model.sets.effects import CALIBRATED, EFFECTS, METRICS
-from model.sets.statistics import bootstrap
-from viz.labels import quoted, visible
-from viz.numbers import decimals, number, percent, signed, whole
+from model.sets.aligned import AlignedSet
+from model.sets.effects import CALIBRATED, EFFECTS, METRICS, set_cost, usable
+from model.sets.statistics import TESTABLE, bootstrap
+from viz.labels import visible
+from viz.numbers import decimals, percent, plain, signed, whole
+from viz.seam.jobs.at_once import estimate
 from viz.seam.programs.arguments import Long, OneOf, Within
 from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import measured, unprompted
 from viz.seam.python_lines import model_script
 from viz.seam.scene import Scene
 from viz.seam.view import Asking, Figure, Job, Payload, Seen, Table, View
-from viz.views.effects.prompt_set.figures import Row, cell_figure, map_figure
+from viz.views.effects.prompt_set.figures import Row, cell_figure, map_figure, profile_figure
 from viz.views.effects.prompt_set.measure import (
     CALIBRATION,
     CHOICES,
@@ -32,11 +34,24 @@ from viz.views.effects.prompt_set.measure import (
     USUAL,
     SetResult,
 )
+from viz.views.effects.prompt_set.texts import (
+    columns_of,
+    counts_said,
+    marks_said,
+    place_of,
+    random_name,
+    scored,
+    source_of,
+    statistics_said,
+    unit_of,
+    value_name,
+)
 from viz.words import joined
 from viz.work.playground import Playground
 
 LISTED = 8  # strongest cells, and pairs shown as examples
-_KV = ("k", "v")
+SHORT = 160  # characters of a prompt in the table; the export has all
+STATISTICS = ("mean", "low", "high", "p", "corrected")  # fields that the export has for each cell
 
 
 def read_cell(value: object, scene: Scene) -> tuple[str, int, int] | None:
@@ -54,83 +69,62 @@ def _picked(seen: Seen) -> int:
     picked = seen.settings.map
     if picked is not None and picked[0] == seen.settings.effect:
         _, layer, column = picked
-        if layer < seen.facts.config.n_layer and column < result.columns:
+        if layer * result.columns + column < result.statistics.mean.size and column < result.columns:
             return layer * result.columns + column
     return result.strongest
 
 
-def _place(seen: Seen, cell: int) -> str:
-    """Name a cell: a head, a KV head with the heads that read it, or a layer and a token."""
-    result: SetResult = seen.results["set"]
-    layer, column = divmod(cell, result.columns)
-    if result.effects.by_position:
-        return seen.words["place_token"].format(layer=layer, position=column, token=quoted(_tokens(seen)[column]))
-    if seen.settings.effect in _KV:
-        heads = seen.facts.config.n_head // result.columns
-        first, last = column * heads, (column + 1) * heads - 1
-        key = "place_kv" if heads > 1 else "place_head"
-        return seen.words[key].format(layer=layer, head=column, first=first, last=last)
-    return seen.words["place_head"].format(layer=layer, head=column)
-
-
-def _scored(seen: Seen) -> list[AlignedPair]:
-    """Return the pairs on which the effect was measured."""
-    pairs: AlignedSet = seen.results["pairs"]
-    return [pairs.pairs[at] for at in seen.results["set"].effects.numbers]
-
-
-def _tokens(seen: Seen) -> list[str]:
-    """Return the token at each position: that of the first pair, with an ellipsis where pairs differ."""
-    rows = list(zip(*(pair.clean for pair in _scored(seen)), strict=True))
-    return [seen.facts.piece(row[0]) + ("…" if len(set(row)) > 1 else "") for row in rows]
-
-
-def _unit(seen: Seen) -> str:
-    return seen.words[f"unit_{seen.settings.measured}"]
-
-
 def job(seen: Seen) -> Payload:
-    """Say how many pairs are scored, kept for calibration and left out."""
+    """Say how many pairs are scored, kept for calibration and left out, and how long the job is expected to take."""
     pairs: AlignedSet = seen.results["pairs"]
-    words, n = seen.here, len(pairs.pairs)
-    text = words["pairs"].format(n=whole(n), left=whole(len(pairs.left_out)))
-    if n < LEAST:
-        return {"unready": True, "text": joined([text, words["few"].format(n=LEAST)])}
-    if seen.settings.effect in CALIBRATED:
-        text = joined([text, words["calibration"].format(n=whole(len(pairs.calibration)))])
-    return {"text": text}
+    words, effect, config = seen.here, seen.settings.effect, seen.facts.config
+    if effect in CALIBRATED and not pairs.calibration:
+        counts = counts_said(seen, pairs, range(len(pairs.pairs)))
+        return {"unready": True, "text": joined([counts, words["none_kept"]])}
+    numbers = usable(pairs.pairs, effect, pairs.calibration)
+    text = counts_said(seen, pairs, numbers)
+    if not numbers:
+        return {"unready": True, "text": joined([text, words["none"]])}
+    others = [len(each.clean) for each in pairs.calibration] if effect in CALIBRATED else []
+    cost = set_cost(config, effect, [len(pairs.pairs[at].clean) for at in numbers], others)
+    seconds = estimate(*cost, config.n_layer, seen.facts.n_params)
+    few = marks_said(seen, len(numbers)) if len(numbers) < TESTABLE else ""
+    return {"text": joined([text, few, words["estimate"].format(seconds=whole(math.ceil(seconds)))])}
 
 
 def effect_map(seen: Seen) -> Payload:
     """Draw the mean effect of every cell, with a dot where the corrected p is below LEVEL."""
     result: SetResult = seen.results["set"]
-    words, stats, effect = seen.here, result.statistics, seen.settings.effect
-    shape = seen.facts.config.n_layer, result.columns
-    hovers = [f"{_place(seen, cell)}<br>{_said(seen, cell)}" for cell in range(stats.mean.size)]
-    column = "position" if result.effects.by_position else "kv_head" if effect in _KV else "head"
-    labels = {"layer": words["layer"], "column": words[column], "value": words["value"].format(unit=_unit(seen))}
+    words, stats, effect = seen.here, result.statistics, result.effects.effect
+    shape = result.effects.values.shape[1:]
+    hovers = [f"{place_of(seen, cell)}<br>{statistics_said(seen, cell)}" for cell in range(stats.mean.size)]
+    column, names = columns_of(seen)
+    labels = {"layer": words["layer"], "column": column, "value": value_name(seen), "marked": words["marked"]}
     marked = stats.corrected < LEVEL
-    names = _tokens(seen) if result.effects.by_position else None
-    grid = map_figure(
-        stats.mean.reshape(shape),
-        marked.reshape(shape),
-        np.array(hovers).reshape(shape),
-        names,
-        labels | {"marked": words["marked"]},
-    )
+    if 1 in shape:  # a lens by depth, or tokens
+        labels |= {"control": words["control"], "each": words["each"], "mean": words["mean"], "end": words["end"]}
+        random = np.array([result.control(cell).mean() for cell in range(stats.mean.size)])
+        depths = shape[1] == 1
+        labels["column"] = words["depth"] if depths else column
+        drawn = profile_figure(result.values, stats, random, marked, hovers, names, labels, by_row=depths)
+    else:
+        drawn = map_figure(stats.mean.reshape(shape), marked.reshape(shape), hovers, names, labels)
     notes = [words["able" if result.able else "unable"].format(**_ends(seen, result))]
-    if effect in _KV and seen.facts.config.n_head > result.columns:
-        notes.append(words["shared"])
+    if result.able or stats.n < TESTABLE:
+        notes.append(marks_said(seen, stats.n, filled=1 in shape))
+    if result.effects.rough:
+        notes.append(words["rough"].format(n=whole(result.effects.rough)))
+    title = words["title" if stats.n > 1 else "title_one"].format(
+        effect=seen.words[f"settings.effect_{effect}"], n=whole(stats.n), count=whole(int(marked.sum()))
+    )
     return {
-        "figure": grid,
-        "title": words["title"].format(
-            effect=seen.words[f"settings.effect_{effect}"], n=whole(stats.n), count=whole(int(marked.sum()))
-        ),
+        "figure": drawn,
+        "title": title,
         "note": joined(notes),
-        "source": _source(seen),
+        "source": source_of(seen),
         "cells": effect,
         "file": f"set-{effect}",
-        "columns": [words["layer"], words[column], labels["value"]],
+        "columns": [words["layer"], column or words["column"], labels["value"]],
         "python": _lines(seen),
     }
 
@@ -138,46 +132,29 @@ def effect_map(seen: Seen) -> Payload:
 def _ends(seen: Seen, result: SetResult) -> dict[str, str]:
     """Return the values for the sentence about the model's ability."""
     mean, low, high = (decimals(end) for end in result.gap)
-    return {"right": percent(result.right), "gap": mean, "low": low, "high": high, "unit": _unit(seen)}
-
-
-def _said(seen: Seen, cell: int) -> str:
-    """Format the statistics of a cell on one line."""
-    stats = seen.results["set"].statistics
-    values = {"mean": signed(stats.mean[cell]), "low": signed(stats.low[cell]), "high": signed(stats.high[cell])}
-    values |= {"p": decimals(stats.p[cell], 4), "corrected": decimals(stats.corrected[cell], 4)}
-    return seen.words["said"].format(**values, n=whole(stats.mean.size))
-
-
-def _source(seen: Seen) -> str:
-    pairs: AlignedSet = seen.results["pairs"]
-    facts, used = seen.facts, len(seen.results["set"].effects.numbers)
-    return seen.words["source"].format(
-        model=facts.label, dtype=facts.dtype, n=whole(used), other=whole(len(pairs.pairs) - used + len(pairs.left_out))
-    )
+    return {"right": percent(result.right), "gap": mean, "low": low, "high": high, "unit": unit_of(seen)}
 
 
 def cell(seen: Seen) -> Payload:
     """Draw every example's effect in the picked cell, beside the random control."""
     result: SetResult = seen.results["set"]
-    at, words = _picked(seen), seen.here
+    at, words, stats = _picked(seen), seen.here, result.statistics
     control = result.control(at)
     low, high = (float(end[0]) for end in bootstrap(control[:, None]))
-    stats = result.statistics
-    by_position = result.effects.by_position
     rows = [
-        Row(_place(seen, at), result.values[:, at], stats.mean[at], stats.low[at], stats.high[at]),
-        Row(words["random_vector" if by_position else "random_head"], control, float(control.mean()), low, high),
+        Row(place_of(seen, at), result.values[:, at], stats.mean[at], stats.low[at], stats.high[at]),
+        Row(random_name(seen), control, float(control.mean()), low, high),
     ]
-    hovers = [f"{visible(each.pair.clean)} → {each.pair.target.strip()}" for each in _scored(seen)]
+    hovers = [f"{visible(each.pair.clean)} → {each.pair.target.strip()}" for each in scored(seen)]
     values = {"mean": signed(float(control.mean())), "low": signed(low), "high": signed(high)}
+    said = words["control_one" if stats.n == 1 else "control"].format(**values)
     return {
-        "figure": cell_figure(rows, hovers, {"value": words["value"].format(unit=_unit(seen)), "mean": words["mean"]}),
-        "title": words["title"].format(place=_place(seen, at), n=whole(stats.n)),
-        "note": joined([_said(seen, at), words["control"].format(**values)]),
-        "source": _source(seen),
-        "file": f"set-{seen.settings.effect}-cell",
-        "columns": [words["series"], words["value"].format(unit=_unit(seen)), words["spread"]],
+        "figure": cell_figure(rows, hovers, {"value": value_name(seen), "mean": words["mean"]}),
+        "title": words["title" if stats.n > 1 else "title_one"].format(place=place_of(seen, at), n=whole(stats.n)),
+        "note": joined([statistics_said(seen, at), said]),
+        "source": source_of(seen),
+        "file": f"set-{result.effects.effect}-cell",
+        "columns": [words["series"], value_name(seen), words["spread"]],
         "python": _lines(seen, f"effects.values[:, {at // result.columns}, {at % result.columns}]  # one per pair"),
     }
 
@@ -190,24 +167,33 @@ def strongest(seen: Seen) -> Payload:
     for at in np.argsort(-np.abs(stats.mean), kind="stable")[:LISTED].tolist():
         ends = f"[{signed(stats.low[at])}, {signed(stats.high[at])}]"
         tests = [decimals(stats.p[at], 4), decimals(stats.corrected[at], 4)]
-        rows.append([_place(seen, at), signed(stats.mean[at]), ends, *tests, signed(float(result.control(at).mean()))])
-    cells = [f"{at // result.columns}.{at % result.columns}" for at in range(stats.mean.size)]
-    examples = [
-        [pair.pair.clean, pair.pair.target, *(number(end, 5) for end in ends), *(f"{value:.5g}" for value in row)]
-        for pair, row, *ends in zip(
-            _scored(seen), result.values.tolist(), result.effects.clean, result.effects.corrupt, strict=True
+        rows.append(
+            [place_of(seen, at), signed(stats.mean[at]), ends, *tests, signed(float(result.control(at).mean()))]
         )
+    cells = [f"{at // result.columns}.{at % result.columns}" for at in range(stats.mean.size)]
+    ends = zip(result.effects.clean.tolist(), result.effects.corrupt.tolist(), strict=True)
+    examples = [
+        [*vars(pair.pair).values(), *map(plain, (*ends_, *row))]
+        for pair, ends_, row in zip(scored(seen), ends, result.values.tolist(), strict=True)
     ]
     names = ("cell", "mean", "interval", "p", "corrected", "control")
+    note = words["note"].format(n=whole(stats.mean.size), flips=whole(stats.flips))
+    kept = len(seen.results["pairs"].calibration)
+    if result.effects.effect in CALIBRATED:
+        note = joined([note, words[f"kept_{result.effects.effect}"].format(n=whole(kept))])
+    columns = [words[name] for name in ("clean", "corrupt", "target", "distractor", "clean_metric", "corrupt_metric")]
+    facts = {"effect": result.effects.effect, "metric": result.effects.metric, "comparisons": stats.mean.size}
+    per_cell = {name: [plain(float(each)) for each in getattr(stats, name)] for name in STATISTICS}
     return {
         "title": words["title"],
         "columns": [words[name] for name in names],
         "rows": rows,
-        "note": words["note"].format(n=whole(stats.mean.size), flips=whole(stats.flips)),
-        "names": [words[name] for name in ("clean", "target", "clean_metric", "corrupt_metric")] + cells,
+        "note": note,
+        "names": columns + cells,
         "lines": examples,
-        "source": _source(seen),
-        "file": f"set-{seen.settings.effect}-examples",
+        "json": facts | {"cells": cells, **per_cell},
+        "source": source_of(seen),
+        "file": f"set-{result.effects.effect}-examples",
         "python": _lines(seen, "statistics(effects.values.reshape(len(effects.values), -1))"),
     }
 
@@ -218,7 +204,9 @@ def pairs_table(seen: Seen) -> Payload:
     out = [[_row(each.pair), _reason(seen, each.reason, each.got)] for each in pairs.left_out]
     scored = [[_row(each.pair), words["scored"]] for each in pairs.pairs]
     kept = [[_row(each.pair), words["calibration"]] for each in pairs.calibration]
-    shown = [[*texts, state] for texts, state in (*out[:LISTED], *scored[: LISTED if not out else LISTED // 2])]
+    shown = [
+        [*map(_short, texts), state] for texts, state in (*out[:LISTED], *scored[: LISTED if not out else LISTED // 2])
+    ]
     values = {"n": whole(len(scored)), "kept": whole(len(kept)), "left": whole(len(out))}
     return {
         "title": words["title"].format(**values),
@@ -233,6 +221,10 @@ def pairs_table(seen: Seen) -> Payload:
 
 def _row(pair) -> list[str]:
     return [visible(pair.clean), visible(pair.corrupt), visible(pair.target), visible(pair.distractor)]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHORT else f"{text[:SHORT]}…"
 
 
 def _reason(seen: Seen, reason: str, got: str) -> str:
@@ -280,8 +272,12 @@ def prompt_set_effects(
     Args:
         set: A built-in set, or own for the text of `own`.
         effect: Switching heads off in the clean prompts (zero, mean, resample), or patching from clean into corrupt:
-            a head's output z or its q, k or v, or the vector resid_pre, attn_out or mlp_out of one layer and position.
-        measure: difference (logit of the target minus that of the distractor) or probability of the target.
+            a head's output z or its q, k or v, or the vector resid_pre, attn_out or mlp_out of one layer and position;
+            reading the clean prompts: lens by layer, or the parts of the logit difference by head (direct_heads), by
+            attention and MLP (direct_layers) or by token (slots, integrated gradients); or steer: adding the mean
+            difference of pairs that are not scored to the corrupt prompts, by layer and factor.
+        measure: difference (logit of the target minus that of the distractor) or probability of the target, which
+            attribution has not.
         pairs: Number of scored pairs; a large model takes seconds per pair.
         own: Templates with slots, or lines of CSV or JSON with clean, corrupt, target and distractor; empty for a
             built-in set.
@@ -292,7 +288,7 @@ def prompt_set_effects(
         left_out: the other pairs with the reason; able: whether the model does the task; values: each pair's effect by
         layer and column (of ablations: original minus ablated); mean, low, high (95% bootstrap interval), p (sign
         flips) and corrected (p corrected for all columns, max-T), by layer and column; control: the mean effect of the
-        random control.
+        random control; strongest: records of the cells with the largest absolute means, with layer, column and these.
     """
     settings = {"set": set, "effect": effect, "measured": measure, "n": pairs, "own": own, "first_token": first_token}
     scene = unprompted(playground, model)
@@ -310,6 +306,11 @@ def prompt_set_effects(
         "values": result.values.reshape(-1, *shape),
         **{name: values.reshape(shape) for name, values in columns.items()},
         "control": control.reshape(shape),
+        "strongest": [
+            {"layer": at // shape[1], "column": at % shape[1], "control": control[at]}
+            | {name: values[at] for name, values in columns.items()}
+            for at in np.argsort(-np.abs(stats.mean), kind="stable")[:LISTED].tolist()
+        ],
     }
 
 

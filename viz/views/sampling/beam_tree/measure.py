@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from model.errors import DeadEnd
 from model.generation.search.beam_tree import BeamTree, beam_tree
 from model.generation.search.exhaustive import BATCH, MostProbable, most_probable
 from model.generation.strategies import DecodingPlan, Strategy
 from model.progress import Progress
+from model.sampling.fits import nothing_fits
 from model.sampling.pipeline import Step
 from model.text.chat import ending, typable
 from viz.seam.scene import Scene
@@ -101,8 +101,7 @@ def measure(scene: Scene, settings: Settings, progress: Progress) -> Searched:
     tree = beam_tree(lm.model, ids, strategy, plan, size, progress=progress)
     greedy = beam_tree(lm.model, ids, Strategy(strategy.steps, "beam", GREEDY), plan, size)
     if not tree.results or not greedy.results:
-        hint = "Put “Only what fits” before the cuts."
-        raise DeadEnd("The rule forbids every token that the earlier steps kept.", "", hint)
+        raise nothing_fits()
     best = greedy.results[0]
     typed = tuple(typable(lm.tokenizer, tree.ids(at)) for at in range(len(tree.candidates)))
     return Searched(tree, typed, greedy.ids(best), greedy.candidates[best].total, end)
