@@ -16,6 +16,7 @@ from model.steering.vectors import (
     stream_at,
     token_vector,
     typed_vector,
+    unit_vector,
 )
 from tests.support.models.helpers import D, L, M, assert_close, byte_model
 
@@ -85,6 +86,10 @@ def test_random_directions_have_the_length_and_no_preferred_direction():
     assert np.abs((drawn / 7.5).mean(0)).max() < 4 * (48 * 64) ** -0.5
     cosines = drawn @ drawn.T / 7.5**2
     assert np.abs(cosines[~np.eye(64, dtype=bool)]).max() < 6 * 48**-0.5
+    assert not unit_vector(np.zeros(3)).any() and unit_vector(np.array([3.0, 4.0])).tolist() == [
+        np.float32(0.6),
+        np.float32(0.8),
+    ]
 
 
 def test_an_edit_holds_its_vector(lm):
