@@ -13,6 +13,7 @@ from model.corpus.maps import batch_size
 from model.corpus.search import ANY, APART, SAME, PairWeights, pair_weights, search
 from model.corpus.texts import BUNDLED, LONGEST, SHORTEST, Corpus, bundled, corpus_of, folder_texts, given_folder
 from model.errors import InputError
+from model.gpt.config import ModelConfig
 from model.progress import Progress, ProgressMessage
 from model.steering.vectors import token_vector, typed_vector
 from model.tracing.head_metrics import HEAD_METRICS
@@ -121,10 +122,14 @@ def sequences_of(n_params: int, length: int) -> int:
 
 
 def cost(scene: Scene, settings: Settings) -> tuple[float, float]:
-    """Estimate the runs and the tokens; with all maps kept for a moment, a token takes about half as long again."""
-    config, length = scene.model.config, settings.length
-    n = sequences_of(scene.model.n_params, length)
-    return n / batch_size(config, length), 1.5 * n * length
+    """Estimate the runs and the tokens of a reading."""
+    return load_of(scene.model.config, scene.model.n_params, settings.length)
+
+
+def load_of(config: ModelConfig, n_params: int, length: int) -> tuple[float, float]:
+    """Estimate the runs and the tokens; a token takes a third longer than usual, since all maps are computed."""
+    n = sequences_of(n_params, length)
+    return n / batch_size(config, length), n * length * 4 / 3
 
 
 def vector_of(scene: Scene, text: str) -> tuple[np.ndarray, int | None]:

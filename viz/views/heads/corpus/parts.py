@@ -121,7 +121,7 @@ def tokens(seen: Seen) -> Payload:
         for order, ranked in (("most", np.argsort(-weight)), ("lift", often[np.argsort(-lift[often])])):
             rows = [
                 [
-                    {"text": visible(seen.facts.piece(int(use.ids[at]))), "token": int(use.ids[at])},
+                    {"text": visible(seen.facts.piece(int(use.ids[at]))), "token": None},
                     {"text": percent(float(share[at]))},
                     factor(float(lift[at])),
                     {"text": whole(use.counts[at]), "small": f" {percent(float(use.counts[at] / total))}"},

@@ -22,7 +22,7 @@ from viz.seam.python_lines import model_script
 from viz.seam.view import Custom, Figure, Job, Payload, Seen, Table, View
 from viz.theme import SIGNED_RAMPS
 from viz.views.heads.corpus.figures import histogram_figure
-from viz.views.heads.corpus.measure import OWN, READING, SETTINGS, USUAL, Reading, kind_name, sequences_of
+from viz.views.heads.corpus.measure import OWN, READING, SETTINGS, USUAL, Reading, kind_name, load_of, sequences_of
 from viz.views.heads.corpus.parts import (
     ABSENT,
     clusters,
@@ -51,8 +51,8 @@ def job(seen: Seen) -> Payload:
     edited = words["no_edits"] if facts.edits else ""
     if seen.results["reading"] is not None:
         return {"text": edited}
-    tokens_read = 1.5 * n * seen.settings.length
-    seconds = estimate(n / 4, tokens_read, facts.config.n_layer, facts.n_params)
+    load = load_of(facts.config, facts.n_params, seen.settings.length)
+    seconds = estimate(*load, facts.config.n_layer, facts.n_params)
     return {"text": joined([text, words["estimate"].format(seconds=whole(max(round(seconds), 1))), edited])}
 
 
