@@ -1,5 +1,7 @@
 """Placing a vector: a cell of one lens grid put at a cell of another, and the grid of the run after it."""
 
+from dataclasses import asdict
+
 from model.attention.effects import next_rows
 from viz.charts.distribution import entropy, moved, prediction_rows
 from viz.labels import quoted, shorten
@@ -162,7 +164,7 @@ def place_vector(
         "reach": found.reach,
         "moved": found.moved,
         "watched": named(scene.model, found.watched),
-        **vars(found.effect),
+        **asdict(found.effect),
     }
 
 
