@@ -20,7 +20,7 @@ from viz.work.prompt import Prompt, with_text
 
 EXAMPLE = "Tom lost his favorite toy. Tom was very"
 MOST_COLUMNS = 24  # three grids are shown at once
-DRAWS, TOP = 4, 3
+DRAWS, FEW, LONG, TOP = 4, 2, 128, 3  # random vectors; fewer for prompts of more than LONG tokens
 SETTINGS = (Text("source", EXAMPLE, max_length=400),)
 
 Cell = tuple[int, int]  # layers passed, position
@@ -140,7 +140,7 @@ def measure_placed(scene: Scene, settings: Settings, results: Mapping[str, Any])
         source,
         vector_text(vector),
         watched,
-        placing(run, vector, row, position, watched, at=at, draws=DRAWS),
+        placing(run, vector, row, position, watched, at=at, draws=DRAWS if len(run.tokens) <= LONG else FEW),
         run.logits_at(at),
         after.logits_at(at),
         bool(cells[-1, at]),

@@ -1,5 +1,7 @@
 """Placing a vector: a cell of one lens grid put at a cell of another, and the grid of the run after it."""
 
+from dataclasses import asdict
+
 from model.attention.effects import next_rows
 from viz.charts.distribution import entropy, moved, prediction_rows
 from viz.labels import quoted, shorten
@@ -12,7 +14,6 @@ from viz.seam.view import Asking, Custom, Payload, Seen, View
 from viz.theme import RAMPS
 from viz.views.predictions.place.figures import grid_payload
 from viz.views.predictions.place.measure import (
-    DRAWS,
     EXAMPLE,
     MEASURES,
     SETTINGS,
@@ -34,7 +35,7 @@ def _python(seen: Seen) -> str:
     """Write the Python lines that place the vector and compute the numbers."""
     placed: Placed = seen.results["placed"]
     (row, position), (source_row, source_position) = placed.grid.cell, placed.source
-    text = seen.settings.source.strip()
+    text, draws = seen.settings.source.strip(), len(placed.effect.random_kl)
     other = f"lm.trace({python_of(with_text(seen.facts.prompt, text))})" if text else "run.unedited()"
     positions = placed.grid.reading.positions
     lines = [
@@ -43,7 +44,7 @@ def _python(seen: Seen) -> str:
         f"after = run.edit(placing_edit(vector, {row}, {position}))",
         f"after.logit_lens({TOP}, range({positions[0]}, {positions[-1] + 1}))",
         f"reachable(run, {row}, {position})  # [layer, position]",
-        f"placing(run, vector, {row}, {position}, {placed.watched}, at={seen.facts.position}, draws={DRAWS})",
+        f"placing(run, vector, {row}, {position}, {placed.watched}, at={seen.facts.position}, draws={draws})",
     ]
     return script(seen.facts, lines, _IMPORTS)
 
@@ -86,7 +87,7 @@ def use(seen: Seen) -> Payload:
         "kl": nats(effect.kl),
         "least": nats(float(effect.random_kl.min())),
         "most": nats(float(effect.random_kl.max())),
-        "n": DRAWS,
+        "n": len(effect.random_kl),
     }
     told = [words["told" if placed.reached else "unreached"].format(**values, position=facts.position)]
     name = words["name"].format(token=shorten(source.pieces[source_position].strip(), 16), row=source_row)
@@ -162,7 +163,7 @@ def place_vector(
         "reach": found.reach,
         "moved": found.moved,
         "watched": named(scene.model, found.watched),
-        **vars(found.effect),
+        **asdict(found.effect),
     }
 
 
