@@ -58,7 +58,14 @@ def random_rows(model: Transformer, table: TokenTable, token: int, draws: int = 
     return (values * size / values.square().mean().sqrt()).T.numpy()
 
 
-@public(circuit=one_of(CIRCUITS), distance=whole(0), vocab=whole(1), sample=whole(1), draws=whole(1, 256))
+@public(
+    circuit=one_of(CIRCUITS),
+    distance=whole(0),
+    vocab=whole(1),
+    sample=whole(1),
+    draws=whole(1, 256),
+    seed=whole(0, MOST_SEED),
+)
 @torch.inference_mode()
 def head_scores(
     model: Transformer,

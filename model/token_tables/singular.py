@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.arguments import check_head
+from model.arguments import check_head, check_layer
 from model.attention.circuits import folded_heads
 from model.gpt.layers import NORMS
 from model.gpt.mixers.needs import need_alone, need_scores
@@ -66,11 +66,7 @@ def head_directions(model: Transformer, layer: int, head: int, circuit: Circuit,
     entry of largest absolute value of each read direction is positive, since the signs of both directions of a pair
     may be swapped together. Raises InputError as `ov_table` and `qk_table` do.
     """
-    need_scores(model.config, layer)
-    need_alone(model.config)
-    check_head(head, model.config.n_head)
-    if circuit == "ov":
-        check_ov(model, layer)
+    _check(model, layer, head, circuit)
     check_distance(model, layer, distance)
     left, right = _factors(model, layer, head, circuit, distance)
     u, values, vt = low_rank_svd(left, right)
@@ -87,8 +83,9 @@ def random_singular_values(
     """Compute the singular values for factors of Gaussian numbers with the Frobenius norms of the head's. float64
     [draws, E]
 
-    The same seed gives the same numbers.
+    The same seed gives the same numbers. Raises InputError as `head_directions` does.
     """
+    _check(model, layer, head, circuit)
     left, right = _factors(model, layer, head, circuit, 0)
     generator = torch.Generator().manual_seed(seed)
     some = []
@@ -98,7 +95,16 @@ def random_singular_values(
     return low_rank_svd(*some)[1].numpy()
 
 
-@public()
+def _check(model: Transformer, layer: int, head: int, circuit: Circuit) -> None:
+    """Raise InputError unless the head has this circuit."""
+    need_scores(model.config, layer)
+    need_alone(model.config)
+    check_head(head, model.config.n_head)
+    if circuit == "ov":
+        check_ov(model, layer)
+
+
+@public(most=whole(1), vocab=whole(1))
 @torch.inference_mode()
 def direction_tokens(
     model: Transformer, layer: int, directions: Directions, most: int, vocab: int | None = None
@@ -106,8 +112,10 @@ def direction_tokens(
     """Compute the component of every token along the first `most` directions.
 
     What is read: the normalized embedding times the read direction; for QK, both sides. What OV writes: the logits that
-    the written direction adds, with the norms after the head as in `ov_table`.
+    the written direction adds, with the norms after the head as in `ov_table`. Raises InputError for a layer that does
+    not exist.
     """
+    check_layer(layer, model.config.n_layer)
     reads, writes = (torch.from_numpy(each[:most]).float() for each in (directions.reads, directions.writes))
     read = _along(model, layer, reads, vocab)
     wrote = (

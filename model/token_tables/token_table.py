@@ -17,7 +17,7 @@ from torch import Tensor
 
 from model.arguments import check_token
 from model.progress import Progress, silent
-from model.public import public, unchecked, whole
+from model.public import array, public, unchecked, whole
 from model.tracing.ranking import top_ids
 
 Circuit = Literal["ov", "qk"]
@@ -90,7 +90,7 @@ def table_row(table: TokenTable, token: int) -> np.ndarray:
     return (table.columns @ table.rows[token]).numpy()
 
 
-@public(values=unchecked, most=whole(1))
+@public(values=array("V"), most=whole(1))
 def ends_of(values: np.ndarray, most: int = 12) -> Ends:
     """Return the ids of the largest and of the smallest values. [V]"""
     each = torch.from_numpy(np.ascontiguousarray(values))

@@ -17,7 +17,7 @@ from model.arguments import check_token
 from model.errors import InputError, say
 from model.gpt.transformer import Transformer
 from model.progress import Progress, silent
-from model.public import MOST_SEED, nonempty, one_of, public, unchecked, whole
+from model.public import MOST_SEED, listed, nonempty, one_of, public, whole
 from model.token_tables.neighbors import SIDES, Side, token_vectors
 
 Method = Literal["pca", "tsne"]
@@ -43,7 +43,7 @@ def is_installed() -> bool:
     return importlib.util.find_spec(PACKAGE) is not None
 
 
-@public(ids=nonempty, also=unchecked, side=one_of(SIDES), method=one_of(METHODS), seed=whole(0, MOST_SEED))
+@public(ids=nonempty, also=listed, side=one_of(SIDES), method=one_of(METHODS), seed=whole(0, MOST_SEED))
 @torch.inference_mode()
 def vocabulary_map(
     model: Transformer,

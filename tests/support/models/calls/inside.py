@@ -181,7 +181,7 @@ rows(
     head_tables__ov_table=Row(lambda c: {"model": c.model, "layer": 0, "head": 0, "vocab": 9}, {"vocab": "huge"}),
     head_tables__qk_table=Row(lambda c: {"model": c.model, **TABLE}, {"distance": "zero", "vocab": "huge"}),
     token_table__table_row=Row(lambda c: {"table": qk_table(c.model, 0, 0), "token": 3}, {"token": "zero"}),
-    token_table__ends_of=Row(lambda c: {"values": ONES, "most": 3}, {"most": "huge"}),
+    token_table__ends_of=Row(lambda c: {"values": ONES, "most": 3}, {"values": "longer", "most": "huge"}),
     token_table__extremes=Row(lambda c: {"table": qk_table(c.model, 0, 0)}),
     random_heads__random_rows=Row(
         lambda c: {"model": c.model, "table": qk_table(c.model, 0, 0), "token": 3, "draws": 2, "seed": 0},

@@ -99,5 +99,5 @@ VIEW = View(
     layout=("heads",),
     # Links store the sort order and the filter, but only the page applies them.
     parts={"heads": Asking("heads", lambda value, scene: None, heads, of="main")},
-    api=(Endpoint(head_metrics, ("attention.overview", "heads")),),
+    api=(Endpoint(head_metrics, ("attention.overview", "heads.heads")),),
 )
