@@ -105,8 +105,8 @@ def set_effects(
         for layer in range(lm.config.n_layer if effect != "z" else 0):
             need_qkv(lm.config, layer)
     if effect in ATTRIBUTIONS and measured != "difference":
-        what = "Attribution splits a logit difference, not a probability."
-        raise InputError(what, effect, "Choose the logit difference as the metric.")
+        hint = "Choose the logit difference as the metric."
+        raise InputError("Attribution splits a logit difference, not a probability.", effect, hint)
     numbers = usable(pairs, effect, calibration)
     if not numbers:
         what = "No calibration prompt is as long as a pair of the set."

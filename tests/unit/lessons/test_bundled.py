@@ -124,6 +124,10 @@ WORDED = {
     "four bits": ("few_bits", "Each bit less roughly doubles", "growth", 14, 20),
     "one head": ("switch_off", "most of the prediction depended on this head", "after", 0, 0.4),
     "a weak trace": ("switch_off", "so it is copied, too", "dog_first", 0, 0.05),
+    "gone by chance": ("one_prompt", "chance alone often gives the largest of 64 heads", "p34", 0.2, 1),
+    "not even the sign": ("one_prompt", "not even the sign is left", "mean34", 0.1, 2),
+    "the other way": ("one_prompt", "seemed to do harm", "one51", -3, -0.5),
+    "against the name": ("one_prompt", "worked against the right name", "one34", -4, -1.5),
     "half the push": ("steering", "little happens at first, and then a lot at once", "half", 0.01, 0.3),
 }
 

@@ -281,7 +281,7 @@ def prompt_set_effects(
         left_out: the other pairs with the reason; able: whether the model does the task; values: each pair's effect by
         layer and column (of ablations: original minus ablated); mean, low, high (95% bootstrap interval), p (sign
         flips) and corrected (p corrected for all columns, max-T), by layer and column; control: the mean effect of the
-        random control.
+        random control; strongest: records of the cells with the largest absolute means, with layer, column and these.
     """
     settings = {"set": set, "effect": effect, "measured": measure, "n": pairs, "own": own, "first_token": first_token}
     scene = unprompted(playground, model)
@@ -299,6 +299,11 @@ def prompt_set_effects(
         "values": result.values.reshape(-1, *shape),
         **{name: values.reshape(shape) for name, values in columns.items()},
         "control": control.reshape(shape),
+        "strongest": [
+            {"layer": at // shape[1], "column": at % shape[1], "control": control[at]}
+            | {name: values[at] for name, values in columns.items()}
+            for at in np.argsort(-np.abs(stats.mean), kind="stable")[:LISTED].tolist()
+        ],
     }
 
 
