@@ -36,6 +36,7 @@ ABLATED = ("zero", "mean", "resample")  # replacements of a head's output
 HEADS = ("z", "q", "k", "v")  # sites of heads that can be patched; k and v belong to KV heads
 EFFECTS = (*ABLATED, *HEADS, *PATCH_SITES, *READINGS, "steer")
 METRICS = ("difference", "probability")
+_BATCHES = 12  # least number of batches of points along the path of integrated gradients
 CALIBRATED = ("mean", "resample", "steer")
 BY_POSITION = (*PATCH_SITES, "slots")  # effects whose columns are positions
 
@@ -144,7 +145,7 @@ def set_cost(
             each.append(sweep_cost(L, range(L), 2 * len(FACTORS), T))
         elif effect == "slots":
             passes = forwards(affordable(T))
-            each.append((passes * max(1, T / 1024), passes * T))
+            each.append((max(_BATCHES, passes * T / 1024), passes * T))
         elif effect not in READINGS:
             each.append(replacement_cost(L, config.n_kv_head if effect in ("k", "v") else config.n_head, T))
     runs, tokens = (float(sum(column)) for column in zip(*each, strict=True))

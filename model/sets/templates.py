@@ -202,7 +202,7 @@ def _csv_rows(text: str) -> list[tuple[int, dict]]:
     try:
         missing = [name for name in COLUMNS if name not in (reader.fieldnames or ())]
         if missing:
-            hint = say("The first line names the columns {}.", ", ".join(COLUMNS))
+            hint = say("The first line names the columns {}; or write templates, “clean: …”.", ", ".join(COLUMNS))
             raise InputError("The set lacks a column.", ", ".join(missing), hint)
         return [(reader.line_num, row) for row in reader]
     except csv.Error as error:

@@ -50,6 +50,7 @@ from viz.words import joined
 from viz.work.playground import Playground
 
 LISTED = 8  # strongest cells, and pairs shown as examples
+SHORT = 160  # characters of a prompt in the table; the export has all
 STATISTICS = ("mean", "low", "high", "p", "corrected")  # fields that the export has for each cell
 
 
@@ -113,7 +114,7 @@ def effect_map(seen: Seen) -> Payload:
         notes.append(marks_said(seen, stats.n, filled=1 in shape))
     if result.effects.rough:
         notes.append(words["rough"].format(n=whole(result.effects.rough)))
-    title = words["title"].format(
+    title = words["title" if stats.n > 1 else "title_one"].format(
         effect=seen.words[f"settings.effect_{effect}"], n=whole(stats.n), count=whole(int(marked.sum()))
     )
     return {
@@ -149,7 +150,7 @@ def cell(seen: Seen) -> Payload:
     said = words["control_one" if stats.n == 1 else "control"].format(**values)
     return {
         "figure": cell_figure(rows, hovers, {"value": value_name(seen), "mean": words["mean"]}),
-        "title": words["title"].format(place=place_of(seen, at), n=whole(stats.n)),
+        "title": words["title" if stats.n > 1 else "title_one"].format(place=place_of(seen, at), n=whole(stats.n)),
         "note": joined([statistics_said(seen, at), said]),
         "source": source_of(seen),
         "file": f"set-{result.effects.effect}-cell",
@@ -203,7 +204,9 @@ def pairs_table(seen: Seen) -> Payload:
     out = [[_row(each.pair), _reason(seen, each.reason, each.got)] for each in pairs.left_out]
     scored = [[_row(each.pair), words["scored"]] for each in pairs.pairs]
     kept = [[_row(each.pair), words["calibration"]] for each in pairs.calibration]
-    shown = [[*texts, state] for texts, state in (*out[:LISTED], *scored[: LISTED if not out else LISTED // 2])]
+    shown = [
+        [*map(_short, texts), state] for texts, state in (*out[:LISTED], *scored[: LISTED if not out else LISTED // 2])
+    ]
     values = {"n": whole(len(scored)), "kept": whole(len(kept)), "left": whole(len(out))}
     return {
         "title": words["title"].format(**values),
@@ -218,6 +221,10 @@ def pairs_table(seen: Seen) -> Payload:
 
 def _row(pair) -> list[str]:
     return [visible(pair.clean), visible(pair.corrupt), visible(pair.target), visible(pair.distractor)]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHORT else f"{text[:SHORT]}…"
 
 
 def _reason(seen: Seen, reason: str, got: str) -> str:
