@@ -124,10 +124,11 @@ WORDED = {
     "four bits": ("few_bits", "Each bit less roughly doubles", "growth", 14, 20),
     "one head": ("switch_off", "most of the prediction depended on this head", "after", 0, 0.4),
     "a weak trace": ("switch_off", "so it is copied, too", "dog_first", 0, 0.05),
-    "gone by chance": ("one_prompt", "chance alone often gives the largest of 64 heads", "p34", 0.2, 1),
-    "not even the sign": ("one_prompt", "not even the sign is left", "mean34", 0.1, 2),
-    "the other way": ("one_prompt", "seemed to do harm", "one51", -3, -0.5),
-    "against the name": ("one_prompt", "worked against the right name", "one34", -4, -1.5),
+    "gone by chance": ("one_prompt", "chance alone gives the largest of 64 heads", "p32", 0.9, 1),
+    "below 0": ("one_prompt", "it includes 0", "low32", -2, 0),
+    "above 0": ("one_prompt", "it includes 0", "high32", 0, 2),
+    "knew that": ("one_prompt", "as if this head knew that “dogs” is plural", "one32", 1, 3),
+    "not yet": ("one_prompt", "above 5%: more pairs would have to decide", "p26", 0.05, 0.2),
     "half the push": ("steering", "little happens at first, and then a lot at once", "half", 0.01, 0.3),
 }
 

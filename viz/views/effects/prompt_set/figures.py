@@ -12,7 +12,7 @@ from viz.charts.lines import guide
 from viz.charts.lines import values as values_of
 from viz.labels import plotly_text, tick_text
 from viz.numbers import plain
-from viz.theme import frame, scales
+from viz.theme import HUES, frame, scales
 
 _HEIGHT = 130, 26, 300, 620  # heights in pixels: axes, one layer, minimum, maximum
 _SPREAD = 0.26  # the points of a row are spread over this distance above and below it
@@ -113,7 +113,7 @@ def profile_figure(
         y=values_of(values.ravel()),
         mode="markers",
         name=plotly_text(words["each"]),
-        marker={"size": 4, "color": color, "opacity": 0.3},
+        marker={"size": 4, "color": HUES[5], "opacity": 0.7},
         hoverinfo="skip",
     )
     means = go.Scatter(
@@ -156,7 +156,7 @@ def cell_figure(rows: Sequence[Row], hovers: Sequence[str], words: Mapping[str, 
                 y=[plain(place + float(by)) for by in jitter],
                 name=plotly_text(row.name),
                 mode="markers",
-                marker={"size": 7, "color": color, "opacity": 0.45},
+                marker={"size": 7, "color": color, "opacity": 0.6},
                 hovertext=[plotly_text(each) for each in hovers],
                 hovertemplate="%{x:+.4f}<br>%{hovertext}<extra></extra>",
             )
