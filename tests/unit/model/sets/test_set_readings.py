@@ -1,5 +1,7 @@
 """The logit lens, attribution and steering over a set: each pair equals the function of one run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,8 @@ def test_a_pair_whose_answers_are_exchanged_points_the_other_way(lm, others):
 
 @pytest.mark.parametrize(("measured", "near"), [("difference", 1e-4), ("probability", 1e-6)])
 def test_steering_is_the_edit_at_the_last_token_of_the_corrupt_prompt(lm, pairs, others, measured: str, near: float):
+    turned = replace(pairs[0], target=pairs[0].distractor, distractor=pairs[0].target)
+    pairs = (*pairs[1:], turned)  # its answers are those of the calibration pairs, exchanged
     found = set_effects(lm, pairs, "steer", calibration=others, measured=measured)
     vectors, ways = set_vectors(lm, others), directions((*others, *pairs))[2:]
     assert found.values.shape == (3, lm.config.n_layer, len(FACTORS))
