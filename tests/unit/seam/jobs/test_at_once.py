@@ -51,7 +51,8 @@ def test_a_button_says_so(playground):
             "turns",
             "patching",
             "kv_heads",
-        ):  # of a conversation, of two runs, or done at once
+            "prompt_set",
+        ):  # of a conversation, of two runs, done at once, or of prompts that this model's tokenizer cannot align
             continue
         tab = next(tab.key for tab in TABS if view in tab.views)
         names = [name for name, part in view.parts.items() if part.job and view.measure(part.job).cost]

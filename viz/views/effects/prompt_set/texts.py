@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import reduce
 
 from model.sets.aligned import AlignedPair, AlignedSet
 from model.sets.effects import BY_POSITION, CALIBRATED
@@ -129,7 +130,7 @@ def counts_said(seen: Seen, pairs: AlignedSet, numbers: Sequence[int]) -> str:
     told = [words["pairs"].format(n=whole(len(numbers)))]
     if reasons:
         each = [seen.words[f"left.{reason}"].format(n=whole(n)) for reason, n in reasons.items()]
-        listed = seen.words["left.and"].join(each)
+        listed = reduce(lambda these, one: seen.words["left.and"].format(these=these, next=one), each)
         told.append(words["left"].format(n=whole(reasons.total()), reasons=listed))
     if effect in CALIBRATED:
         told.append(words["calibration"].format(n=whole(len(pairs.calibration))))
