@@ -215,6 +215,7 @@ def test_a_sentence_names_views_as_the_page_does():
             "strategies.add",
             "steering.settings.factor",
             "prompt_set.settings.n",
+            "prompt_set.job.start",
         )
         names |= {texts[key] for key in (*starts, "prompts.list.title")} | {re.split("[:：]", texts["glance.more"])[0]}
         for lesson in library().path(language):
