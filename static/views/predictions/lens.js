@@ -14,7 +14,7 @@ import { percent } from "../../parts/percent.js";
 import { tableOf } from "../../parts/table.js";
 import { titled } from "../../parts/titled.js";
 
-const SHORT = 8; // number of characters that fit into every cell
+const SHORT = 6; // number of characters that fit into every cell
 const looked = (last) => (selection.tokens.length ? Math.max(...selection.tokens) : last);
 // Return the position of a number on the ramp, from 0 to 1.
 export const PLACES = {
