@@ -24,9 +24,11 @@ function passageOf(row, payload, way, again) {
     head = el("p", "pg-passage-label"),
     text = el("div", "pg-reading-text pg-surprise-text", "", { role: "group", "aria-label": row.label }),
     tag = row.codes ? "button" : "span",
-    tokens = row.tokens.map((token, index) =>
-      piece(el(tag, "pg-reading-token", "", { "data-index": index, tabindex: row.codes ? -1 : 0 }), token),
-    );
+    named = (token, index) => (row.codes ? { "aria-label": `${index}: ${token}`, type: "button" } : {}),
+    tokens = row.tokens.map((token, index) => {
+      const given = { "data-index": index, tabindex: row.codes ? -1 : 0, ...named(token, index) };
+      return piece(el(tag, "pg-reading-token", "", given), token);
+    });
   head.append(el("b", "", row.label), el("span", "pg-muted", row.value));
   text.append(...tokens);
   let at = row.at;
