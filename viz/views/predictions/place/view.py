@@ -24,7 +24,7 @@ from viz.views.predictions.place.measure import (
     read_cells,
     source_prompt,
 )
-from viz.words import Words, joined, plot_words, section
+from viz.words import Words, plot_words, section
 from viz.work.prompt import python_of, with_text
 
 ROWS = 5  # top tokens of each side
@@ -89,7 +89,8 @@ def use(seen: Seen) -> Payload:
         "most": nats(float(effect.random_kl.max())),
         "n": len(effect.random_kl),
     }
-    told = [words["told" if placed.reached else "unreached"].format(**values, position=facts.position)]
+    said = ("told", "moved") if placed.reached else ("unreached",)
+    told = [words[each].format(**values, position=facts.position) for each in said]
     name = words["name"].format(token=shorten(source.pieces[source_position].strip(), 16), row=source_row)
     edit = {"kind": "place_vector", "layer": row - 1, "site": "resid_post", "vector": placed.vector}
     edit |= {"positions": str(position), "name": name}
@@ -100,7 +101,7 @@ def use(seen: Seen) -> Payload:
             target=quoted(placed.grid.pieces[position]),
             row=row,
         ),
-        "told": [joined(told)],
+        "told": told,
         "use": words["use"],
         "edit": edit,
     }
