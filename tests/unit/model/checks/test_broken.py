@@ -146,8 +146,8 @@ def _break_logits(subject, monkeypatch):
 
 
 def _break_parts(subject, monkeypatch):
-    whole = attribution._back
-    monkeypatch.setattr(attribution, "_back", lambda norm, scale, u: 1.01 * whole(norm, scale, u))
+    whole = attribution.back
+    monkeypatch.setattr(attribution, "back", lambda norm, scale, u: 1.01 * whole(norm, scale, u))
 
 
 def _break_values(subject, monkeypatch):
