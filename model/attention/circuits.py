@@ -143,7 +143,7 @@ def composition(model: Transformer, layer: int, head: int) -> Composition:
     reads, feeds = (
         {kind: np.full((config.n_layer, config.n_head), np.nan, np.float32) for kind in KINDS} for _ in range(2)
     )
-    one = FoldedHeads(*(part[head : head + 1] for part in vars(folded_heads(model, layer)).values()))
+    one = _one_head(model, layer, head)
     for other in filter(config.is_attention, range(config.n_layer)):
         if other == layer:
             continue
@@ -213,6 +213,11 @@ def folded_heads(model: Transformer, layer: int) -> FoldedHeads:
     return FoldedHeads(q, k, v, o)
 
 
+def _one_head(model: Transformer, layer: int, head: int) -> FoldedHeads:
+    """Return the factors of a single head; their first axis has length 1."""
+    return FoldedHeads(*(part[head : head + 1] for part in vars(folded_heads(model, layer)).values()))
+
+
 def _folded(weight: Tensor, norm: Norm | None) -> Tensor:
     """Fold a weight's input norm into it: multiply by the gain and, for LayerNorm, center the rows. [out, D]"""
     if norm is None:
@@ -262,7 +267,7 @@ def circuit_overlaps(model: Transformer, layer: int, head: int) -> tuple[np.ndar
     need_scores(config, layer)
     need_alone(config)
     check_head(head, config.n_head)
-    one = FoldedHeads(*(part[head : head + 1] for part in vars(folded_heads(model, layer)).values()))
+    one = _one_head(model, layer, head)
     ov, qk = np.full((2, config.n_layer, config.n_head), np.nan, np.float32)
     for other in filter(config.is_attention, range(config.n_layer)):
         heads = folded_heads(model, other)

@@ -133,6 +133,12 @@ def outside_window(config: ModelConfig, T: int) -> np.ndarray:
     return 2 * distance > config.window if config.two_way else distance >= config.window
 
 
+def visible_keys(config: ModelConfig, layer: int, T: int) -> np.ndarray:
+    """Return which keys each query of a layer sees: earlier ones and itself, within the window. bool [T, T]"""
+    seen = np.ones((T, T), bool) if config.two_way else np.tri(T, dtype=bool)
+    return seen & ~outside_window(config, T) if config.mixer_of(layer) == "sliding_window" else seen
+
+
 def _weights(trace: Trace, layer: int, head: int) -> np.ndarray:
     return _visible(trace, trace.pattern(layer, head), layer)
 

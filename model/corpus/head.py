@@ -14,9 +14,10 @@ from torch import Tensor
 from model.api import LanguageModel
 from model.arguments import check_head
 from model.attention.circuits import circuit_overlaps
+from model.attention.measures import visible_keys
 from model.corpus.jobs import Jobs, jobs_of
 from model.corpus.kinds import KINDS
-from model.corpus.maps import Batch, read_batches, uniform, visible_keys
+from model.corpus.maps import Batch, read_batches, uniform
 from model.corpus.texts import Corpus
 from model.gpt.config import ModelConfig
 from model.gpt.mixers.needs import need_scores
@@ -31,7 +32,7 @@ MOST_OUTPUTS = 800  # outputs of the head that are compared
 
 @dataclass(frozen=True, eq=False)
 class TokenUse:
-    """How much the head attends from and to each token that occurs in the corpus, without its first tokens.
+    """The attention from and to each token that occurs in the corpus, without its first tokens.
 
     A query counts with its weight on other keys than the first token and itself: at these a head rests when it has
     nothing to read. A key counts with the weight that other tokens put on it. `*_uniform` are the same of uniform

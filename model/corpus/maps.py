@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.attention.measures import outside_window
 from model.corpus.texts import Corpus
 from model.gpt.config import ModelConfig
 from model.gpt.transformer import Transformer
@@ -24,12 +23,6 @@ class Batch:
     rows: slice  # which sequences of the corpus
     patterns: Mapping[int, Tensor]  # by layer, [B, H, T, T]
     sites: Mapping[tuple[str, int], Tensor]  # the tensors that were asked for
-
-
-def visible_keys(config: ModelConfig, layer: int, T: int) -> np.ndarray:
-    """Return which keys each query of a layer sees: earlier ones and itself, within the window. bool [T, T]"""
-    seen = np.ones((T, T), bool) if config.two_way else np.tri(T, dtype=bool)
-    return seen & ~outside_window(config, T) if config.mixer_of(layer) == "sliding_window" else seen
 
 
 def uniform(seen: np.ndarray) -> np.ndarray:

@@ -11,8 +11,9 @@ import numpy as np
 
 from model.api import LanguageModel
 from model.arguments import shown
+from model.attention.measures import visible_keys
 from model.corpus.kinds import KINDS
-from model.corpus.maps import Batch, read_batches, uniform, visible_keys
+from model.corpus.maps import Batch, read_batches, uniform
 from model.corpus.texts import Corpus
 from model.errors import InputError, say
 from model.gpt.config import ModelConfig

@@ -206,7 +206,7 @@ class ModelConfig:
 
     @property
     def gated(self) -> bool:
-        """Whether the MLP has a gate: f(gate(x)) * up(x)."""
+        """True if the MLP has a gate: f(gate(x)) * up(x)."""
         return self.mlp in GATED
 
     @property

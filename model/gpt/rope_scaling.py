@@ -22,7 +22,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RopeScaling:
-    """How the frequencies of RoPE are changed; `factor` is the ratio of the new context length to the original one.
+    """A change of the frequencies of RoPE; `factor` is the ratio of the new context length to the original one.
 
     linear: all are divided by `factor` (Chen et al. 2023, 3.2). dynamic: the base grows with the length of the text,
     once it exceeds `original_n_ctx` (bloc97 and emozilla 2023). llama3: wavelengths above `original_n_ctx /

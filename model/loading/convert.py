@@ -43,7 +43,7 @@ def both(theirs: str, ours: str) -> Names:
 
 @dataclass(frozen=True)
 class Step:
-    """What becomes of one source tensor: our names, the conversion, and the expert in the name or None."""
+    """The target of one source tensor: our names, the conversion, and the expert in the name or None."""
 
     names: tuple[str, ...]
     change: Change | None

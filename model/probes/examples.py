@@ -45,7 +45,7 @@ class Labeled:
 
     @property
     def of_tokens(self) -> bool:
-        """Whether the labels are of tokens."""
+        """True if the labels are of tokens, False if of texts."""
         return self.examples[0].position is not None
 
     def labels(self) -> np.ndarray:

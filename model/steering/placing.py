@@ -15,6 +15,7 @@ from torch import Tensor
 
 from model.arguments import check_position, check_token, check_whole
 from model.attention.effects import divergence
+from model.attention.measures import visible_keys
 from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
 from model.gpt.placed_vectors import ranges, vector_text
@@ -94,9 +95,7 @@ def seeing(config: ModelConfig, layer: int, T: int, edits: Sequence[Edit] = ()) 
     A layer without attention passes its state on to every later token.
     """
     query, key = torch.arange(T)[:, None], torch.arange(T)
-    seen = torch.ones(T, T, dtype=torch.bool) if config.two_way else key <= query
-    if config.mixer_of(layer) == "sliding_window":
-        seen &= 2 * (query - key).abs() <= config.window if config.two_way else query - key < config.window
+    seen = torch.from_numpy(visible_keys(config, layer, T))
     for edit in edits:
         if edit.head is not None or edit.layer not in (None, layer):
             continue

@@ -15,7 +15,7 @@ from model.gpt.passes import Pass, Rope
 
 @dataclass(frozen=True)
 class Turn:
-    """What happens to a layer's q, k and v between projection and scores, besides a norm."""
+    """The factor, the clamp and the rotation of a layer's q, k and v between projection and scores."""
 
     rotates: bool  # whether q and k are rotated
     local: bool  # by the base of layers with a sliding window

@@ -36,7 +36,7 @@ class Scoring:
 
     @property
     def plain(self) -> bool:
-        """Whether no rule applies."""
+        """True if no rule applies."""
         rules = (self.window, self.cap, self.slopes, self.sinks)
         return not self.two_way and all(rule is None for rule in rules)
 

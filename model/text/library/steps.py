@@ -1,5 +1,5 @@
-"""How a tokenizer of the `tokenizers` library builds its tokens, computed by our own code from the vocabulary: merges
-for BPE, the lattice of all pieces and its best path for Unigram, the longest matches for WordPiece.
+"""The steps by which a tokenizer of the `tokenizers` library builds its tokens, computed by our own code from the
+vocabulary: merges for BPE, the lattice of all pieces and its best path for Unigram, the longest matches for WordPiece.
 """
 
 import functools

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from model.attention.measures import visible_keys
 from model.corpus.head import CODES, HeadSums, divergences, read_head
 from model.corpus.jobs import jobs_of
 from model.corpus.kinds import KINDS
-from model.corpus.maps import Batch, uniform, visible_keys
+from model.corpus.maps import Batch, uniform
 from model.corpus.search import PairCounter, pair_weights, search
 from model.corpus.texts import Corpus, corpus_of
 from model.errors import InputError
