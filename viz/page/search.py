@@ -7,6 +7,7 @@ them. An entry is named by its target, which is also used in the files of synony
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,6 +43,11 @@ _FIELD = re.compile(
 )  # a placeholder that is filled in for each scene
 
 
+LISTED = ("view.", "setting.")  # targets whose entries have their synonyms with them
+
+Synonyms = dict[str, list[str]]  # alternative names by target
+
+
 @dataclass(frozen=True)
 class FormPlace:
     """The form that contains a setting: the part on the page, the view that is opened for it, and its words."""
@@ -54,20 +60,22 @@ class FormPlace:
 
 @functools.cache
 def payload(language: str) -> dict[str, list]:
-    """Build the entries in a language: {"views", "settings", "strategies", "synonyms"}.
+    """Build the entries in a language: {"views", "forms", "strategies", "synonyms"}.
 
-    `synonyms` are [[target, [word, ...]], ...]: those of the language, those in English, and the English names.
+    Settings are listed by form: "setting.<form's words>.<setting's name>" is the target of one. Views, settings and
+    options have their synonyms in `also`; `synonyms` are those of the other targets, [[target, [word, ...]], ...]. They
+    are those of the language, those in English, and the English names.
     """
-    catalogue = words(language)
+    catalogue, synonyms = words(language), _synonyms(language)
     return {
-        "views": [_view(catalogue, tab, view) for tab in TABS for view in tab.views],
-        "settings": [_setting(setting, place) for setting, place in declared(catalogue)],
+        "views": [_view(catalogue, tab, view, synonyms) for tab in TABS for view in tab.views],
+        "forms": [_form(place, settings, synonyms) for place, settings in _by_form(catalogue)],
         "strategies": [[key, catalogue[f"strategies.names.{key}"]] for key in STRATEGIES],
-        "synonyms": [[target, also] for target, also in _synonyms(language).items()],
+        "synonyms": [[target, also] for target, also in synonyms.items() if not target.startswith(LISTED)],
     }
 
 
-def _view(catalogue: Catalogue, tab: Tab, view: View) -> dict[str, str]:
+def _view(catalogue: Catalogue, tab: Tab, view: View, synonyms: Synonyms) -> dict[str, Any]:
     return {
         "key": view.key,
         "tab": tab.key,
@@ -75,6 +83,7 @@ def _view(catalogue: Catalogue, tab: Tab, view: View) -> dict[str, str]:
         "name": catalogue[f"{view.key}.view"],
         "term": catalogue.get(f"{view.key}.term", ""),
         "about": catalogue[f"{view.key}.about"],
+        "also": synonyms.get(f"view.{view.key}", []),
     }
 
 
@@ -101,9 +110,19 @@ def declared(catalogue: Catalogue) -> Iterator[tuple[Setting, FormPlace]]:
                         yield each, place
 
 
+def _by_form(catalogue: Catalogue) -> Iterator[tuple[FormPlace, list[Setting]]]:
+    """Yield the forms with the settings that are declared in them."""
+    for place, each in itertools.groupby(declared(catalogue), lambda pair: pair[1]):
+        yield place, [setting for setting, _ in each]
+
+
 def key_of(setting: Setting, place: FormPlace) -> str:
     """Return the target of a setting: "<place of its words>.<name>"."""
-    return f"{place.words.place.removesuffix('.settings')}.{setting.name}"
+    return f"{_key_of_form(place)}.{setting.name}"
+
+
+def _key_of_form(place: FormPlace) -> str:
+    return place.words.place.removesuffix(".settings")
 
 
 def label_of(setting: Setting, place: FormPlace) -> str:
@@ -123,26 +142,31 @@ def options(setting: Setting, words: Words) -> Iterator[tuple[str, str]]:
             yield option, text
 
 
-def _setting(setting: Setting, place: FormPlace) -> dict[str, Any]:
-    words = place.words
-    entry: dict[str, Any] = {
-        "key": key_of(setting, place),
+def _form(place: FormPlace, settings: list[Setting], synonyms: Synonyms) -> dict[str, Any]:
+    return {
+        "key": _key_of_form(place),
         "part": place.part,
         "tab": place.tab,
         "view": place.view,
-        "name": setting.name,
-        "label": label_of(setting, place),
+        "settings": [_setting(each, place, synonyms) for each in settings],
     }
+
+
+def _setting(setting: Setting, place: FormPlace, synonyms: Synonyms) -> dict[str, Any]:
+    words, target = place.words, f"setting.{key_of(setting, place)}"
+    entry: dict[str, Any] = {"name": setting.name, "label": label_of(setting, place)}
+    if also := synonyms.get(target):
+        entry["also"] = also
     if about := words.get(f"{setting.name}_help"):
         entry["about"] = about
     if choices := list(options(setting, words)):
-        entry["options"] = [[option, text] for option, text in choices]
+        entry["options"] = [[option, text, synonyms.get(f"{target}.{option}", [])] for option, text in choices]
     if setting.when:
         entry["when"] = {name: list(values) for name, values in setting.when.items()}
     return entry
 
 
-def _synonyms(language: str) -> dict[str, list[str]]:
+def _synonyms(language: str) -> Synonyms:
     """Collect the alternative names that a user may enter in a language, by target."""
     also: dict[str, dict[str, None]] = {}
     for each in dict.fromkeys((language, "en")):
@@ -154,7 +178,7 @@ def _synonyms(language: str) -> dict[str, list[str]]:
     return {target: list(others) for target, others in also.items()}
 
 
-def _english() -> dict[str, list[str]]:
+def _english() -> Synonyms:
     """Collect the English names of all targets, for pages in other languages."""
     english = words("en")
     named = {f"tab.{tab.key}": [english[f"tab.{tab.key}"]] for tab in TABS}

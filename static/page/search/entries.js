@@ -14,20 +14,24 @@ function placesOf(groups) {
   return places;
 }
 
+const formEntries = ({ settings, ...form }, where, words) =>
+  settings.flatMap((each) => settingEntries({ ...form, ...each }, where, words));
+
 function settingEntries(setting, where, words) {
-  const { key, label, about = "", options = [] } = setting,
-    target = `setting.${key}`,
+  const { key, name, label, about = "", options = [], also = [] } = setting,
+    target = `setting.${key}.${name}`,
     named = options.slice(0, OPTIONS).map(([, text]) => text);
   const choices = named.join(" · ") + (options.length > OPTIONS ? " · …" : "");
   return [
-    { target, kind: "setting", name: label, about: about || choices, where, way: [setting] },
-    ...options.map(([value, text]) => ({
+    { target, kind: "setting", name: label, about: about || choices, where, also, way: [setting] },
+    ...options.map(([value, text, also]) => ({
       target: `${target}.${value}`,
       kind: "option",
       name: text,
       term: label,
       shown: words.option_about,
       where,
+      also,
       way: [setting, value],
     })),
   ];
@@ -45,7 +49,7 @@ const withSynonyms = (entries, synonyms) => {
 // `groups`: groups of the navigation; `listed`: the server's entries; `terms`: terms of the glossary; `actions`: the
 // available actions; `words`: words of the search.
 export function entriesOf({ groups, listed, terms, actions, words }) {
-  const { views, settings, strategies, synonyms } = listed,
+  const { views, forms, strategies, synonyms } = listed,
     places = placesOf(groups),
     names = new Map(views.map(({ tab, view, name }) => [`${tab} ${view}`, name]));
   const pathOf = ({ tab, view }) =>
@@ -61,7 +65,7 @@ export function entriesOf({ groups, listed, terms, actions, words }) {
       where: group === label ? words.tab : group,
       way: [key],
     })),
-    ...views.map(({ key, tab, view, name, term, about }) => ({
+    ...views.map(({ key, tab, view, name, term, about, also }) => ({
       target: `view.${key}`,
       kind: "view",
       name,
@@ -69,6 +73,7 @@ export function entriesOf({ groups, listed, terms, actions, words }) {
       about: `${about} ${places[tab].question}`,
       shown: about,
       where: places[tab].where,
+      also,
       way: [tab, view],
     })),
     ...strategies.map(([key, name]) => ({
@@ -89,7 +94,7 @@ export function entriesOf({ groups, listed, terms, actions, words }) {
       where: words.term,
       way: [id],
     })),
-    ...settings.flatMap((each) => settingEntries(each, pathOf(each), words)),
+    ...forms.flatMap((form) => formEntries(form, pathOf(form), words)),
   ];
   return withSynonyms(entries, synonyms);
 }

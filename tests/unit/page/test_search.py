@@ -56,7 +56,8 @@ def test_every_declared_setting_is_an_entry_once():
 
 
 def test_a_setting_says_where_it_is_and_what_it_depends_on():
-    entries = {each["key"]: each for each in search.payload("en")["settings"]}
+    forms = search.payload("en")["forms"]
+    entries = {f"{form['key']}.{each['name']}": form | each for form in forms for each in form["settings"]}
     rank = entries["fine_tune.rank"]
     assert (rank["tab"], rank["view"], rank["part"], rank["name"]) == (
         "assistant",
@@ -65,15 +66,16 @@ def test_a_setting_says_where_it_is_and_what_it_depends_on():
         "rank",
     )
     assert rank["when"] == {"method": ["lora"]} and "options" not in rank  # 1, 2, 4: amounts are no names
-    assert ["bigbird", entries["forget.kind"]["options"][-1][1]] == entries["forget.kind"]["options"][-1]
+    assert entries["forget.kind"]["options"][-1][0] == "bigbird"
     assert entries["attention.measure"]["part"] == "attention_view"  # shared by several views
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_entries_have_names_without_what_a_scene_fills_in(language):
     payload = search.payload(language)
-    named = [each["label"] for each in payload["settings"]]
-    named += [text for each in payload["settings"] for _, text in each.get("options", ())]
+    settings = [each for form in payload["forms"] for each in form["settings"]]
+    named = [each["label"] for each in settings]
+    named += [text for each in settings for _, text, _ in each.get("options", ())]
     named += [each["name"] for each in payload["views"]] + [name for _, name in payload["strategies"]]
     assert all(name and "{" not in name and name == name.strip() for name in named)
     assert len(payload["strategies"]) == len(STRATEGIES)
@@ -87,7 +89,20 @@ def test_options_of_a_scene_are_no_entries():
 
 
 def test_english_synonyms_and_names_are_found_on_every_page():
-    chinese = dict(search.payload("zh")["synonyms"])
-    assert {"beam search", "集束搜索", "Beam search"} <= set(chinese["strategy.beam"])
-    assert "When it appears" in chinese["view.lens"] and "KL weight β" in chinese["setting.reinforcement.coefficient"]
-    assert not {text for _, also in search.payload("en")["synonyms"] for text in also if "束" in text}
+    assert {"beam search", "集束搜索", "Beam search"} <= set(synonyms_of("zh")["strategy.beam"])
+    assert "When it appears" in synonyms_of("zh")["view.lens"]
+    assert "KL weight β" in synonyms_of("zh")["setting.reinforcement.coefficient"]
+    assert "attention rollout" in synonyms_of("zh")["setting.attention.measure.rollout"]
+    assert not {text for also in synonyms_of("en").values() for text in also if "束" in text}
+
+
+def synonyms_of(language):
+    """Collect the synonyms of all entries, by target."""
+    payload = search.payload(language)
+    found = dict(payload["synonyms"]) | {f"view.{each['key']}": each["also"] for each in payload["views"]}
+    for form in payload["forms"]:
+        for each in form["settings"]:
+            target = f"setting.{form['key']}.{each['name']}"
+            found[target] = each.get("also", [])
+            found |= {f"{target}.{option}": also for option, _, also in each.get("options", ())}
+    return found
