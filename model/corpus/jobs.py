@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
 from model.public import MOST_SEED, array, public, whole
 
@@ -28,6 +27,8 @@ def jobs_of(outputs: np.ndarray, places: np.ndarray, clusters: int = 3, seed: in
     Principal components of the centered outputs (Pearson 1901), signed so that the largest loading is positive, and
     k-means with k-means++ starts on the first DIMENSIONS of them (Lloyd 1982; Arthur & Vassilvitskii 2007), by scipy.
     """
+    from scipy.cluster.vq import kmeans2  # imported here, since a start does not need it
+
     if places.shape != (len(outputs), 2):
         raise ValueError(f"places of outputs {outputs.shape} must be [{len(outputs)}, 2], got {places.shape}")
     centered = outputs.astype(np.float64) - outputs.mean(0, dtype=np.float64)
