@@ -30,6 +30,8 @@ LACKING = {  # view: the layers of whose heads it says what is missing
     "score_scaling": ("linear", "state"),
     "turns": ("linear", "state"),
     "rope": ("state",),
+    "heads": ("linear", "state"),  # the compositions of the head, not the table
+    "head_circuits": ("linear", "state"),
 }
 
 
@@ -42,6 +44,7 @@ LACKED = {
     "among": {
         *("cell", "turns", "logit_parts", "neurons", "shuffled", "rope", "distance"),
         *("kv_heads", "attention_ways", "score_scaling", "forget", "approximations", "formats"),
+        *("heads", "head_circuits"),
     },
     "beside": {
         *("turns", "logit_parts", "shuffled", "kv_heads", "forget"),

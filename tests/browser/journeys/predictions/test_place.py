@@ -35,7 +35,7 @@ def test_a_vector_moves_from_cell_to_cell_and_is_kept_as_an_edit(open_page, lm):
     page = open_place(open_page)
     expect(cell(page, 2, 8, 9)).to_have_text("·sad")
     expect(page.locator(".pg-place-still")).to_have_count(90 - 3)
-    told = page.locator("[data-part=place_use] .pg-about")
+    told = page.locator("[data-part=place_use] .pg-about").first
     expect(told).to_contain_text("“·sad”, which the source itself predicts, goes from")
     cell(page, 1, 3, 5).click()
     run, other = lm.trace(CAT), lm.trace(SOURCE)
