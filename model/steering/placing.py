@@ -20,7 +20,7 @@ from model.gpt.config import ModelConfig
 from model.gpt.edits import Edit
 from model.gpt.placed_vectors import ranges, vector_text
 from model.public import MOST_SEED, array, public, whole
-from model.steering.vectors import checked_vector, random_directions
+from model.steering.vectors import random_directions
 from model.tracing.trace import Trace
 
 
@@ -58,10 +58,8 @@ def placing(
     `token` is the one whose probability is measured. Each of `draws` random vectors has the length of the vector, and
     is placed alike. The run's own edits stay active. Raises InputError for what does not exist in the run.
     """
-    _check_place(run, row, position)
     check_position(at, len(run.tokens), from_end=True)
     check_token(token, run.config.vocab_size)
-    checked_vector(vector, run.config.d_model)
     length = float(np.linalg.norm(vector.astype(np.float64)))
     drawn = random_directions(len(vector), length, draws, seed)
     before = run.logits_at(at)

@@ -8,6 +8,7 @@ from model.attention.effects import divergence
 from model.errors import InputError
 from model.gpt.edits import Edit
 from model.steering.placing import placing, placing_edit, reachable, seeing
+from model.steering.vectors import random_directions
 from model.tracing.trace import run
 from tests.support.models.edited import IDS, T, traced
 from tests.support.models.helpers import ALL_VARIANTS, VARIANTS, D, L, random_ids, tiny_model, tokens_of
@@ -15,7 +16,9 @@ from tests.support.models.helpers import ALL_VARIANTS, VARIANTS, D, L, random_id
 OTHER = random_ids(1, T + 2, seed=8)
 MIXERS = {
     "window": {"mixer": ("sliding_window", "softmax", "sliding_window"), "window": 3},
+    "narrow": {"mixer": "sliding_window", "window": 3},
     "states": {"mixer": ("softmax", "mamba", "linear")},
+    "shared keys": {"n_shared_kv": 2},
 }
 
 
@@ -57,6 +60,15 @@ def test_by_hand_a_window_and_a_hidden_token_narrow_what_is_reached():
     assert np.flatnonzero(reachable(one, 1, 4)[3]).tolist() == list(range(4, T))
 
 
+@pytest.mark.parametrize("query, key", [(6, 4), (4, 4)])
+def test_a_blocked_edge_is_no_way_but_the_stream_goes_on(query: int, key: int):
+    plain = traced("gpt2", Edit("block_edge", 1, query=query, key=key))
+    after = plain.edit(placing_edit(other_vector(plain.model, 1), 1, 4))
+    cells = reachable(plain, 1, 4)
+    assert np.array_equal((after.residuals != plain.residuals).any(-1).numpy(), cells)
+    assert np.flatnonzero(~cells[2, 4:]).tolist() == ([] if query == key else [query - 4])
+
+
 def test_in_a_model_that_reads_both_ways_every_token_is_reached():
     config = tiny_model({"two_way": True}).config
     assert seeing(config, 0, 4).all()
@@ -91,6 +103,12 @@ def test_the_effect_stands_beside_random_vectors_of_the_same_length():
     share = torch.from_numpy(after.logits_at(-1)).double().softmax(-1)[7]
     assert found.share == pytest.approx(float(share), abs=1e-12)
     assert len(found.random_kl) == len(found.random_share) == 3 and len(set(found.random_kl)) == 3
+    again = placing(plain, vector, 2, 4, token=7, draws=3, seed=9)
+    drawn = random_directions(D, float(np.linalg.norm(vector.astype(np.float64))), 3, 9)
+    random = [plain.edit(placing_edit(each, 2, 4)).logits_at(-1) for each in drawn]
+    assert again.random_kl.tolist() == [divergence(plain.logits_at(-1), each) for each in random]
+    shares = [float(torch.from_numpy(each).double().softmax(-1)[7]) for each in random]
+    assert again.random_share == pytest.approx(shares, abs=1e-12) and again.kl == found.kl
     own = placing(plain, plain.hidden(2)[4], 2, 4, token=7)
     assert own.kl == 0 and own.share == own.base_share
     earlier = placing(plain, vector, 2, 4, token=7, at=3)
@@ -104,6 +122,13 @@ def test_what_does_not_exist_is_refused():
             placing(plain, vector, row, position, 0)
         with pytest.raises(InputError):
             reachable(plain, row, position)
-    for bad in (lambda: placing_edit(vector, 0, 1), lambda: plain.edit(placing_edit(vector[1:], 1, 1))):
+    for bad in (
+        lambda: placing_edit(vector, 0, 1),
+        lambda: plain.edit(placing_edit(vector[1:], 1, 1)),
+        lambda: placing(plain, vector[1:], 1, 1, 0),
+        lambda: placing(plain, vector * np.nan, 1, 1, 0),
+        lambda: placing(plain, vector, 1, 1, plain.config.vocab_size),
+        lambda: placing(plain, vector, 1, 1, 0, at=T),
+    ):
         with pytest.raises(InputError):
             bad()
