@@ -1,6 +1,8 @@
 // Attention arrays: an item of the page's menu, a file dropped on the page, and a name in the address (#attention=NAME).
+// A dropped text becomes the prompt.
 // The viewer's script is loaded when the first one is opened.
 import { el } from "../dom.js";
+import { focusPrompt, setPrompt } from "../prompt/prompt.js";
 import { identity } from "../server/identity.js";
 import { pageState } from "../state.js";
 
@@ -37,7 +39,9 @@ window.addEventListener("hashchange", () => follow());
 
 // --- a file dropped on the page ---
 
+const MOST_BYTES = 1 << 20; // of a text; the server says what part of it the model can read
 const { documentElement: whole } = document,
+  isText = ({ name, type }) => /\.(txt|md)$/i.test(name) || type.startsWith("text/"),
   carries = ({ dataTransfer }) => named && dataTransfer?.types.includes("Files"),
   invite = (on) => whole.toggleAttribute("data-pg-drop", on);
 window.addEventListener("dragover", (event) => {
@@ -52,8 +56,12 @@ window.addEventListener("drop", (event) => {
   if (!carries(event) || event.defaultPrevented) return;
   event.preventDefault();
   const [file] = event.dataTransfer.files;
-  if (file) openFile(file);
+  if (file) (isText(file) ? openText : openFile)(file);
 });
+async function openText(file) {
+  setPrompt((await file.slice(0, MOST_BYTES).text()).trim());
+  focusPrompt();
+}
 
 // Called whenever the page's words change; the first time, open what the address or the server names.
 export function renameArrays() {

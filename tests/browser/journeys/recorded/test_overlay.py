@@ -61,7 +61,7 @@ def test_a_dropped_file_opens_over_the_page_and_escape_closes_it(open_page, file
 
 
 def test_a_dragged_file_is_invited_and_other_files_are_refused(open_page, tmp_path):
-    page, other = open_page(), tmp_path / "notes.txt"
+    page, other = open_page(), tmp_path / "notes.pdf"
     other.write_text("no arrays")
     invited = "getComputedStyle(document.documentElement, '::after').content"
     page.evaluate(DRAG, "dragover")
@@ -74,6 +74,16 @@ def test_a_dragged_file_is_invited_and_other_files_are_refused(open_page, tmp_pa
     expect(said).to_contain_text(".npz")
     assert page.evaluate(invited) == "none"
     open_page.forgive(r"status of 400")
+
+
+def test_a_dropped_text_becomes_the_prompt(open_page, tmp_path):
+    page, text = open_page(), tmp_path / "story.txt"
+    text.write_bytes("\ufeffThe <b>cat</b> 猫\nsat on a mat.\n".encode())
+    drop(page, text)
+    expect(page.locator("#prompt textarea")).to_have_value("The <b>cat</b> 猫\nsat on a mat.")
+    expect(page.locator("#pg-tokens .pg-chip").last).to_have_text(".")
+    expect(page.locator("#prompt textarea")).to_be_focused()
+    expect(page.locator(OVER)).to_have_count(0)
 
 
 def test_the_menu_opens_a_file_and_what_is_wrong_is_said(open_page, files):
