@@ -1,11 +1,13 @@
 """What it costs to look inside: this project's trace beside transformers and transformer-lens.
 
-    python benchmarks/capture.py [--shapes gpt2 smollm2-135m] [--tokens 16 64 256 1024] [--rounds 7]
+    python benchmarks/capture.py [--shapes gpt2 smollm2-135m tinygpt] [--tokens 16 64 256 1024] [--rounds 7]
+        [--engines products ours eager]
 
 Every engine lives in a process of its own and they are called in turn, so that a slow minute hits all of them.
 Times are medians; memory is the rise of the resident set during one call (peak) and what is still held while its
-result is alive (kept). On a machine with a CUDA device the same is measured on it, too. Needs
-benchmarks/requirements.txt; engines that cannot be loaded are left out.
+result is alive (kept). "products" are a forward's matrix products alone: what a trace cannot do without. Lengths whose
+maps would not fit in half of the free memory are left out for the engines that keep all maps. On a machine with a CUDA
+device the same is measured on it, too. Needs benchmarks/requirements.txt; engines that cannot be loaded are left out.
 """
 
 import argparse
@@ -17,12 +19,15 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.processes import ask, start
 from model.kernels.remembered import cpu
 
 LABELS = {
+    "products": "matrix products alone",
     "plain": "this project, forward only (last logits)",
     "ours": "this project, full trace",
     "sdpa": "transformers, SDPA, nothing captured",
@@ -33,6 +38,21 @@ LABELS = {
     "ours-cuda-bf16": "this project, full trace, bfloat16 products on the GPU",
     "eager-cuda": "transformers on the GPU, eager, output_attentions brought back",
 }
+
+
+MAPS = {
+    "eager": 2,
+    "lens": 5,
+    "eager-cuda": 2,
+}  # engines that keep all maps, and how many times as much memory they need
+
+
+def fits(engine: str, shape: str, T: int) -> bool:
+    """Whether an engine's maps take at most half of the free memory."""
+    from benchmarks.engines import SHAPES
+
+    s = SHAPES[shape]
+    return MAPS.get(engine, 0) * s["layers"] * s["heads"] * T * T * 4 < psutil.virtual_memory().available / 2
 
 
 def resident(field: str) -> int:
@@ -82,34 +102,46 @@ def worker(engine: str, shape: str, pipe) -> None:
                 pipe.send((peak, kept))
 
 
-def measure(shape: str, lengths: list[int], rounds: int) -> list[str]:
+def measure(shape: str, lengths: list[int], rounds: int, engines: list[str]) -> list[str]:
     """The rows of one shape's table."""
-    pipes = {engine: pipe for engine in LABELS if (pipe := start(worker, engine, shape, LABELS[engine]))}
+    pipes = {engine: pipe for engine in engines if (pipe := start(worker, engine, shape, LABELS[engine]))}
     lines = [
         f"\n### {shape}\n",
-        "| T | engine | ms (median) | x eager | peak MB | x eager | kept MB | x eager |",
-        "|---|---|---|---|---|---|---|---|",
+        "| T | engine | ms (median) | x products | x eager | peak MB | x eager | kept MB | x eager |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for T in lengths:
-        for pipe in pipes.values():  # twice, so that memory that is reused has been touched
+        asked = {engine: pipe for engine, pipe in pipes.items() if fits(engine, shape, T)}
+        for pipe in asked.values():  # twice, so that memory that is reused has been touched
             ask(pipe, ("time", T))
             ask(pipe, ("time", T))
-        seconds = {engine: [] for engine in pipes}
+        seconds = {engine: [] for engine in asked}
         for _ in range(rounds):
-            for engine, pipe in pipes.items():
+            for engine, pipe in asked.items():
                 seconds[engine].append(ask(pipe, ("time", T)))
-        memory = {engine: ask(pipe, ("memory", T)) for engine, pipe in pipes.items()}
-        base, (base_peak, base_kept) = statistics.median(seconds["eager"]), memory["eager"]
-        for engine in pipes:
-            middle, (peak, kept) = statistics.median(seconds[engine]), memory[engine]
+        memory = {engine: ask(pipe, ("memory", T)) for engine, pipe in asked.items()}
+        middle = {engine: statistics.median(each) for engine, each in seconds.items()}
+        for engine, (peak, kept) in memory.items():
+            by_products = ratio(middle[engine], middle.get("products"))
+            by_eager = [
+                ratio(own, theirs)
+                for own, theirs in zip(
+                    (middle[engine], peak, kept), (middle.get("eager"), *memory.get("eager", (None, None))), strict=True
+                )
+            ]
             lines.append(
-                f"| {T} | {LABELS[engine]} | {middle * 1e3:.1f} | {middle / base:.2f} | {peak / 1e6:.0f} "
-                f"| {peak / max(base_peak, 1):.2f} | {kept / 1e6:.0f} | {kept / max(base_kept, 1):.2f} |"
+                f"| {T} | {LABELS[engine]} | {middle[engine] * 1e3:.1f} | {by_products} | {by_eager[0]} "
+                f"| {peak / 1e6:.0f} | {by_eager[1]} | {kept / 1e6:.0f} | {by_eager[2]} |"
             )
             print(lines[-1], file=sys.stderr)
     for pipe in pipes.values():
         pipe.send(None)
     return lines
+
+
+def ratio(own: float, other: float | None) -> str:
+    """A ratio of two measured numbers; a dash where the other was not measured."""
+    return "–" if other is None else f"{own / max(other, 1e-9):.2f}"
 
 
 def main() -> None:
@@ -118,13 +150,14 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", default=["gpt2", "smollm2-135m"])
     parser.add_argument("--tokens", nargs="+", type=int, default=[16, 64, 256, 1024])
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--engines", nargs="+", default=list(LABELS), choices=LABELS)
     parser.add_argument("--wait-policy", default="PASSIVE", help="OMP_WAIT_POLICY of every engine")
     options = parser.parse_args()
     os.environ["OMP_WAIT_POLICY"] = options.wait_policy
     os.environ["HF_HUB_OFFLINE"] = "1"
     print(f"{cpu()}, {os.cpu_count()} CPUs, float32, OMP_WAIT_POLICY={options.wait_policy}, {options.rounds} rounds")
     for shape in options.shapes:
-        print("\n".join(measure(shape, options.tokens, options.rounds)), flush=True)
+        print("\n".join(measure(shape, options.tokens, options.rounds, options.engines)), flush=True)
 
 
 if __name__ == "__main__":
