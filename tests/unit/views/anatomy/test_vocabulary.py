@@ -8,6 +8,7 @@ from model.token_tables.vocabulary_map import vocabulary_map
 from tests.support.models.helpers import assert_close, byte_tokenizer
 from tests.support.views.views import array, drawn, no_holes, perform, playground_of, run_lines, traces
 from viz.api.registry import call
+from viz.views.anatomy.vocabulary.figures import map_figure
 from viz.views.anatomy.vocabulary.measure import hits_of, mapped_ids
 from viz.views.anatomy.vocabulary.view import VIEW
 
@@ -29,6 +30,13 @@ def test_neighbors_and_a_map_with_the_found_tokens(playground):
     assert_close(np.stack((array(every["x"]), array(every["y"])), 1), lines.places, 1e-5)
     assert sorted(hits["hovertext"]) == ["C", "c"] and "b" in near["hovertext"]
     assert "2 of these contain “C”" in parts["places"]["note"]
+
+
+def test_texts_on_the_map_do_not_cover_each_other():
+    places = np.array([[0, 0], [0.5, 0.01], [5, 5], [0, 1], [10, 10]], np.float32)
+    figure = map_figure(places, list("abcde"), {"near": [0, 1, 2, 3, 4], "found": [4]}, ("", ""), {"all": "all"})
+    assert list(figure.data[1].text) == ["a", "", "c", "d", "e"]  # b would cover a, which is above d
+    assert list(figure.data[1].hovertext) == list("abcde") and list(figure.data[2].text) == ["e"]
 
 
 def test_only_whole_tokens_are_mapped(playground):

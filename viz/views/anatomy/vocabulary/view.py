@@ -12,7 +12,7 @@ from viz.seam.programs.endpoint import Endpoint
 from viz.seam.programs.reading import named, token_id
 from viz.seam.python_lines import model_script
 from viz.seam.view import Figure, Job, Payload, Seen, Table, View
-from viz.views.anatomy.vocabulary.figures import NAMED, map_figure
+from viz.views.anatomy.vocabulary.figures import map_figure
 from viz.views.anatomy.vocabulary.measure import MEASURES, POINTS, SETTINGS, TOP, hits_of
 from viz.words import joined
 from viz.work.playground import Playground
@@ -88,7 +88,7 @@ def places(seen: Seen) -> Payload:
     marked = {words["close"].format(token=quoted(seen.facts.piece(result.token))): close}
     marked |= {words["hits"].format(text=quoted(wanted)): hits}
     notes = [words[f"note_{method}"].format(n=whole(found.fitted))]
-    notes += [words["found"].format(n=whole(len(hits)), text=quoted(wanted), named=NAMED)] if wanted else []
+    notes += [words["found"].format(n=whole(len(hits)), text=quoted(wanted))] if wanted else []
     also = f", also={found.ids[found.fitted :].tolist()}" if method == "pca" else ""
     call = f"vocabulary_map(lm.model, ids, {side!r}, {method!r}{also})"
     return {
