@@ -127,8 +127,8 @@ WORDED = {
     "gone by chance": ("one_prompt", "chance alone gives the largest of 64 heads", "p32", 0.9, 1),
     "below 0": ("one_prompt", "it includes 0", "low32", -2, 0),
     "above 0": ("one_prompt", "it includes 0", "high32", 0, 2),
-    "knew that": ("one_prompt", "as if this head knew that “dogs” is plural", "one32", 1, 3),
-    "not yet": ("one_prompt", "above 5%: more pairs would have to decide", "p26", 0.05, 0.2),
+    "knew that": ("one_prompt", "as if this head knows that “dogs” is plural", "one32", 1, 3),
+    "not yet": ("one_prompt", "above 5%: new pairs (another seed) would have to decide", "p26", 0.05, 0.2),
     "half the push": ("steering", "little happens at first, and then a lot at once", "half", 0.01, 0.3),
 }
 

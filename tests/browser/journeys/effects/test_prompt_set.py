@@ -74,4 +74,4 @@ def test_a_set_is_read_by_the_lens_and_exported_and_an_own_one_says_what_is_left
     form.locator("[data-name=own] textarea").fill(LINES)
     listed = page.locator("[data-part=prompt_set_pairs]")
     expect(listed).to_contain_text("1 left out", timeout=SOON)
-    expect(listed).to_contain_text("left out: 4, 5 tokens")
+    expect(listed).to_contain_text("left out: unequal lengths (4, 5 tokens)")

@@ -99,7 +99,7 @@ def test_pairs_that_are_left_out_are_listed_with_their_reason(playground):
         parts["prompt_set_job"]["state"] == "unready"
         and "5 left out: 5 of unequal length" in parts["prompt_set_job"]["text"]
     )
-    assert parts["prompt_set_pairs"]["rows"][0] == ["ab", "abc", "1", "2", "left out: 2, 3 tokens"]
+    assert parts["prompt_set_pairs"]["rows"][0] == ["ab", "abc", "1", "2", "left out: unequal lengths (2, 3 tokens)"]
     wrong = shown(playground, own="clean: {x}")
     assert "lacks a line" in str(wrong["prompt_set_pairs"]) and "corrupt" in str(wrong["prompt_set_pairs"])
 

@@ -99,7 +99,7 @@ def test_the_search_ranks_all_heads_and_needs_no_second_pass(playground, lm, cor
     order = search(pairs, "inside", "space", "any", "previous").order
     assert [tuple(row[0]["head"]) for row in other["pairs"]["rows"]] == order
     none = shown(playground, over="pairs", query="digit")
-    assert none["pairs"]["rows"] == [] and "no such query" in none["pairs"]["about"]
+    assert none["pairs"]["rows"] == [] and "No query token" in none["pairs"]["about"]
     assert "名字" in shown(playground, "zh", over="pairs")["pairs"]["title"]
 
 
