@@ -121,13 +121,14 @@ class Shelf:
         """Take a page back as a new visitor would find it."""
         if page.is_closed():
             return
+        page.evaluate("""() => {
+          if (!location.protocol.startsWith("http")) return; // an empty page has no storage
+          for (const key of ["playground-theme", "playground-mistakes"]) localStorage.removeItem(key);
+          addEventListener("pagehide", () => sessionStorage.clear());
+        }""")
         if "locale" in options or len(self.free) == 2:
             page.close()
             return
-        page.evaluate("""() => {
-          localStorage.removeItem("playground-theme");
-          addEventListener("pagehide", () => sessionStorage.clear());
-        }""")
         page.goto("about:blank")
         page.mouse.move(0, 0)
         self.free.append(page)

@@ -31,6 +31,6 @@ def test_neighbors_and_searched_tokens_are_on_the_map(open_page, lm):
     still(page, CHART)
     assert page.evaluate(FOUND) and all("queen" in text.lower() for text in page.evaluate(FOUND))
     form.locator("[data-name=method] select").select_option(label="neighbors (t-SNE)")
-    expect(places).to_contain_text("only who is near whom", timeout=SOON)
+    expect(places).to_contain_text("only nearness has a meaning", timeout=SOON)
     still(page, CHART)
     expect(places.locator(".js-plotly-plot")).to_be_visible()
