@@ -145,7 +145,6 @@ def cells(seen: Seen) -> Payload:
         "about": words["about"].format(majority=percent(found.majority), least=percent(float(found.shuffled.max()))),
         "columns": [words["layer"], *(_site(seen, site) for site in sites)],
         "rows": [first, *([str(layer), *(cell(site, layer) for site in sites)] for layer in layers)],
-        "source": seen.facts.source,
         "python": _python(seen, "dict(zip(found.cells, found.accuracy))"),
     }
 
