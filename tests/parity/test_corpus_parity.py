@@ -11,29 +11,16 @@ from scipy.spatial.distance import jensenshannon
 from model.corpus.head import read_head
 from model.corpus.kinds import KINDS
 from model.corpus.texts import Corpus
-from model.in_memory import language_model
 from model.token_tables.head_tables import ov_table, qk_table
-from tests.parity.common import shake
-from tests.parity.test_steering_parity import MODELS
-from tests.support.models import hooked
+from tests.parity.two_models import blocks
 
 LAYER, HEAD, HEADS, WIDTH = 1, 2, 4, 12
 TOKENS = (3, 41, 700, 2718, 8000)
 
 
-@pytest.fixture(scope="module", params=MODELS)
-def both(request):
-    """The model of transformers with explicit attention, and ours on the same weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        hf = MODELS[request.param]().eval()
-    shake(hf)
-    hf.set_attn_implementation("eager")
-    return hf, language_model(hf, hooked.tokenizer())
-
-
 def test_sums_over_a_corpus_are_those_of_the_maps_of_transformers(both):
     hf, lm = both
+    hf.set_attn_implementation("eager")  # which returns the maps
     rng = np.random.default_rng(4)
     N, T = 5, 14
     corpus = Corpus(rng.integers(0, 9, (N, T)) * 100, rng.integers(0, len(KINDS), (N, T)).astype(np.uint8), 0)
@@ -63,12 +50,10 @@ def test_sums_over_a_corpus_are_those_of_the_maps_of_transformers(both):
 
 def parts_of(hf):
     """Return the embedding, the block of LAYER, its output projection, and the final norm of a model."""
-    trunk = getattr(hf, "transformer", None) or hf.model
-    if hasattr(trunk, "wte"):
-        block = trunk.h[LAYER]
-        return trunk.wte, block, block.attn.c_proj, trunk.ln_f
-    block = trunk.layers[LAYER]
-    return trunk.embed_tokens, block, block.self_attn.o_proj, trunk.norm
+    block = blocks(hf)[LAYER]
+    if hasattr(hf, "transformer"):
+        return hf.transformer.wte, block, block.attn.c_proj, hf.transformer.ln_f
+    return hf.model.embed_tokens, block, block.self_attn.o_proj, hf.model.norm
 
 
 def on_embeddings(hf, ids, hooks=()):
@@ -89,6 +74,7 @@ def on_embeddings(hf, ids, hooks=()):
 @torch.no_grad()
 def test_what_a_head_writes_of_a_token_is_what_transformers_loses_without_it(both):
     hf, lm = both
+    hf.set_attn_implementation("eager")  # which returns the maps
     *_, project, norm = parts_of(hf)
     table = ov_table(lm.model, LAYER, HEAD)
     own = slice(WIDTH * HEAD, WIDTH * (HEAD + 1))
@@ -111,6 +97,7 @@ def test_what_a_head_writes_of_a_token_is_what_transformers_loses_without_it(bot
 @pytest.mark.parametrize("distance", [1, 5])
 def test_scores_of_two_tokens_are_those_of_the_maps_of_transformers(both, distance: int):
     hf, lm = both
+    hf.set_attn_implementation("eager")  # which returns the maps
     near, far = qk_table(lm.model, LAYER, HEAD), qk_table(lm.model, LAYER, HEAD, distance)
     for query, key in itertools.pairwise(TOKENS):
         ids = [key, *[9] * (distance - 1), query]

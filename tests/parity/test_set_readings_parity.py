@@ -4,29 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from model.in_memory import language_model
 from model.predictions.gradients import gradients
 from model.sets.aligned import AlignedPair
 from model.sets.effects import set_effects
 from model.sets.steered import FACTORS
 from model.sets.templates import Pair
-from tests.parity.common import shake
-from tests.parity.test_steering_parity import MODELS, blocks
-from tests.support.models import hooked
+from tests.parity.two_models import blocks
 from tests.support.models.helpers import assert_close
 
 CLEAN, CORRUPT, ANSWERS = (5, 17, 3, 44, 9), (5, 17, 31, 44, 9), (60, 2)
 OTHERS = (("The cat sat", "The dog sat"), ("on the mat", "on the dog"))
-
-
-@pytest.fixture(scope="module", params=MODELS)
-def both(request):
-    """The model of transformers, and ours on the same weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        hf = MODELS[request.param]().eval()
-    shake(hf)
-    return hf, language_model(hf, hooked.tokenizer())
 
 
 def pair(clean=CLEAN, corrupt=CORRUPT, texts=("", "")) -> AlignedPair:

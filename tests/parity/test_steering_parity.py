@@ -5,47 +5,13 @@ import pytest
 import torch
 
 from model.gpt.edits import tap_of
-from model.in_memory import language_model
 from model.steering.vectors import pair_vectors, steering_edit
-from tests.parity.common import shake
-from tests.support.models import hooked
+from tests.parity.two_models import blocks
 from tests.support.models.helpers import assert_close
 from tests.support.models.rounding import logits_within
 
-transformers = pytest.importorskip("transformers")
-SIZES = {"vocab_size": 8191, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-MODELS = {
-    "GPT2 (MHA)": lambda: transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(**SIZES, n_embd=48, n_layer=3, n_head=4, n_positions=64)
-    ),
-    "Llama (GQA)": lambda: transformers.LlamaForCausalLM(
-        transformers.LlamaConfig(
-            **SIZES,
-            hidden_size=48,
-            intermediate_size=100,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=64,
-        )
-    ),
-}
 IDS = [5, 17, 3, 44, 9, 60, 2, 31]
 NEW = 6
-
-
-@pytest.fixture(scope="module", params=MODELS)
-def both(request):
-    """The model of transformers, and ours on the same weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        hf = MODELS[request.param]().eval()
-    shake(hf)
-    return hf, language_model(hf, hooked.tokenizer())
-
-
-def blocks(hf):
-    return hf.transformer.h if hasattr(hf, "transformer") else hf.model.layers
 
 
 def steered(hf, layer: int, site: str, delta: torch.Tensor, first: int, ids) -> torch.Tensor:

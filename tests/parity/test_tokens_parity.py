@@ -5,25 +5,13 @@ import pytest
 import torch
 
 from model.gpt.edits import Edit
-from model.in_memory import language_model
 from model.steering.placing import placing_edit
-from tests.parity.common import shake
-from tests.parity.test_steering_parity import IDS, MODELS, NEW, blocks
-from tests.support.models import hooked
+from tests.parity.test_steering_parity import IDS, NEW
+from tests.parity.two_models import blocks
 from tests.support.models.helpers import assert_close
 from tests.support.models.rounding import logits_within
 
 HIDDEN = (2, 4)
-
-
-@pytest.fixture(scope="module", params=MODELS)
-def both(request):
-    """The model of transformers, and ours on the same weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        hf = MODELS[request.param]().eval()
-    shake(hf)
-    return hf, language_model(hf, hooked.tokenizer())
 
 
 def hiding(T: int) -> torch.Tensor:
