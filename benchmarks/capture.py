@@ -40,15 +40,12 @@ LABELS = {
 }
 
 
-MAPS = {
-    "eager": 2,
-    "lens": 5,
-    "eager-cuda": 2,
-}  # engines that keep all maps, and how many times as much memory they need
+# Engines that keep all maps, and how many times the size of the maps they need at most.
+MAPS = {"eager": 2, "lens": 5, "eager-cuda": 2}
 
 
 def fits(engine: str, shape: str, T: int) -> bool:
-    """Whether an engine's maps take at most half of the free memory."""
+    """Return whether an engine's maps take at most half of the free memory."""
     from benchmarks.engines import SHAPES
 
     s = SHAPES[shape]
@@ -121,17 +118,13 @@ def measure(shape: str, lengths: list[int], rounds: int, engines: list[str]) -> 
                 seconds[engine].append(ask(pipe, ("time", T)))
         memory = {engine: ask(pipe, ("memory", T)) for engine, pipe in asked.items()}
         middle = {engine: statistics.median(each) for engine, each in seconds.items()}
+        base_peak, base_kept = memory.get("eager", (None, None))
         for engine, (peak, kept) in memory.items():
-            by_products = ratio(middle[engine], middle.get("products"))
-            by_eager = [
-                ratio(own, theirs)
-                for own, theirs in zip(
-                    (middle[engine], peak, kept), (middle.get("eager"), *memory.get("eager", (None, None))), strict=True
-                )
-            ]
+            took = middle[engine]
             lines.append(
-                f"| {T} | {LABELS[engine]} | {middle[engine] * 1e3:.1f} | {by_products} | {by_eager[0]} "
-                f"| {peak / 1e6:.0f} | {by_eager[1]} | {kept / 1e6:.0f} | {by_eager[2]} |"
+                f"| {T} | {LABELS[engine]} | {took * 1e3:.1f} | {ratio(took, middle.get('products'))} "
+                f"| {ratio(took, middle.get('eager'))} | {peak / 1e6:.0f} | {ratio(peak, base_peak)} "
+                f"| {kept / 1e6:.0f} | {ratio(kept, base_kept)} |"
             )
             print(lines[-1], file=sys.stderr)
     for pipe in pipes.values():
@@ -140,7 +133,7 @@ def measure(shape: str, lengths: list[int], rounds: int, engines: list[str]) -> 
 
 
 def ratio(own: float, other: float | None) -> str:
-    """A ratio of two measured numbers; a dash where the other was not measured."""
+    """Write the ratio of two measured numbers, or a dash if the other was not measured."""
     return "–" if other is None else f"{own / max(other, 1e-9):.2f}"
 
 
