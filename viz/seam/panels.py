@@ -17,7 +17,7 @@ from viz.seam.jobs.stored import PROMPT, stored
 from viz.seam.needs import lacking, needs_of, note
 from viz.seam.scene import Scene, source
 from viz.seam.settings import Settings, form, read_all
-from viz.seam.tasks import MeasureTask, Measuring, slow_ones, travels
+from viz.seam.tasks import EDITED, MeasureTask, Measuring, slow_ones, travels
 from viz.seam.view import Facts, Part, Payload, Picture, Seen, Values, View
 from viz.words import MASKED, Catalogue, Words, plot_words
 from viz.work.engine import Done, EngineRequest, Work
@@ -302,7 +302,9 @@ def _picture(view: View, name: str, part: Part, scene: Scene, settings: Settings
             return _soon(scene)
         if not payload.pop("unstored", False) and any(each and each.threads for each in results.values()):
             payload |= {"source": _stored_source(scene, needed)}
-        return payload if part.steady else finished(payload, seen, scene, key)
+        # a part without measures shows the run itself
+        edited = not needed or not EDITED.isdisjoint(part.depends) or any(each.sees_edits for each in needed)
+        return payload if part.steady else finished(payload, seen, scene, key, edited)
 
     return Picture(key, make, _layers(needed))
 
@@ -358,14 +360,14 @@ def _layers(needed: list[MeasureTask]) -> int | None:
     return None if not last or None in last else 1 + max(each for each in last if each is not None)
 
 
-def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple) -> Payload:
+def finished(payload: Payload, seen: Seen, scene: Scene, key: tuple, edited: bool) -> Payload:
     """Add the fields that every picture has to a payload: its source, a file name, and its own name."""
     if "empty" in payload or "problem" in payload:
         return payload
-    template = seen.words.get(f"{seen.part}.source")
+    named = seen.words.get(f"{seen.part}.source", "").format(model=scene.model.label, dtype=scene.model.dtype)
     usual: Payload = {
         "run": f"{scene.run} {hashlib.sha256(repr(key).encode()).hexdigest()[:10]}",
-        "source": template.format(model=scene.model.label, dtype=scene.model.dtype) if template else source(scene),
+        "source": named or source(scene, edited),
         "file": f"{seen.view}-{seen.part}".replace("_", "-"),
     }
     if "figure" in payload:

@@ -190,12 +190,16 @@ def prompt_id(scene: Scene) -> str:
     return run_id(RunKey(key.model_id, key.ids), "")
 
 
-def source(scene: Scene) -> str:
-    """Format the source line below a figure, which names the model and the edits behind its numbers."""
+def source(scene: Scene, edited: bool = True) -> str:
+    """Format the source line below a figure: the model behind its numbers and, if the run has edits, whether they are
+    `edited`, too.
+    """
     text = scene.words["pattern.source"].format(
         model=scene.model.label, dtype=scene.model.dtype, ms=round(scene.trace.seconds * 1000)
     )
-    return f"{text} · {scene.words['pattern.edited']}" if scene.picked.edits else text
+    if scene.picked.edits:
+        text += f" · {scene.words['pattern.edited' if edited else 'pattern.unedited']}"
+    return text
 
 
 def default_head(trace: Trace) -> tuple[int, int]:

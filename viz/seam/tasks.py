@@ -17,6 +17,7 @@ from viz.work.prompt import Prompt
 
 OF_THIS_PROCESS = {"visitor", "trained", "loaded", "built_in"}  # values of viz.seam.view.Depends
 OF_A_RUN = {"run", "plain"}
+EDITED = {"run", "edits"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,11 @@ class MeasureTask:
     def used(self) -> tuple["MeasureTask", ...]:
         """The tasks whose results this one builds on."""
         return tuple(replace(self, measure=self.view.measure(name)) for name in self.measure.uses)
+
+    @property
+    def sees_edits(self) -> bool:
+        """Return whether the edits of the run change the result."""
+        return not EDITED.isdisjoint(self.measure.depends) or any(each.sees_edits for each in self.used)
 
     @functools.cached_property
     def beside(self) -> tuple | None:

@@ -110,7 +110,6 @@ def table(seen: Seen) -> Payload:
         "about": words["about"],
         "columns": [words[name] for name in names],
         "rows": rows,
-        "source": seen.facts.source,
         "python": _python(seen, "[(way.way, way.gaps[0], way.distance[1], way.distance[-1]) for way in ways]"),
     }
 
@@ -129,7 +128,6 @@ def weights(seen: Seen) -> Payload:
         ),
         "note": words["note"].format(gap=number(gap, 2)),
         "columns": [words["order"], words["key"], words["position"], words["weight"]],
-        "source": seen.facts.source,
         "python": _python(seen, f"ways[{at}].weights[:, {layer}, {head}]  # as written, shuffled: [2, T]"),
     }
 
@@ -148,7 +146,6 @@ def distance(seen: Seen) -> Payload:
             first=number(mask[0], 2), last=number(mask[-1], 2), free=number(float(distances["no_mask"].max()), 2)
         ),
         "columns": [words["way"], words["block"], words["distance"]],
-        "source": seen.facts.source,
         "python": _python(seen, "[way.distance[1:] for way in ways]  # after each layer"),
     }
 
@@ -193,7 +190,7 @@ VIEW = View(
     "shuffled",
     settings=(SEED, WAY),
     form_depends=("model",),
-    measures=(Measure("main", measure, depends=("run",), settings=("seed",)),),
+    measures=(Measure("main", measure, depends=("plain",), settings=("seed",)),),
     layout=("form", ("weights", "distance"), "table", "orders"),
     parts={
         "orders": Custom("normfacts", orders, depends=("edits",), settings=()),

@@ -54,11 +54,6 @@ def write(seen: Seen) -> Payload:
     return {"text": words["hint"].format(n=whole(2 * n), tokens=TOKENS, layer=seen.settings.layer)}
 
 
-def _source(seen: Seen) -> str:
-    """Write the source line: everything here is measured without the run's edits."""
-    return seen.words["source"].format(model=seen.facts.label, dtype=seen.facts.dtype)
-
-
 def _python(seen: Seen, last: str) -> str:
     """Write the Python lines that compute the vectors, followed by `last`."""
     lines, imports = source_lines(seen.settings, seen.facts.config, seen.results["main"])
@@ -115,7 +110,6 @@ def tokens(seen: Seen) -> Payload:
         "about": words["about"],
         "columns": [words[key] for key in ("raised", "by", "lowered", "down")],
         "rows": rows,
-        "source": _source(seen),
         "python": _python(seen, last),
     }
 
@@ -137,7 +131,6 @@ def _chart(seen: Seen, own: np.ndarray, random: np.ndarray, base: float | None) 
         "title": words["title"].format(layer=layer),
         "note": words["note"].format(n=DRAWS),
         "columns": [words["series"], words["across"], words["value"]],
-        "source": _source(seen),
         "python": _python(seen, _sweep_line(seen)),
     }
 
@@ -175,7 +168,6 @@ def layers(seen: Seen) -> Payload:
         "rows": [[str(layer), *(cell(layer, n) for n in at)] for layer in range(len(sweep.share))],
         "names": [words[key] for key in ("layer", "factor", "share", "random_share", "kl", "random_kl", "perplexity")],
         "lines": every,
-        "source": _source(seen),
         "python": _python(seen, _sweep_line(seen)),
     }
 
@@ -209,7 +201,6 @@ def texts(seen: Seen) -> Payload:
         "about": words["about"],
         "columns": [*titles, words["random"], words["share"], words["surprise"]],
         "rows": rows,
-        "source": _source(seen),
         "file": "steered-texts",
         "python": _python(seen, call),
     }
@@ -223,7 +214,6 @@ def along(seen: Seen) -> Payload:
         "title": words["title"],
         "note": words["note" if seen.settings.source == "pairs" else "note_own"],
         "columns": [words["layer"], words["token"], words["value"]],
-        "source": _source(seen),
         "python": _python(seen, f"projections(run, vectors, {placed(seen.settings).site!r})  # [L, T]"),
     }
 
